@@ -1,0 +1,63 @@
+"""Names for compositions of settings: an estimator, an Adam process or none, and what a step is. Nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from srgdqn.errors import unknown
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A named composition, and one sentence on what it does with a batch D."""
+
+    summary: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _inner(estimator: str, *, adam: bool) -> dict[str, Any]:
+    return dict(estimator=estimator, adam_process=adam)
+
+
+def _single(**options: Any) -> dict[str, Any]:
+    return dict(estimator="none", adam_process=False, **options)
+
+
+ALGORITHMS: dict[str, Algorithm] = {
+    "srg-dqn": Algorithm(
+        "Algorithm 1: a full-gradient step, M steps along the recursive gradient, then the Adam process.",
+        _inner("srg", adam=True),
+    ),
+    "srg-dqn-no-adam": Algorithm("Algorithm 1 without its Adam process.", _inner("srg", adam=False)),
+    "svr-dqn": Algorithm("Algorithm 1 with SVRG's direction in place of the recursive one.", _inner("svrg", adam=True)),
+    "svr-dqn-no-adam": Algorithm("SVR-DQN without the Adam process.", _inner("svrg", adam=False)),
+    "sgd-inner": Algorithm("Control: Algorithm 1's steps and picks along plain gradients.", _inner("sgd", adam=False)),
+    "sgd-inner-adam": Algorithm("Control: the same, with the Adam process.", _inner("sgd", adam=True)),
+    "dqn-sgd": Algorithm("DQN with SGD: one full-batch step η.", _single()),
+    "dqn-sgd-17eta": Algorithm(
+        "Control: one full-batch step (M + 1)η.",
+        _single(single_step_matches="length"),
+    ),
+    "dqn-sgd-queries": Algorithm(
+        "Control: one step η on N + 2bM transitions.",
+        _single(single_step_matches="queries"),
+    ),
+    "dqn-gd": Algorithm("Control: M + 1 full-batch steps η.", _inner("full", adam=False)),
+    "dqn-gd-adam": Algorithm("Control: M + 1 full-batch steps η, then the Adam process.", _inner("full", adam=True)),
+    "dqn-adam": Algorithm("Adam once, on the full-batch gradient.", _single(step="adam")),
+    "dqn-adam-repeated": Algorithm(
+        "Control: Adam M + 1 times, each on the full-batch gradient.",
+        dict(**_inner("full", adam=False), step="adam"),
+    ),
+}
+
+# The four curves of the paper's Figure 2.
+PAPER = ("dqn-sgd", "svr-dqn", "srg-dqn-no-adam", "srg-dqn")
+
+
+def algorithm(name: str) -> Algorithm:
+    """The composition of that name."""
+    if name not in ALGORITHMS:
+        raise unknown("algorithm", name, ALGORITHMS)
+    return ALGORITHMS[name]

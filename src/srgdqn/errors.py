@@ -1,0 +1,23 @@
+"""What is raised when the user's input cannot be used: what was given, what was expected, how to fix it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Input that cannot be used. Its message is one paragraph meant for the user; the command line prints it bare."""
+
+
+def unknown(kind: str, given: object, known: Iterable[str]) -> InputError:
+    """The error for a name that is none of the `known` ones, with the nearest of them as a suggestion.
+
+    >>> print(unknown("task", "MountianCar", ["CartPole", "MountainCar"]))
+    unknown task 'MountianCar'. Did you mean 'MountainCar'? Known: CartPole, MountainCar.
+    """
+    names = sorted(known)
+    by_lower = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.5)
+    hint = f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+    return InputError(f"unknown {kind} {str(given)!r}.{hint} Known: {', '.join(names)}.")

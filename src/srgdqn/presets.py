@@ -1,0 +1,69 @@
+"""The paper's Table 1, and what the readings add to it, as the preset of each task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from srgdqn.errors import unknown
+
+# Replay capacities, and the rewards of MountainCar and CartPole, are readings (rows 13, 17 and 18): Table 1 has none.
+PRESETS: dict[str, dict[str, Any]] = {
+    "MountainCar": dict(
+        hidden=(20,),
+        activation="relu",
+        alpha=1e-3,
+        eta=1e-2,
+        beta1=0.9,
+        beta2=0.999,
+        batch_size=64,
+        inner_iterations=16,
+        gamma=0.9,
+        steps=100_000,
+        replay_capacity=3_000,
+        reward="height",
+        evaluation_interval=10_000,
+    ),
+    "Pendulum": dict(
+        hidden=(20,),
+        activation="relu",
+        alpha=1e-3,
+        eta=1e-3,
+        beta1=0.9,
+        beta2=0.999,
+        batch_size=32,
+        inner_iterations=16,
+        gamma=0.9,
+        steps=20_000,
+        replay_capacity=3_000,
+        reward="raw",
+        torques="endpoints",
+        dynamics="v0",
+        evaluation_interval=2_000,
+    ),
+    "CartPole": dict(
+        hidden=(8,),
+        activation="relu",
+        alpha=1e-3,
+        eta=1e-2,
+        beta1=0.9,
+        beta2=0.999,
+        batch_size=64,
+        inner_iterations=16,
+        gamma=0.99,
+        episodes=800,
+        replay_capacity=2_000,
+        reward="position-and-angle",
+        time_limit=500,
+        evaluation_interval=10_000,
+    ),
+}
+
+# The number of rounds behind each panel of the paper's Figure 2.
+FIGURE_2_ROUNDS = {"MountainCar": 50, "Pendulum": 50, "CartPole": 10}
+
+
+def preset(task: str) -> dict[str, Any]:
+    """The options of a task's preset."""
+    if task not in PRESETS:
+        raise unknown("task", task, PRESETS)
+    return dict(PRESETS[task])

@@ -1,0 +1,20 @@
+"""Options of the Q-network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The multilayer perceptron from an observation to one Q-value per action."""
+
+    hidden: tuple[int, ...] = (20,)
+    """Widths of the hidden layers."""
+    activation: Literal["relu", "tanh", "softplus"] = "relu"
+    """Activation of the hidden layers."""
+    initialisation: Literal["lecun-uniform", "normal"] = "lecun-uniform"
+    """Weights at the start: LeCun uniform with zero biases, or normal(0, 0.3) with biases of 0.1."""
+    network: str = "mlp"
+    """The built-in perceptron (mlp), or the name of the module passed in Python."""

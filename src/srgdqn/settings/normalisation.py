@@ -1,0 +1,15 @@
+"""Options of running normalisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class NormalisationSettings:
+    """Running statistics that observations and rewards are divided by; both are off by default."""
+
+    normalise_observations: bool = False
+    """Give the network observations with running mean 0 and standard deviation 1."""
+    normalise_rewards: bool = False
+    """Divide rewards in D by the running standard deviation of the discounted return."""

@@ -1,0 +1,36 @@
+"""Options of the training loop: how much, how often, how many at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The budget of a round, how many rounds, and what is recorded on the way."""
+
+    steps: int | None = None
+    """Budget in environment steps."""
+    outer_iterations: int | None = None
+    """Budget in outer iterations."""
+    episodes: int | None = None
+    """Budget in episodes."""
+    episode_cap: int | None = 2_000
+    """Under an episode budget, steps after which an episode without a time limit is cut and counted as censored."""
+    rounds: int = 1
+    """Independent repetitions, each with a seed of its own."""
+    seed: int = 0
+    """Seed that every round's own seed is derived from."""
+    learning_frequency: int = 16
+    """Environment steps per outer iteration."""
+    learning_starts: int = 1_000
+    """Environment steps before the first outer iteration."""
+    lanes: int = 16
+    """Rounds that one compiled program runs side by side; part of a round's identity, as other widths may round
+    differently. 1 is fastest for a single round."""
+    window: int = 1_000
+    """Environment steps averaged into one row of the curves."""
+    evaluation_interval: int | None = 10_000
+    """Environment steps between two greedy evaluations on the raw reward (none: only one, at the end)."""
+    evaluation_episodes: int = 5
+    """Episodes in one greedy evaluation, from the same starts for every round and algorithm."""
