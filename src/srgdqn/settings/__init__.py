@@ -76,11 +76,11 @@ class Configuration:
         return {name: value for room in rooms() for name, value in numbers_of(getattr(self, room)).items()}
 
     def shape(self) -> Configuration:
-        """This configuration with its numbers zeroed: what the identity of a compiled program may depend on."""
+        """The configuration with its numbers zeroed: what the identity of a compiled program may depend on."""
         return dataclasses.replace(self, **{room: shape_of(getattr(self, room)) for room in rooms()})
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Configuration:
-        """This configuration with its numbers replaced, be it by the traced scalars of one lane."""
+        """The configuration with its numbers replaced, be it by the traced scalars of one lane."""
         return dataclasses.replace(self, **{room: with_numbers(getattr(self, room), numbers) for room in rooms()})
 
 

@@ -2,7 +2,7 @@
 
 A *number* (a step size, a discount) enters a compiled program as an argument, one value per lane, so that changing it
 never compiles anew and a sweep runs the very program of a single run. Everything else is *shape*: it is part of the
-program's identity. A settings class marks its numbers where it declares them; nothing else needs to know which they are.
+program's identity. A settings class marks its numbers where it declares them; nothing else needs to know which.
 """
 
 from __future__ import annotations

@@ -1,0 +1,25 @@
+"""The full gradient on D at every inner iteration: what the others estimate, at N queries each."""
+
+from __future__ import annotations
+
+from jaxtyping import Array
+
+from srgdqn.estimators.estimator import Direction, Estimator, Work
+from srgdqn.estimators.query import Query
+from srgdqn.networks import Parameters
+
+
+def direction(
+    state: None, theta: Parameters, previous: Parameters, query: Query, coefficient: Array | float
+) -> Direction:
+    """∇F_D(θ_m)."""
+    del previous, coefficient
+    gradient = query.on_batch(theta)
+    return Direction(gradient, gradient, state)
+
+
+def _whole_batch(work: Work) -> int:
+    return work.inner_iterations * work.batch_size
+
+
+full = Estimator(direction=direction, queries=_whole_batch, evaluations=_whole_batch)

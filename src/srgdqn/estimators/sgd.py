@@ -1,0 +1,25 @@
+"""The plain stochastic gradient: Δ_m = g(θ_m; x_m), the recursion's c = 0."""
+
+from __future__ import annotations
+
+from jaxtyping import Array
+
+from srgdqn.estimators.estimator import Direction, Estimator, Work
+from srgdqn.estimators.query import Query
+from srgdqn.networks import Parameters
+
+
+def direction(
+    state: None, theta: Parameters, previous: Parameters, query: Query, coefficient: Array | float
+) -> Direction:
+    """The gradient on the present pick."""
+    del previous, coefficient
+    gradient = query.dense(query.on_present(theta))
+    return Direction(gradient, gradient, state)
+
+
+def _one_gradient(work: Work) -> int:
+    return work.inner_iterations * work.inner_batch
+
+
+sgd = Estimator(direction=direction, queries=_one_gradient, evaluations=_one_gradient)

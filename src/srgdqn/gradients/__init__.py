@@ -1,0 +1,55 @@
+"""The Bellman loss of transitions and its gradients, in closed form or by automatic differentiation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array
+
+from srgdqn.errors import InputError
+from srgdqn.gradients.autodiff import autodiff_query
+from srgdqn.gradients.bellman import Batch, Transitions, make_batch
+from srgdqn.gradients.closed_form import closed_form_query, multiply_out
+from srgdqn.networks import Network, Parameters
+from srgdqn.settings import GradientSettings
+
+__all__ = ["Batch", "Compact", "GradientSource", "Transitions", "make_batch", "make_gradients"]
+
+Compact = Any
+"""A gradient in the form its source finds cheapest to keep; `GradientSource.dense` gives it that of the parameters."""
+
+
+class GradientSource(NamedTuple):
+    """The only way to a gradient.
+
+    `query` takes parameters and picks of shape (k, b) and gives k compact gradients, each the mean over b transitions,
+    with their mean losses and mean max_a Q. `dense` takes one compact gradient to the form of the parameters.
+    """
+
+    query: Callable[[Parameters, Batch], tuple[Compact, Array, Array]]
+    dense: Callable[[Compact], Parameters]
+
+    def mean(self, parameters: Parameters, batch: Batch) -> tuple[Parameters, Array, Array]:
+        """The full gradient on a batch (line 5 of Algorithm 1), its mean loss and its mean max_a Q."""
+        compact, loss, max_q = self.query(parameters, jax.tree.map(lambda leaf: leaf[None], batch))
+        return self.dense(jax.tree.map(lambda leaf: leaf[0], compact)), loss[0], max_q[0]
+
+
+def make_gradients(settings: GradientSettings, network: Network) -> GradientSource:
+    """The gradients of a network: in closed form where it is the built-in perceptron, unless told otherwise."""
+    method = settings.differentiation
+    if method == "auto":
+        method = "closed-form" if network.is_mlp else "autodiff"
+    if method == "autodiff":
+        return GradientSource(lambda theta, picks: autodiff_query(settings, network, theta, picks), lambda g: g)
+    if not network.is_mlp:
+        raise InputError(
+            "differentiation='closed-form' needs the built-in perceptron, and the network given is another module. "
+            "Use differentiation='auto' or 'autodiff'."
+        )
+    return GradientSource(
+        lambda theta, picks: closed_form_query(settings, theta, picks),
+        lambda factors: multiply_out(network.structure, factors),
+    )

@@ -1,0 +1,57 @@
+"""Transitions, their Bellman targets y, and the batches whose gradients are asked for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from srgdqn.networks import Network, Parameters
+from srgdqn.settings import GradientSettings
+
+
+class Transitions(NamedTuple):
+    """Rows of (S, A, R, S') and whether S' ended the episode by termination (1) or not (0)."""
+
+    observation: Float[Array, "*rows size"]
+    action: Int[Array, "*rows"]
+    reward: Float[Array, "*rows"]
+    next_observation: Float[Array, "*rows size"]
+    terminated: Float[Array, "*rows"]
+
+
+class Batch(NamedTuple):
+    """Transitions as gradients see them: with the discount that applies, and y where it does not depend on θ."""
+
+    observation: Float[Array, "*rows size"]
+    action: Int[Array, "*rows"]
+    reward: Float[Array, "*rows"]
+    next_observation: Float[Array, "*rows size"]
+    discount: Float[Array, "*rows"]
+    frozen_target: Float[Array, "*rows"] | None
+
+    def rows(self, index: Array | slice) -> Batch:
+        """The rows at `index`."""
+        return jax.tree.map(lambda leaf: leaf[index], self)
+
+
+def make_batch(
+    settings: GradientSettings, network: Network, transitions: Transitions, target_parameters: Parameters | None
+) -> Batch:
+    """The batch of these transitions, with y computed once if `target_parameters` are given.
+
+    The discount is γ, or 0 where the episode terminated and `mask_terminal` is on (row 3 of the readings).
+    """
+    observation, action, reward, next_observation, terminated = transitions
+    discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
+    frozen = None
+    if target_parameters is not None:
+        frozen = bellman_target(reward, discount, network.q_values(target_parameters, next_observation))
+    return Batch(observation, action, reward, next_observation, discount, frozen)
+
+
+def bellman_target(reward: Array, discount: Array, next_q: Float[Array, "*rows actions"]) -> Array:
+    """Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1)."""
+    return reward + discount * next_q.max(-1)

@@ -1,0 +1,79 @@
+"""Gradients of a perceptron in closed form, from one forward pass over all that is asked for.
+
+The gradient of one transition's loss with respect to a layer's weights is the outer product of the layer's input and
+its delta (the loss's derivative with respect to its output). A gradient is handed on as these two factors and multiplied
+out only where it is used: most of an inner iteration's memory traffic would otherwise be gradients that are read once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from srgdqn.gradients.bellman import Batch, bellman_target
+from srgdqn.gradients.loss import loss_of, loss_slope
+from srgdqn.networks import MLP
+from srgdqn.networks.mlp import ACTIVATIONS, Layer
+from srgdqn.settings import GradientSettings
+
+
+class Factors(NamedTuple):
+    """A layer's gradient over b rows, kept apart: their mean outer product is the gradient of its weights."""
+
+    inputs: Float[Array, "*picks b inputs"]
+    deltas: Float[Array, "*picks b outputs"]
+
+
+def closed_form_query(
+    settings: GradientSettings, parameters: MLP, picks: Batch
+) -> tuple[tuple[Factors, ...], Array, Array]:
+    """For each pick of `picks` (k, b): the factors of its gradient, its mean loss and mean max_a Q."""
+    count, width = picks.reward.shape
+    rows = jax.tree.map(lambda leaf: leaf.reshape(count * width, *leaf.shape[2:]), picks)
+    slope = ACTIVATIONS[parameters.activation].slope
+    size = count * width
+
+    moving = rows.frozen_target is None
+    x = jnp.concatenate([rows.observation, rows.next_observation]) if moving else rows.observation
+    inputs = [x]
+    for layer in parameters.layers[:-1]:
+        x = ACTIVATIONS[parameters.activation].value(x @ layer.weight + layer.bias)
+        inputs.append(x)
+    last = parameters.layers[-1]
+    q = x @ last.weight + last.bias
+    y = bellman_target(rows.reward, rows.discount, q[size:]) if moving else rows.frozen_target
+    q = q[:size]
+    inputs = [layer_input[:size] for layer_input in inputs]
+
+    chosen = jax.nn.one_hot(rows.action, q.shape[-1], dtype=q.dtype)
+    error = (q * chosen).sum(-1) - y
+    at_output = loss_slope(settings, error)[:, None]
+    deltas = [at_output * chosen]
+    # Only the chosen action's column of the last layer passes anything back: a gather, not a product.
+    delta = at_output * last.weight.T[rows.action]
+    for index in range(len(parameters.layers) - 2, -1, -1):
+        delta = delta * slope(inputs[index + 1])
+        deltas.insert(0, delta)
+        if index:
+            delta = delta @ parameters.layers[index].weight.T
+
+    def by_pick(leaf: Array) -> Array:
+        return leaf.reshape(count, width, *leaf.shape[1:])
+
+    factors = tuple(Factors(by_pick(i), by_pick(d)) for i, d in zip(inputs, deltas, strict=True))
+    return factors, by_pick(loss_of(settings, error)).mean(1), by_pick(q.max(-1)).mean(1)
+
+
+def multiply_out(structure: MLP, factors: tuple[Factors, ...]) -> MLP:
+    """The gradient of one pick, in the form of the parameters."""
+    return MLP(tuple(_layer_gradient(*layer) for layer in factors), structure.activation)
+
+
+def _layer_gradient(inputs: Float[Array, "b inputs"], deltas: Float[Array, "b outputs"]) -> Layer:
+    width = inputs.shape[0]
+    if width == 1:  # an outer product fuses into the sum that uses it; a matrix product would not
+        return Layer(inputs[0][:, None] * deltas[0][None, :], deltas[0])
+    return Layer(inputs.T @ deltas / width, deltas.mean(0))

@@ -1,0 +1,85 @@
+"""Q-networks: equinox modules from one observation to one Q-value per action.
+
+A module is a pytree, so parameters, gradients and moments add and subtract leaf by leaf. What is learned is its inexact
+arrays (its *parameters*); the rest is its structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray, PyTree
+
+from srgdqn.errors import InputError
+from srgdqn.networks.mlp import MLP, make_mlp
+from srgdqn.settings import NetworkSettings
+
+Parameters = PyTree
+NetworkFactory = Callable[[PRNGKeyArray], eqx.Module]
+
+__all__ = ["MLP", "Network", "NetworkFactory", "Parameters", "make_network"]
+
+
+class Network(NamedTuple):
+    """A Q-network taken apart: how to draw its parameters, and how to apply them."""
+
+    init: Callable[[PRNGKeyArray], Parameters]
+    structure: Any
+    is_mlp: bool
+
+    def module(self, parameters: Parameters) -> Callable[[Array], Array]:
+        """The parameters put back into their module."""
+        return eqx.combine(parameters, self.structure)
+
+    def q_values(self, parameters: Parameters, observations: Array) -> Array:
+        """The Q-values of rows of observations."""
+        module = self.module(parameters)
+        return module(observations) if self.is_mlp else jax.vmap(module)(observations)
+
+
+def make_network(
+    settings: NetworkSettings, observation_size: int, actions: int, user: eqx.Module | NetworkFactory | None = None
+) -> Network:
+    """The network of the settings, or the user's own: a module (every round starts from it), or a function from a
+    random key to one (every round starts from its own).
+    """
+
+    def make(key: PRNGKeyArray) -> eqx.Module:
+        if user is None:
+            return make_mlp(settings, (observation_size, *settings.hidden, actions), key=key)
+        return user if isinstance(user, eqx.Module) else user(key)
+
+    module = eqx.filter_eval_shape(make, jax.random.key(0))
+    is_mlp = isinstance(module, MLP)
+    _, structure = eqx.partition(module, _is_parameter)
+    network = Network(lambda key: eqx.filter(make(key), eqx.is_inexact_array), structure, is_mlp)
+    if user is not None:
+        _require_q_values(network, observation_size, actions)
+    return network
+
+
+def _is_parameter(leaf: Any) -> bool:
+    is_array = isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)
+    return is_array and jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def _require_q_values(network: Network, observation_size: int, actions: int) -> None:
+    parameters = eqx.filter_eval_shape(network.init, jax.random.key(0))
+    row = jax.ShapeDtypeStruct((1, observation_size), jnp.result_type(float))
+    try:
+        out = eqx.filter_eval_shape(network.q_values, parameters, row)
+    except Exception as error:
+        raise InputError(
+            f"the network given cannot take an observation of shape ({observation_size},): {error}. Give an equinox "
+            f"module that maps one flat observation to {actions} Q-values."
+        ) from error
+    if getattr(out, "shape", None) != (1, actions):
+        got = getattr(out, "shape", (type(out).__name__,))[1:]
+        raise InputError(
+            f"the network given maps an observation of shape ({observation_size},) to an output of shape {got}, "
+            f"but the task has {actions} actions. Give an equinox module with an output of shape ({actions},)."
+        )

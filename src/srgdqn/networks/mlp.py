@@ -1,0 +1,65 @@
+"""The paper's Q-network: a fully connected perceptron from an observation to one Q-value per action."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.nn import initializers
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from srgdqn.settings import NetworkSettings
+
+
+class Activation(NamedTuple):
+    """An activation, and its derivative written as a function of the activation's own value."""
+
+    value: Callable[[Array], Array]
+    slope: Callable[[Array], Array]
+
+
+ACTIVATIONS = {
+    "relu": Activation(jax.nn.relu, lambda a: (a > 0).astype(a.dtype)),
+    "tanh": Activation(jnp.tanh, lambda a: 1 - a**2),
+    "softplus": Activation(jax.nn.softplus, lambda a: -jnp.expm1(-a)),
+}
+
+
+class Layer(eqx.Module):
+    """An affine map x ↦ x W + b, with W stored input first so that a row of observations multiplies it directly."""
+
+    weight: Float[Array, "inputs outputs"]
+    bias: Float[Array, " outputs"]
+
+
+class MLP(eqx.Module):
+    """Affine layers with an activation between them; works on one observation or on rows of them."""
+
+    layers: tuple[Layer, ...]
+    activation: str = eqx.field(static=True)
+
+    def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
+        """The Q-values of the observations `x`."""
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = ACTIVATIONS[self.activation].value(x @ layer.weight + layer.bias)
+        return x @ last.weight + last.bias
+
+
+def make_mlp(settings: NetworkSettings, sizes: Sequence[int], *, key: PRNGKeyArray) -> MLP:
+    """A freshly initialised perceptron whose layers have the given sizes, input and output included."""
+    dtype = jnp.result_type(float)
+    draw, bias = {
+        "lecun-uniform": (initializers.lecun_uniform(), 0.0),
+        "normal": (initializers.normal(0.3), 0.1),
+    }[settings.initialisation]
+    shapes = list(itertools.pairwise(sizes))
+    layers = tuple(
+        Layer(draw(layer_key, shape, dtype), jnp.full(shape[1], bias, dtype))
+        for layer_key, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
+    )
+    return MLP(layers, settings.activation)

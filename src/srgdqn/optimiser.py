@@ -1,0 +1,68 @@
+"""What is done with a direction: clipping, the step of size η, and Adam (lines 16 to 21 of Algorithm 1)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+from srgdqn.networks import Parameters
+from srgdqn.settings import OptimiserSettings
+
+
+class AdamState(NamedTuple):
+    """Adam's moments m and v, and the number s of updates that have entered them. Kept across outer iterations."""
+
+    first: Parameters
+    second: Parameters
+    count: Int[Array, ""]
+
+
+def init_adam(parameters: Parameters) -> AdamState:
+    """Moments of zero."""
+    zeros = jax.tree.map(jnp.zeros_like, parameters)
+    return AdamState(zeros, zeros, jnp.zeros((), jnp.int32))
+
+
+def adam(settings: OptimiserSettings, state: AdamState, gradient: Parameters) -> tuple[Parameters, AdamState]:
+    """The direction m̂ / (√v̂ + ϵ) of lines 17 to 21, and the new moments.
+
+    Line 21 prints √‖v̂‖, one number for all parameters; that is `adam_denominator="norm"` (row 8 of the readings).
+    """
+    first = optax.tree.update_moment(gradient, state.first, settings.beta1, 1)
+    second = optax.tree.update_moment_per_elem_norm(gradient, state.second, settings.beta2, 2)
+    count = state.count + 1
+    first_hat = optax.tree.bias_correction(first, settings.beta1, count)
+    second_hat = optax.tree.bias_correction(second, settings.beta2, count)
+    if settings.adam_denominator == "elementwise":
+        root = jax.tree.map(jnp.sqrt, second_hat)
+    else:
+        norm = jnp.sqrt(optax.tree.norm(second_hat))
+        root = jax.tree.map(lambda _: norm, second_hat)
+    direction = jax.tree.map(lambda m, v: m / (v + settings.adam_epsilon), first_hat, root)
+    return direction, AdamState(first, second, count)
+
+
+def clip(settings: OptimiserSettings, direction: Parameters) -> Parameters:
+    """The direction, shortened to `clip_norm` where it is longer."""
+    if settings.clip_norm is None:
+        return direction
+    factor = jnp.minimum(1.0, settings.clip_norm / optax.tree.norm(direction))
+    return jax.tree.map(lambda leaf: leaf * factor, direction)
+
+
+def descend(parameters: Parameters, direction: Parameters, step_size: Array | float) -> Parameters:
+    """θ - ηΔ (lines 6 and 14)."""
+    return jax.tree.map(lambda theta, delta: theta - step_size * delta, parameters, direction)
+
+
+def schedule(settings: OptimiserSettings, progress: Float[Array, ""] | float) -> Array | float:
+    """The factor on η and α once the share `progress` of the budget is spent."""
+    if settings.schedule == "linear":
+        return optax.linear_schedule(1.0, settings.schedule_end, 1)(progress)
+    if settings.schedule == "cosine":
+        return optax.cosine_decay_schedule(1.0, 1, settings.schedule_end)(progress)
+    return 1.0
