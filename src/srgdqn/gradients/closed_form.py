@@ -1,8 +1,9 @@
 """Gradients of a perceptron in closed form, from one forward pass over all that is asked for.
 
 The gradient of one transition's loss with respect to a layer's weights is the outer product of the layer's input and
-its delta (the loss's derivative with respect to its output). A gradient is handed on as these two factors and multiplied
-out only where it is used: most of an inner iteration's memory traffic would otherwise be gradients that are read once.
+its delta (the loss's derivative with respect to its output). A gradient is handed on as these two factors and
+multiplied out only where it is used: most of an inner iteration's memory traffic would otherwise be gradients that are
+read once.
 """
 
 from __future__ import annotations

@@ -1,0 +1,24 @@
+"""The behaviour policy: ε-greedy, with ε declining linearly over the budget."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from srgdqn.settings import ActingSettings
+
+
+def epsilon(settings: ActingSettings, progress: Float[Array, ""] | float) -> Array:
+    """The probability of a random action once the share `progress` of the budget is spent."""
+    share = jnp.clip(progress / settings.epsilon_fraction, 0.0, 1.0)
+    return settings.epsilon_start + share * (settings.epsilon_end - settings.epsilon_start)
+
+
+def epsilon_greedy(
+    q_values: Float[Array, " actions"],
+    probability: Float[Array, ""],
+    draw: Float[Array, ""],
+    random_action: Int[Array, ""],
+) -> Int[Array, ""]:
+    """`random_action` where `draw`, uniform in [0, 1), falls below `probability`; else the (first) best action."""
+    return jnp.where(draw < probability, random_action, jnp.argmax(q_values).astype(random_action.dtype))

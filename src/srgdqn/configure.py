@@ -1,0 +1,70 @@
+"""A configuration from names and a few options: a task's preset, an algorithm, readings, and what the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from srgdqn.algorithms import algorithm as algorithm_named
+from srgdqn.errors import InputError, unknown
+from srgdqn.presets import preset
+from srgdqn.readings import readings as readings_named
+from srgdqn.settings import Configuration, option_names
+from srgdqn.settings.checks import BUDGETS, ESTIMATORS, check
+from srgdqn.settings.coercion import shown
+
+__all__ = ["configure", "layered"]
+
+
+def configure(
+    task: str,
+    algorithm: str = "srg-dqn",
+    *,
+    readings: str = "corrected",
+    adopted: bool = False,
+    estimators: Collection[str] = ESTIMATORS,
+    **options: Any,
+) -> Configuration:
+    """The checked configuration of an algorithm on a task; each option given overrides what the names stand for.
+
+    >>> configuration = configure("CartPole", "svr-dqn", steps=50_000)
+    >>> configuration.training.steps, configuration.training.episodes, configuration.estimator.estimator
+    (50000, None, 'svrg')
+
+    An `adopted` task is none of the paper's: it has no preset, and a budget must be given. Otherwise a budget replaces
+    the preset's, whatever its unit. `estimators` are the names that the estimator may have, for who registers more.
+    """
+    for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
+        if not isinstance(name, str):
+            raise InputError(f"{kind} is {shown(name)}, which is not a name. Give a string.")
+    known = option_names()
+    for name in options:
+        if name not in known:
+            raise unknown("option", name, {*known, "algorithm", "readings"})
+    merged = layered(
+        {} if adopted else preset(task),
+        algorithm_named(algorithm).options,
+        readings_named(readings),
+        options,
+        {"task": task},
+    )
+    return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimators)
+
+
+def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Options merged, later layers over earlier ones: a layer that gives a budget drops those below it, of any unit.
+
+    >>> layered({"steps": 1_000, "eta": 0.1}, {"episodes": 5, "steps": None})
+    {'eta': 0.1, 'episodes': 5}
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        given = {name: value for name, value in layer.items() if name not in BUDGETS or not _is_none(value)}
+        if any(name in BUDGETS for name in given):
+            merged = {name: value for name, value in merged.items() if name not in BUDGETS}
+        merged |= given
+    return merged
+
+
+def _is_none(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and value == "none")

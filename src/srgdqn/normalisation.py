@@ -1,0 +1,89 @@
+"""Running statistics of observations and of discounted returns, for those who want them normalised."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from srgdqn.settings import NormalisationSettings
+
+_FLOOR = 1e-8  # added to variances, so that a feature that never varies is divided by something
+
+
+class Moments(NamedTuple):
+    """Count, mean and variance of everything seen, merged block by block (Chan, Golub and LeVeque 1979)."""
+
+    count: Float[Array, ""]
+    mean: Float[Array, "*shape"]
+    variance: Float[Array, "*shape"]
+
+
+class Normaliser(NamedTuple):
+    """The statistics that are on; None where an option is off."""
+
+    observations: Moments | None
+    returns: Moments | None
+    running_return: Float[Array, ""] | None  # the discounted return of the open episode
+
+
+def init_normaliser(settings: NormalisationSettings, observation_size: int) -> Normaliser:
+    """Statistics of nothing: mean 0, variance 1, with the weight of one thousandth of a sample."""
+
+    def fresh(shape: tuple[int, ...]) -> Moments:
+        return Moments(jnp.asarray(1e-3), jnp.zeros(shape), jnp.ones(shape))
+
+    rewards = settings.normalise_rewards
+    return Normaliser(
+        fresh((observation_size,)) if settings.normalise_observations else None,
+        fresh(()) if rewards else None,
+        jnp.zeros(()) if rewards else None,
+    )
+
+
+def merge(moments: Moments, rows: Float[Array, "count *shape"]) -> Moments:
+    """The statistics after further rows."""
+    count = moments.count + rows.shape[0]
+    shift = rows.mean(0) - moments.mean
+    spread = moments.variance * moments.count + rows.var(0) * rows.shape[0]
+    spread = spread + shift**2 * moments.count * rows.shape[0] / count
+    return Moments(count, moments.mean + shift * rows.shape[0] / count, spread / count)
+
+
+def observe(
+    normaliser: Normaliser,
+    observations: Float[Array, "block size"],
+    rewards: Float[Array, " block"],
+    ended: Bool[Array, " block"],
+    gamma: Array | float,
+) -> Normaliser:
+    """The statistics after a block of steps."""
+    moments, returns, running = normaliser
+    if moments is not None:
+        moments = merge(moments, observations)
+    if returns is not None:
+
+        def accumulate(total: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+            reward, end = step
+            total = gamma * total + reward
+            return jnp.where(end, 0.0, total), total
+
+        running, totals = jax.lax.scan(accumulate, running, (rewards, ended))
+        returns = merge(returns, totals)
+    return Normaliser(moments, returns, running)
+
+
+def normalise_observation(normaliser: Normaliser, observation: Float[Array, "*rows size"]) -> Array:
+    """Observations as the network sees them."""
+    moments = normaliser.observations
+    if moments is None:
+        return observation
+    return (observation - moments.mean) / jnp.sqrt(moments.variance + _FLOOR)
+
+
+def normalise_reward(normaliser: Normaliser, reward: Float[Array, "*rows"]) -> Array:
+    """Rewards as the learner sees them: scaled, never shifted."""
+    moments = normaliser.returns
+    return reward if moments is None else reward / jnp.sqrt(moments.variance + _FLOOR)

@@ -1,0 +1,112 @@
+"""Values as users write them, in Python, in TOML or on a command line, turned into what an option's annotation says."""
+
+from __future__ import annotations
+
+import functools
+import numbers
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from srgdqn.errors import InputError, unknown
+from srgdqn.settings import Configuration, rooms
+
+# Compiled programs compute in single precision: what is finite only in double precision would be infinite there.
+LARGEST_NUMBER = 2.0**128 - 2.0**104
+
+
+def coerce(name: str, value: Any) -> Any:
+    """The value as the option of that name has it: lists become tuples, integers floats, "none" None, as annotated.
+
+    >>> coerce("hidden", [20, 20]), coerce("eta", 1), coerce("time_limit", "none")
+    ((20, 20), 1.0, None)
+    """
+    annotations = option_annotations()
+    if name not in annotations:
+        raise unknown("option", name, annotations)
+    return _convert(name, value, annotations[name])
+
+
+@functools.cache
+def option_annotations() -> dict[str, Any]:
+    """Every option's annotation, resolved."""
+    homes = get_type_hints(Configuration)
+    return {name: hint for room in rooms() for name, hint in get_type_hints(homes[room]).items()}
+
+
+def shown(value: Any) -> str:
+    """The value as a message shows it, however long it is."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a number of very many digits"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _convert(name: str, value: Any, annotation: Any) -> Any:
+    alternatives = get_args(annotation)
+    if get_origin(annotation) is Literal:
+        return _choice(name, value, alternatives)
+    if get_origin(annotation) is tuple:
+        return _widths(name, value)
+    if NoneType in alternatives:
+        if value is None or (isinstance(value, str) and value == "none"):
+            return None
+        (present,) = (alternative for alternative in alternatives if alternative is not NoneType)
+        return _convert(name, value, present)
+    return _PLAIN[annotation](name, value)
+
+
+def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in choices:
+        raise unknown(name, value, choices)
+    return value
+
+
+def _widths(name: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, (tuple, list)):
+        example = f"[{shown(value)}]" if _is_whole(value) else "[20, 20]"
+        raise _wrong(name, value, "a list of whole numbers", f"Write {name} = {example}.")
+    return tuple(_integer(name, width) for width in value)
+
+
+def _integer(name: str, value: Any) -> int:
+    if not _is_whole(value):
+        whole = _is_real(value) and float(value).is_integer()
+        fix = f"Write it as {int(value)}." if whole else "Write it in digits alone, such as 16."
+        raise _wrong(name, value, "a whole number", fix)
+    return int(value)
+
+
+def _float(name: str, value: Any) -> float:
+    if not _is_real(value):
+        raise _wrong(name, value, "a number", "Write it without quotes, such as 0.01.")
+    if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+        raise _wrong(name, value, "a finite number in single precision", "Give one below 3.4e38, such as 0.01.")
+    return float(value)
+
+
+def _boolean(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(name, value, "true or false", "Write true or false without quotes (True or False in Python).")
+    return value
+
+
+def _string(name: str, value: Any) -> str:
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise _wrong(name, value, "a name", "Give a string of one or more printable characters.")
+    return str(value)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _wrong(name: str, value: Any, expected: str, fix: str) -> InputError:
+    return InputError(f"{name} is {shown(value)}, which is not {expected}. {fix}")
+
+
+_PLAIN = {int: _integer, float: _float, bool: _boolean, str: _string}

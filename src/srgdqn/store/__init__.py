@@ -1,0 +1,1 @@
+"""Runs on disk: a configuration, tables and parameters in open formats. Loading one never runs code."""

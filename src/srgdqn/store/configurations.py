@@ -1,0 +1,114 @@
+"""Configurations as TOML: whole, as a run keeps them, or partial, as users write them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from srgdqn.errors import InputError, unknown
+from srgdqn.settings import Configuration, option_names, rooms
+from srgdqn.settings.coercion import coerce, shown
+
+# What stands at the top of the file, above the rooms' tables.
+_LABELS = ("algorithm", "readings")
+
+
+class UserOptions(NamedTuple):
+    """What a user's file says; None for the names that it leaves out."""
+
+    algorithm: str | None
+    readings: str | None
+    task: str | None
+    options: dict[str, Any]
+
+
+def dumps(configuration: Configuration) -> str:
+    """The whole configuration: one table per room, every option in it, "none" where an option is off."""
+    tables: dict[str, dict[str, Any]] = {room: {} for room in rooms()}
+    for name, given in configuration.options().items():
+        value = coerce(name, given)
+        tables[option_names()[name]][name] = "none" if value is None else value
+    return tomli_w.dumps({**{label: getattr(configuration, label) for label in _LABELS}, **tables})
+
+
+def loads(text: str) -> Configuration:
+    """The configuration that `dumps` wrote, each option in its room's table and of its type.
+
+    An option that the file lacks is younger than the file: it gets its default, which must be what was done before.
+    """
+    document = _parse(text)
+    stray = [key for key in document if key not in (*_LABELS, *rooms())]
+    if stray:
+        raise unknown("key in the configuration", stray[0], (*_LABELS, *rooms()))
+    for label in _LABELS:
+        if label not in document:
+            raise InputError(f"the configuration has no {label!r}. Give a whole one, as a run's folder has it.")
+    for room in rooms():
+        if not isinstance(document.get(room, {}), dict):
+            raise InputError(
+                f"{room} is {shown(document[room])}, which is not a table. Write its options below [{room}]."
+            )
+    algorithm, readings = (_label(label, document[label]) for label in _LABELS)
+    return Configuration(algorithm, readings).with_options(dict(_options(document)))
+
+
+def options_from_toml(text: str) -> UserOptions:
+    r"""What a user's file says: any options, each in the table of its room or at the top.
+
+    >>> options_from_toml('algorithm = "svr-dqn"\neta = 0.1\n[task]\ntask = "CartPole"')
+    UserOptions(algorithm='svr-dqn', readings=None, task='CartPole', options={'eta': 0.1})
+    """
+    document = _parse(text)
+    labels = {label: _label(label, document[label]) for label in _LABELS if label in document}
+    options: dict[str, Any] = {}
+    for name, value in _options(document):
+        if name in options:
+            raise InputError(
+                f"{name} is given twice, as {shown(options[name])} and as {shown(value)}. Keep one of them."
+            )
+        options[name] = value
+    return UserOptions(labels.get("algorithm"), labels.get("readings"), options.pop("task", None), options)
+
+
+def _options(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Every option in the document. Three names are an option's and a room's alike: there, a table is the room."""
+    homes = option_names()
+    for key, value in document.items():
+        if key in _LABELS:
+            continue
+        if isinstance(value, dict):
+            if key not in rooms():
+                raise unknown("table", key, rooms())
+            for name, inner in value.items():
+                yield _option(name, inner, room=key)
+        elif key not in homes:
+            raise unknown("key", key, (*_LABELS, *homes))
+        else:
+            yield key, coerce(key, value)
+
+
+def _option(name: str, value: Any, room: str) -> tuple[str, Any]:
+    homes = option_names()
+    if name not in homes:
+        raise unknown(f"option in [{room}]", name, homes)
+    if homes[name] != room:
+        raise InputError(
+            f"{name} = {shown(value)} stands in [{room}], but its table is [{homes[name]}]. Move it there."
+        )
+    return name, coerce(name, value)
+
+
+def _label(label: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"{label} is {shown(value)}, which is not a name. Write it in quotes.")
+    return value
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError also stands for integers of too many digits
+        raise InputError(f"this is not TOML: {error}. Mend the file, or write it anew.") from error

@@ -1,0 +1,113 @@
+"""Where a run is written: checked before any long work, and written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from srgdqn.errors import InputError
+
+MANIFEST = "manifest.json"
+"""The file by which a run's folder is known."""
+
+
+def check_destination(folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The folder as an absolute path, if a run can be saved there; it asks the disk itself by making a folder."""
+    path = Path(os.path.abspath(folder))
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass  # free, or below a file: which one is found next
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be used as a folder: {error}. Give another one.") from error
+    else:
+        _check_replaceable(path, overwrite=overwrite)
+    ancestor = next(parent for parent in path.parents if os.path.lexists(parent))
+    if not ancestor.is_dir():
+        raise InputError(f"{path} cannot be made, because {ancestor} is not a folder. Give a folder elsewhere.")
+    probe = ancestor / f".srgdqn-{secrets.token_hex(8)}"
+    try:
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be made, because {ancestor} cannot be written to ({error.strerror}). "
+            "Give a folder in a place where you may write."
+        ) from error
+    return path
+
+
+def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], *, overwrite: bool = False) -> Path:
+    """Writes files into a folder that appears only once they are all on the disk."""
+    path = check_destination(folder, overwrite=overwrite)
+    scratch = path.parent / f".srgdqn-{secrets.token_hex(8)}"
+    made = [parent for parent in path.parents if not parent.exists()]
+    try:
+        scratch.mkdir(parents=True)
+        for name, data in contents.items():
+            _write(scratch / name, data)
+        _sync(scratch)
+        _move(scratch, path, overwrite=overwrite)
+    except BaseException as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        for parent in made:
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError):
+            raise InputError(
+                f"the run could not be saved in {path}: {error.strerror or error}. Nothing was changed there. Free "
+                "some space or give another folder, and save it again."
+            ) from error
+        raise
+    _sync(path.parent)
+    return path
+
+
+def _check_replaceable(path: Path, *, overwrite: bool) -> None:
+    if not overwrite:
+        raise InputError(f"{path} exists already. Give another folder, or allow it to be overwritten.")
+    try:
+        names = os.listdir(path)
+    except OSError:
+        names = ["unknown"]
+    if path.is_symlink() or (names and MANIFEST not in names):
+        raise InputError(
+            f"{path} exists already and is not the folder of a run, so that it will not be overwritten. "
+            "Give another folder."
+        )
+
+
+def _write(path: Path, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Makes the folder's names last through a power cut, where the system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _move(scratch: Path, path: Path, *, overwrite: bool) -> None:
+    if not (overwrite and os.path.lexists(path)):
+        os.rename(scratch, path)
+        return
+    # A folder cannot replace a full one in one go: the old run steps aside, and comes back if anything fails.
+    aside = path.parent / f".srgdqn-{secrets.token_hex(8)}"
+    os.rename(path, aside)
+    try:
+        os.rename(scratch, path)
+    except BaseException:
+        os.rename(aside, path)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,61 @@
+"""Parameters as safetensors, with a digest of their own: the format itself would load a flipped byte silently."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from srgdqn.errors import InputError
+
+Parameters = dict[str, np.ndarray]
+
+_DTYPES = frozenset({"bool", *(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (16, 32, 64))})
+
+
+def encode(parameters: Mapping[str, Any]) -> bytes:
+    """The bytes of a safetensors file. Every array has the round axis first."""
+    tensors = {name: _plain(name, array) for name, array in parameters.items()}
+    rounds = {name: array.shape[0] for name, array in tensors.items()}
+    if len(set(rounds.values())) > 1:
+        raise InputError(
+            f"parameters differ in their number of rounds, {rounds}. Give all of them the same first axis."
+        )
+    data: bytes = safetensors.numpy.save(tensors, metadata={"sha256": digest(tensors)})
+    return data
+
+
+def decode(data: bytes) -> Parameters:
+    """The parameters in the bytes of a safetensors file that `encode` wrote."""
+    try:
+        tensors: Parameters = safetensors.numpy.load(data)
+        size = int.from_bytes(data[:8], "little")
+        written = json.loads(data[8 : 8 + size])["__metadata__"]["sha256"]
+    except Exception as error:  # whatever the parser stumbles over, it is the file that is wrong
+        raise InputError(f"not a file of parameters ({error})") from error
+    if written != digest(tensors):
+        raise InputError("its digest is not that of its tensors")
+    return tensors
+
+
+def digest(tensors: Parameters) -> str:
+    """SHA-256 over names, types, shapes and values, in the order of names."""
+    total = hashlib.sha256()
+    for name, array in sorted(tensors.items()):
+        header = json.dumps([name, array.dtype.str, array.shape, array.nbytes]).encode()
+        total.update(len(header).to_bytes(8, "little") + header + array.tobytes())
+    return total.hexdigest()
+
+
+def _plain(name: str, array: Any) -> np.ndarray:
+    """The array in C order and little-endian, as safetensors writes bytes without a look at strides."""
+    array = np.asarray(array)
+    if array.dtype.name not in _DTYPES:
+        raise InputError(f"parameter {name!r} has type {array.dtype.name}. Give one of: {', '.join(sorted(_DTYPES))}.")
+    if array.ndim == 0:
+        raise InputError(f"parameter {name!r} is a scalar. Give it a first axis for rounds.")
+    return np.array(array, dtype=array.dtype.newbyteorder("<"), order="C")

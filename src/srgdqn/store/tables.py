@@ -1,0 +1,137 @@
+"""The tables of a run: their columns, what they mean, and how a frame is built and checked against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from srgdqn.errors import InputError, unknown
+
+Schema = dict[str, pl.DataType]
+
+CURVES: Schema = {
+    "round": pl.Int32(),  # from 0
+    "step": pl.Int64(),  # environment steps at the end of the window
+    "reward": pl.Float64(),  # mean per action in the window
+    "reward_cumulative": pl.Float64(),  # mean per action since the start
+    "episodes": pl.Int32(),  # ended so far
+    "loss": pl.Float64(),  # mean over the window's outer iterations, null where it has none; so the next three
+    "max_q": pl.Float64(),  # mean over D of the largest Q-value
+    "delta_norm": pl.Float64(),  # norm of the last direction
+    "theta_norm": pl.Float64(),  # norm of the parameters
+    "queries": pl.Int64(),  # gradient queries so far, by the estimator's formula
+    "gradient_evaluations": pl.Int64(),  # gradient evaluations really done so far
+}
+
+EPISODES: Schema = {
+    "round": pl.Int32(),  # from 0
+    "episode": pl.Int32(),  # from 0 in each round
+    "step": pl.Int64(),  # environment steps at its end
+    "return": pl.Float64(),  # sum of its rewards, unscaled
+    "length": pl.Int32(),  # environment steps in it
+    "ending": pl.String(),  # one of ENDINGS
+    "success": pl.Boolean(),  # null where the task has no such notion
+}
+
+EVALUATIONS: Schema = {
+    "round": pl.Int32(),  # from 0
+    "step": pl.Int64(),  # environment steps trained before it
+    "episode": pl.Int32(),  # from 0 in each evaluation
+    "return": pl.Float64(),  # sum of its raw rewards
+    "length": pl.Int32(),  # environment steps in it
+    "success": pl.Boolean(),  # null where the task has no such notion
+}
+
+ROUNDS: Schema = {
+    "round": pl.Int32(),  # from 0
+    "steps": pl.Int64(),  # environment steps made
+    "episodes": pl.Int32(),  # ended
+    "outer_iterations": pl.Int64(),  # made
+    "queries": pl.Int64(),  # gradient queries, by the estimator's formula
+    "gradient_evaluations": pl.Int64(),  # gradient evaluations really done
+    "censored": pl.Int32(),  # episodes cut at the cap
+    "diverged_at": pl.Int64(),  # environment step at which it went non-finite and was frozen; null if it did not
+    "completed": pl.Boolean(),  # whether the whole budget was used
+}
+
+TIMINGS: Schema = {
+    "chunk": pl.Int32(),  # from 0; the rounds that ran side by side
+    "phase": pl.String(),  # one of PHASES
+    "step": pl.Int64(),  # environment steps of each round at its end
+    "seconds": pl.Float64(),  # by the wall clock
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "curves": CURVES,
+    "episodes": EPISODES,
+    "evaluations": EVALUATIONS,
+    "rounds": ROUNDS,
+    "timings": TIMINGS,
+}
+
+ENDINGS = ("terminated", "truncated", "censored")
+PHASES = ("compile", "train", "evaluate")
+
+_VALUES = {"ending": ENDINGS, "phase": PHASES}
+_NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at"})
+
+
+def frame(name: str, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """The table of that name from its columns: arrays or lists, in any order; None and masked entries are null.
+
+    >>> frame("timings", dict(chunk=[0], phase=["train"], step=[1_000], seconds=[0.5])).height
+    1
+    """
+    _check_names(name, list(columns))
+    series = [_series(name, column, columns[column], dtype) for column, dtype in SCHEMAS[name].items()]
+    lengths = {column.name: len(column) for column in series}
+    if len(set(lengths.values())) != 1:
+        raise InputError(f"the columns of {name} have different lengths, {lengths}. Give one value per row in each.")
+    return conforming(name, pl.DataFrame(series))
+
+
+def conforming(name: str, table: pl.DataFrame) -> pl.DataFrame:
+    """The table, if it has the columns, the types and only the values that a table of that name may have."""
+    _check_names(name, table.columns)
+    for column, dtype in SCHEMAS[name].items():
+        if table.schema[column] != dtype:
+            raise InputError(f"{name}.{column} has type {table.schema[column]}. Make it {dtype}.")
+        if column not in _NULLABLE and table[column].null_count():
+            raise InputError(f"{name}.{column} has {table[column].null_count()} nulls. Give every row a value.")
+        if column in _VALUES:
+            for value in table[column].unique():
+                if value not in _VALUES[column]:
+                    raise unknown(f"{name}.{column}", value, _VALUES[column])
+    return table.select(list(SCHEMAS[name]))
+
+
+def _check_names(name: str, given: list[str]) -> None:
+    if name not in SCHEMAS:
+        raise unknown("table", name, SCHEMAS)
+    for column in given:
+        if column not in SCHEMAS[name]:
+            raise unknown(f"column of {name}", column, SCHEMAS[name])
+    missing = [column for column in SCHEMAS[name] if column not in given]
+    if missing:
+        raise InputError(f"the table {name} lacks {', '.join(missing)}. Give every column of its schema.")
+
+
+def _series(table: str, column: str, values: Any, dtype: pl.DataType) -> pl.Series:
+    try:
+        series = pl.Series(column, values)
+        if not _widens(series.dtype, dtype):
+            raise TypeError(f"{series.dtype} values")
+        return series.cast(dtype, strict=True)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{table}.{column} cannot be made of what was given: {error}. Give {dtype} values.") from error
+
+
+def _widens(given: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether a cast keeps every value or fails: numbers may become wider numbers, nothing else changes its kind."""
+    if given == wanted or given == pl.Null():
+        return True
+    if wanted.is_integer():
+        return given.is_integer()
+    return wanted.is_float() and given.is_numeric()

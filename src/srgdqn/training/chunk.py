@@ -1,0 +1,94 @@
+"""Some rounds side by side, as the lanes of one program: a generator of segments that knows nothing about logging."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from srgdqn.settings import Configuration
+from srgdqn.training.clock import limits_of, total_blocks
+from srgdqn.training.evaluation import Evaluation, evaluation_keys
+from srgdqn.training.lane import BlockLog, Lane
+from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers
+
+
+class Segment(NamedTuple):
+    """What a segment of a chunk gave: arrays of the host, with the lane axis first."""
+
+    blocks_done: int  # since the start
+    log: BlockLog
+    lanes: Lane
+    evaluation: Evaluation | None  # greedy, after the segment, where one was due
+    active: np.ndarray  # which lanes go on
+    train_seconds: float
+    evaluate_seconds: float
+    last: bool
+
+
+def train_chunk(
+    configuration: Configuration,
+    programs: Programs,
+    rounds: Sequence[int],
+    *,
+    segment_blocks: int = SEGMENT_BLOCKS,
+) -> Iterator[Segment]:
+    """Runs `rounds` until their budget is spent or no lane is active, a segment at a time.
+
+    Spare lanes run masked. The caller may stop iterating at any time. A segment's `lanes` are valid until the next
+    segment is asked for.
+    """
+    settings = configuration.training
+    width, spare = settings.lanes, settings.lanes - len(rounds)
+    numbers, limits = lane_numbers(configuration), limits_of(settings)
+    keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
+    padded = np.array([*rounds, *[0] * spare], np.uint32)
+    lanes = programs.init(jnp.asarray(settings.seed, jnp.uint32), padded, np.arange(width) < len(rounds))
+    done, last_block = 0, total_blocks(settings)
+    while True:
+        stop = _next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))
+        start = time.perf_counter()
+        first, blocks = jnp.asarray(done, jnp.int32), jnp.asarray(stop - done, jnp.int32)
+        lanes, log = programs.segment(lanes, numbers, first, blocks, limits)
+        log = jax.tree.map(lambda leaf, count=stop - done: np.asarray(leaf)[:, :count], log)
+        active = np.asarray(lanes.active)
+        trained = time.perf_counter()
+        done = stop
+        last = done == last_block or not active.any()
+        evaluation = None
+        if last or _evaluation_due(configuration, done):
+            evaluation = jax.tree.map(np.asarray, programs.evaluate(lanes, keys))
+        yield Segment(done, log, lanes, evaluation, active, trained - start, time.perf_counter() - trained, last)
+        if last:
+            return
+
+
+def _evaluation_blocks(configuration: Configuration, count: int) -> int:
+    """The blocks after which the evaluation number `count` is due: the first not before count × interval steps."""
+    interval = configuration.training.evaluation_interval
+    assert interval is not None
+    return -(-count * interval // configuration.training.learning_frequency)
+
+
+def _evaluation_due(configuration: Configuration, done: int) -> bool:
+    interval = configuration.training.evaluation_interval
+    if interval is None:
+        return False
+    count = done * configuration.training.learning_frequency // interval
+    return count > 0 and _evaluation_blocks(configuration, count) == done
+
+
+def _next_stop(configuration: Configuration, done: int, last_block: int | None, most: int) -> int:
+    """Where the next segment ends: never beyond an evaluation or the budget, so that neither depends on segments."""
+    stops = [done + most]
+    if last_block is not None:
+        stops.append(last_block)
+    interval = configuration.training.evaluation_interval
+    if interval is not None:
+        count = done * configuration.training.learning_frequency // interval + 1
+        stops.append(_evaluation_blocks(configuration, count))
+    return min(stop for stop in stops if stop > done)

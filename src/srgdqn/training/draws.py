@@ -1,0 +1,61 @@
+"""The random numbers of one block of one round, drawn at once.
+
+They depend on the round's key and the block's number alone. One call of the generator costs about as much as ten more
+numbers from it, so everything that is always needed comes from a single draw of 32-bit words; what only some
+configurations need has keys of its own, which cost nothing where they are not used.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
+
+from srgdqn.settings import Configuration
+
+
+class Draws(NamedTuple):
+    """Random numbers of a block of `block` steps and the outer iteration after it."""
+
+    explore: Float[Array, " block"]  # uniform in [0, 1)
+    action: Int[Array, " block"]  # uniform over the actions
+    episode: PRNGKeyArray  # one key per step, for an episode that starts after it
+    batch: UInt32[Array, " rows"]
+    picks: UInt32[Array, "inner_iterations inner_batch"]
+    environment: PRNGKeyArray  # one key per step
+    sampling: PRNGKeyArray  # for drawing D and the picks without replacement
+
+
+def draw_block(
+    configuration: Configuration, key: PRNGKeyArray, index: Int[Array, ""], *, actions: int, rows: int
+) -> Draws:
+    """The random numbers of block `index`, for a task with `actions` actions and batches of `rows` transitions."""
+    block, inner = configuration.training.learning_frequency, configuration.estimator
+    shapes = ((block,), (block,), (block, 2), (rows,), (inner.inner_iterations, inner.inner_batch))
+    sizes = [math.prod(shape) for shape in shapes]
+    words = jax.random.bits(_stream(key, index, 0), (sum(sizes),))
+    explore, action, episode, batch, picks = (
+        part.reshape(shape) for part, shape in zip(_split(words, sizes), shapes, strict=True)
+    )
+    return Draws(
+        explore=(explore >> 8) * jnp.asarray(2.0**-24, jnp.result_type(float)),
+        action=(action % actions).astype(jnp.int32),
+        episode=jax.random.wrap_key_data(episode, impl="threefry2x32"),
+        batch=batch,
+        picks=picks,
+        environment=jax.random.split(_stream(key, index, 1), block),
+        sampling=_stream(key, index, 2),
+    )
+
+
+def _stream(key: PRNGKeyArray, index: Int[Array, ""], which: int) -> PRNGKeyArray:
+    return jax.random.fold_in(key, index.astype(jnp.uint32) * 3 + which)
+
+
+def _split(words: Array, sizes: list[int]) -> list[Array]:
+    ends = itertools.accumulate(sizes)
+    return [words[end - size : end] for end, size in zip(ends, sizes, strict=True)]

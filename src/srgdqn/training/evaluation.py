@@ -1,0 +1,68 @@
+"""Greedy evaluation on the raw reward: the protocol by which every round of every algorithm is judged alike.
+
+Each evaluation plays `evaluation_episodes` episodes without exploration, from starts that depend on the run's seed and
+the episode's number alone, each for at most the task's evaluation limit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from srgdqn.networks import Network, Parameters
+from srgdqn.normalisation import Normaliser, normalise_observation
+from srgdqn.tasks import Task
+from srgdqn.training.interaction import Situation, begin_episode, take_step
+
+_STREAM = 0xE7A1  # keeps the evaluation's random numbers apart from the rounds'
+
+
+class Evaluation(NamedTuple):
+    """One row per episode."""
+
+    total_reward: Float[Array, " episodes"]
+    length: Int[Array, " episodes"]
+    terminated: Bool[Array, " episodes"]
+
+
+def evaluation_keys(seed: int, episodes: int) -> PRNGKeyArray:
+    """The random keys of the evaluation episodes of a run."""
+    return jax.random.split(jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _STREAM), episodes)
+
+
+def evaluate_greedily(
+    task: Task, network: Network, parameters: Parameters, normaliser: Normaliser, keys: PRNGKeyArray
+) -> Evaluation:
+    """Plays one episode per key with the greedy policy of one round."""
+    environment, limit = task.raw, task.evaluation_limit
+    starts = jax.vmap(lambda key: begin_episode(environment, key))(keys)
+
+    def step(carry: tuple[Array, Situation, Evaluation]) -> tuple[Array, Situation, Evaluation]:
+        count, situations, played = carry
+        seen = normalise_observation(normaliser, situations.observation)
+        actions = jnp.argmax(network.q_values(parameters, seen), axis=-1).astype(jnp.int32)
+        step_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, count + 1)
+        after, outcome = jax.vmap(lambda s, a, fresh, key: take_step(environment, s, a, fresh, None, key))(
+            situations, actions, situations, step_keys
+        )
+        open_ = ~played.terminated
+        return (
+            count + 1,
+            after,
+            Evaluation(
+                played.total_reward + jnp.where(open_, outcome.transition.reward, 0),
+                played.length + open_,
+                played.terminated | outcome.terminated,
+            ),
+        )
+
+    def unfinished(carry: tuple[Array, Situation, Evaluation]) -> Array:
+        count, _, played = carry
+        return (count < limit) & ~played.terminated.all()
+
+    episodes = keys.shape[0]
+    nothing = Evaluation(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), jnp.zeros(episodes, bool))
+    return jax.lax.while_loop(unfinished, step, (jnp.zeros((), jnp.int32), starts, nothing))[2]

@@ -1,0 +1,182 @@
+"""One round as a lane of the compiled program: a block of steps under the ε-greedy policy, then an outer iteration.
+
+Everything here is written for a single round and mapped over lanes. Random numbers are drawn from (seed, round, block)
+alone, so a round's bits depend neither on how many rounds run beside it nor on how the run is cut into segments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
+
+from srgdqn.acting import epsilon, epsilon_greedy
+from srgdqn.learner import LearnerState, batch_rows, init_learner, outer_iteration
+from srgdqn.networks import Network
+from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
+from srgdqn.replay import draw_slots, pack, ring_length, unpack, write
+from srgdqn.settings import Configuration
+from srgdqn.tasks import Task
+from srgdqn.training.clock import Limits, Unit
+from srgdqn.training.draws import Draws, draw_block
+from srgdqn.training.interaction import Situation, Step, begin_episode, observation_size, take_step
+
+# Bits of a step's flags in the log.
+LIVED, TERMINATED, TRUNCATED = 1, 2, 4
+
+
+class Lane(NamedTuple):
+    """The whole state of a round."""
+
+    key: PRNGKeyArray
+    situation: Situation
+    ring: Float[Array, "slots width"]
+    learner: LearnerState
+    normaliser: Normaliser
+    episodes: Int[Array, ""]  # ended so far
+    active: Bool[Array, ""]  # neither finished, nor diverged, nor a spare lane
+    diverged_at: Int[Array, ""]  # environment steps when the parameters went non-finite; -1 as long as they did not
+
+
+class BlockLog(NamedTuple):
+    """What a block leaves behind for the host."""
+
+    reward: Float[Array, " block"]  # unscaled
+    flags: UInt8[Array, " block"]
+    loss: Float[Array, ""]  # these four are NaN where the block had no outer iteration
+    max_q: Float[Array, ""]
+    delta_norm: Float[Array, ""]
+    theta_norm: Float[Array, ""]
+
+
+class Program(NamedTuple):
+    """What is fixed when a lane's program is compiled."""
+
+    configuration: Configuration
+    task: Task
+    network: Network
+    unit: Unit
+    time_limit: int | None
+
+    @property
+    def block(self) -> int:
+        """Environment steps per outer iteration."""
+        return self.configuration.training.learning_frequency
+
+
+def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]) -> Lane:
+    """Round `number` of `seed`, before its first step."""
+    configuration, environment = program.configuration, program.task.environment
+    key = jax.random.fold_in(jax.random.key(seed), number)
+    network_key, episode_key, key = jax.random.split(key, 3)
+    size = observation_size(environment)
+    slots = ring_length(configuration.replay, program.block)
+    return Lane(
+        key=key,
+        situation=begin_episode(environment, episode_key),
+        ring=jnp.zeros((slots, 2 * size + 3)),
+        learner=init_learner(configuration, program.network.init(network_key)),
+        normaliser=init_normaliser(configuration.normalisation, size),
+        episodes=jnp.zeros((), jnp.int32),
+        active=active,
+        diverged_at=jnp.full((), -1, jnp.int32),
+    )
+
+
+def run_block(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits) -> tuple[Lane, BlockLog]:
+    """Block `index`: the steps, then (where it is time) the outer iteration."""
+    configuration = program.configuration
+    actions, rows = int(program.task.environment.action_space.n), batch_rows(configuration)
+    draws = draw_block(configuration, lane.key, index, actions=actions, rows=rows)
+    acted, steps = _act(program, lane, index, limits, draws)
+    reward = steps.transition.reward
+    stored = steps.transition._replace(reward=reward * configuration.task.reward_scale)
+    ended = steps.terminated | steps.truncated
+    acted = acted._replace(
+        ring=write(lane.ring, index * program.block, pack(stored), lane.active),
+        normaliser=observe(lane.normaliser, stored.observation, stored.reward, ended, configuration.gradients.gamma),
+    )
+
+    due = (index >= limits.first_learning) & (index < limits.last_block)
+    learner, diagnostics = jax.lax.cond(
+        due,
+        lambda: _learn(program, acted, index, limits, draws),
+        lambda: (acted.learner, jnp.full(4, jnp.nan, acted.ring.dtype)),
+    )
+    healthy = ~due | jnp.isfinite(diagnostics[2:]).all()
+    new = acted._replace(learner=_where(healthy, learner, acted.learner))
+
+    finished = (program.unit == "episodes") & (new.episodes >= limits.amount)
+    kept = _where(lane.active, new._replace(ring=None, key=None), lane._replace(ring=None, key=None))
+    kept = kept._replace(
+        key=lane.key,
+        ring=new.ring,
+        active=lane.active & healthy & ~finished,
+        diverged_at=jnp.where(lane.active & ~healthy, (index + 1) * program.block, lane.diverged_at),
+    )
+    flags = LIVED * lane.active + TERMINATED * steps.terminated + TRUNCATED * steps.truncated
+    return kept, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)
+
+
+def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws) -> tuple[Lane, Step]:
+    """One block of steps under the ε-greedy policy."""
+    environment, block = program.task.environment, program.block
+    # Fresh episodes for every step at once: drawing them one by one inside the loop costs more than the steps do.
+    fresh = jax.vmap(begin_episode, (None, 0))(environment, draws.episode)
+
+    def step(carry: tuple[Situation, Array], inputs: tuple) -> tuple[tuple[Situation, Array], Step]:
+        situation, episodes = carry
+        offset, draw, random_action, fresh_episode, step_key = inputs
+        spent = {
+            "steps": index * block + offset,
+            "outer_iterations": jnp.maximum(index - limits.first_learning, 0),
+            "episodes": episodes,
+        }[program.unit]
+        probability = epsilon(program.configuration.acting, spent / limits.amount)
+        seen = normalise_observation(lane.normaliser, situation.observation)
+        q_values = program.network.q_values(lane.learner.parameters, seen[None])[0]
+        action = epsilon_greedy(q_values, probability, draw, random_action)
+        after, outcome = take_step(environment, situation, action, fresh_episode, program.time_limit, step_key)
+        return (after, episodes + (outcome.terminated | outcome.truncated)), outcome
+
+    inputs = (jnp.arange(block), draws.explore, draws.action, fresh, draws.environment)
+    (situation, episodes), steps = jax.lax.scan(step, (lane.situation, lane.episodes), inputs)
+    return lane._replace(situation=situation, episodes=episodes), steps
+
+
+def _learn(
+    program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws
+) -> tuple[LearnerState, Float[Array, " 4"]]:
+    """Draws D and the inner picks, and makes one outer iteration."""
+    configuration, inner = program.configuration, program.configuration.estimator
+    rows, written = batch_rows(configuration), (index + 1) * program.block
+    slots_key, picks_key = jax.random.split(draws.sampling)
+    slots = draw_slots(configuration.replay, lane.ring.shape[0], written, draws.batch, slots_key)
+    batch = unpack(lane.ring[slots])
+    batch = batch._replace(
+        observation=normalise_observation(lane.normaliser, batch.observation),
+        next_observation=normalise_observation(lane.normaliser, batch.next_observation),
+        reward=normalise_reward(lane.normaliser, batch.reward),
+    )
+    if inner.inner_sampling == "with-replacement":
+        picks = (draws.picks % rows).astype(jnp.int32)
+    else:
+        order = jax.random.uniform(picks_key, (inner.inner_iterations, rows))
+        picks = jnp.argsort(order, axis=-1)[:, : inner.inner_batch]
+    spent = {
+        "steps": written,
+        "outer_iterations": lane.learner.iterations,
+        "episodes": lane.episodes,
+    }[program.unit]
+    learner, trace = outer_iteration(
+        configuration, program.network, lane.learner, batch, picks, progress=spent / limits.amount
+    )
+    norms = optax.tree.norm(trace.last_delta), optax.tree.norm(learner.parameters)
+    return learner, jnp.stack([trace.loss, trace.max_q, *norms])
+
+
+def _where(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -1,0 +1,139 @@
+"""The compiled programs of a run, and the cache that keeps them: numbers may change, shapes compile anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from srgdqn.networks import Network, NetworkFactory, make_network
+from srgdqn.settings import Configuration, TrainingSettings
+from srgdqn.tasks import Task
+from srgdqn.training.clock import Limits, budget_of, limits_of
+from srgdqn.training.evaluation import Evaluation, evaluate_greedily, evaluation_keys
+from srgdqn.training.interaction import observation_size
+from srgdqn.training.lane import BlockLog, Lane, Program, init_lane, run_block
+
+SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
+
+Numbers = dict[str, Array]
+
+
+class Programs(NamedTuple):
+    """The executables for one shape of configuration; calling them is safe from several threads.
+
+    `init` takes (seed, round numbers, which lanes are in use), `segment` (lanes, numbers, first block, blocks, limits)
+    and consumes the lanes it is given, `evaluate` (lanes, keys).
+    """
+
+    init: Callable[[Array, Array, Array], Lane]
+    segment: Callable[[Lane, Numbers, Array, Array, Limits], tuple[Lane, BlockLog]]
+    evaluate: Callable[[Lane, Array], Evaluation]
+    network: Network
+    compile_seconds: float
+
+
+_cache: dict[Any, Programs] = {}
+_cache_lock = threading.Lock()
+
+
+def programs_for(
+    configuration: Configuration, task: Task, user_network: eqx.Module | NetworkFactory | None = None
+) -> tuple[Programs, bool]:
+    """The executables for this configuration, and whether they had to be compiled now.
+
+    Configurations that differ in numbers only, in their budget's size, or in how many rounds they ask for share them.
+    """
+    shape = _shape(configuration)
+    unit = budget_of(configuration.training).unit
+    key = (shape, unit, _Identity(user_network), _Identity(task.environment), jax.config.jax_enable_x64)
+    with _cache_lock:
+        fresh = key not in _cache
+        if fresh:
+            _cache[key] = _compile(configuration, task, user_network)
+        return _cache[key], fresh
+
+
+def lane_numbers(configuration: Configuration) -> Numbers:
+    """The configuration's numbers, one value per lane."""
+    lanes = configuration.training.lanes
+    return {name: jnp.full(lanes, value, jnp.result_type(float)) for name, value in configuration.numbers().items()}
+
+
+def _shape(configuration: Configuration) -> Configuration:
+    training, default = configuration.training, TrainingSettings()
+    budget = ("steps", "outer_iterations", "episodes")
+    free = (*budget, "rounds", "seed", "window", "evaluation_interval", "learning_starts")
+    training = dataclasses.replace(training, **{name: getattr(default, name) for name in free})
+    return dataclasses.replace(configuration.shape(), training=training, algorithm="", readings="")
+
+
+def _compile(configuration: Configuration, task: Task, user_network: eqx.Module | NetworkFactory | None) -> Programs:
+    environment, settings = task.environment, configuration.training
+    network = make_network(
+        configuration.network, observation_size(environment), int(environment.action_space.n), user_network
+    )
+    unit = budget_of(settings).unit
+    time_limit = task.time_limit
+    if time_limit is None and unit == "episodes":
+        time_limit = settings.episode_cap
+    program = Program(configuration.shape(), task, network, unit, time_limit)
+
+    def init(seed: Array, rounds: Array, active: Array) -> Lane:
+        return jax.vmap(lambda number, on: init_lane(program, seed, number, on))(rounds, active)
+
+    def segment(lanes: Lane, numbers: Numbers, first: Array, blocks: Array, limits: Limits) -> tuple[Lane, BlockLog]:
+        def one(lane: Lane, lane_numbers: Numbers, index: Array) -> tuple[Lane, BlockLog]:
+            filled = program._replace(configuration=program.configuration.with_numbers(lane_numbers))
+            return run_block(filled, lane, index, limits)
+
+        def block(offset: Array, carry: tuple[Lane, BlockLog]) -> tuple[Lane, BlockLog]:
+            lanes, log = carry
+            lanes, row = jax.vmap(one, (0, 0, None))(lanes, numbers, first + offset)
+            return lanes, jax.tree.map(lambda buffer, new: buffer.at[:, offset].set(new), log, row)
+
+        row = jax.eval_shape(jax.vmap(one, (0, 0, None)), lanes, numbers, first)[1]
+        log = jax.tree.map(lambda r: jnp.zeros((r.shape[0], SEGMENT_BLOCKS, *r.shape[1:]), r.dtype), row)
+        return jax.lax.fori_loop(0, blocks, block, (lanes, log))
+
+    def evaluate(lanes: Lane, keys: Array) -> Evaluation:
+        return jax.vmap(lambda lane: evaluate_greedily(task, network, lane.learner.parameters, lane.normaliser, keys))(
+            lanes
+        )
+
+    start = time.perf_counter()
+    scalar = jnp.zeros((), jnp.int32)
+    starts = (jnp.zeros((), jnp.uint32), jnp.zeros(settings.lanes, jnp.uint32), jnp.zeros(settings.lanes, bool))
+    lanes = jax.eval_shape(init, *starts)
+    keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
+    jobs = (
+        lambda: jax.jit(segment, donate_argnums=0).lower(
+            lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings)
+        ),
+        lambda: jax.jit(init).lower(*starts),
+        lambda: jax.jit(evaluate).lower(lanes, keys),
+    )
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        run_segment, run_init, run_evaluate = pool.map(lambda job: job().compile(), jobs)
+    return Programs(run_init, run_segment, run_evaluate, network, time.perf_counter() - start)
+
+
+class _Identity:
+    """Makes any object a cache key: equal only to itself, and kept alive for as long as the key is."""
+
+    def __init__(self, thing: object) -> None:
+        self.thing = thing
+
+    def __hash__(self) -> int:
+        return id(self.thing)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and self.thing is other.thing
