@@ -1,1 +1,42 @@
-"""Variance-reduced deep Q-learning: SRG-DQN and its companions, measured honestly, many rounds at once."""
+"""Variance-reduced deep Q-learning: SRG-DQN and its companions, measured honestly, many rounds at once.
+
+    import srgdqn
+    result = srgdqn.train("MountainCar", "srg-dqn", rounds=50, seed=0)
+
+Names are imported when they are first used, so that the command line answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from srgdqn.api import load, train
+    from srgdqn.configure import configure
+    from srgdqn.errors import InputError
+    from srgdqn.estimators import Estimator, register_estimator
+    from srgdqn.result import Result
+
+_HOMES = {
+    "InputError": "srgdqn.errors",
+    "Estimator": "srgdqn.estimators",
+    "Result": "srgdqn.result",
+    "configure": "srgdqn.configure",
+    "load": "srgdqn.api",
+    "register_estimator": "srgdqn.estimators",
+    "train": "srgdqn.api",
+}
+
+__all__ = ["Estimator", "InputError", "Result", "configure", "load", "register_estimator", "train"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'srgdqn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

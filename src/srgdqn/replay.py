@@ -1,8 +1,8 @@
 """First-in-first-out memory of one round, written a block of transitions at a time.
 
 A transition is one packed row of numbers, so that writing a block is one copy and drawing a batch one gather. Rows lie
-in a ring whose length is the capacity rounded up to whole blocks; only the newest `replay_capacity` transitions are ever
-drawn, so the memory is exactly first-in-first-out at its nominal capacity.
+in a ring whose length is the capacity rounded up to whole blocks; only the newest `replay_capacity` transitions are
+ever drawn, so the memory is exactly first-in-first-out at its nominal capacity.
 """
 
 from __future__ import annotations

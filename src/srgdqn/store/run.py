@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import os
 import stat
 from collections.abc import Callable
@@ -15,7 +14,7 @@ import polars as pl
 
 from srgdqn.errors import InputError
 from srgdqn.settings import Configuration
-from srgdqn.store import configurations, manifest, parameters, tables
+from srgdqn.store import configurations, manifest, parameters, parquet, tables
 from srgdqn.store.destination import MANIFEST, check_destination, write_folder
 
 __all__ = ["Run", "check_destination", "load", "save"]
@@ -49,7 +48,7 @@ def save(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -
     check_destination(folder, overwrite=overwrite)
     files = {
         _CONFIGURATION: _configuration_bytes(run.configuration),
-        **{f"{name}.parquet": _parquet_bytes(name, table) for name, table in run.tables.items()},
+        **{f"{name}.parquet": parquet.encode(name, table) for name, table in run.tables.items()},
         _PARAMETERS: parameters.encode(run.parameters),
     }
     return write_folder(folder, {**files, MANIFEST: manifest.render(files, run.provenance)}, overwrite=overwrite)
@@ -73,7 +72,7 @@ def load(folder: str | os.PathLike[str]) -> Run:
     return Run(
         configuration=_decoded(path / _CONFIGURATION, _configuration, data[_CONFIGURATION]),
         tables={
-            table: _decoded(path / name, functools.partial(_table, table), data[name])
+            table: _decoded(path / name, functools.partial(parquet.decode, table), data[name])
             for name, table in _TABLES.items()
             if name in data
         },
@@ -91,20 +90,6 @@ def _configuration_bytes(configuration: Configuration) -> bytes:
 
 def _configuration(data: bytes) -> Configuration:
     return configurations.loads(data.decode())
-
-
-def _parquet_bytes(name: str, table: pl.DataFrame) -> bytes:
-    buffer = io.BytesIO()
-    tables.conforming(name, table).write_parquet(buffer)
-    return buffer.getvalue()
-
-
-def _table(name: str, data: bytes) -> pl.DataFrame:
-    try:
-        table = pl.read_parquet(io.BytesIO(data))
-    except (Exception, pl.exceptions.PanicException) as error:  # a damaged file may even make the reader panic
-        raise InputError(f"not a Parquet file ({error})") from error
-    return tables.conforming(name, table)
 
 
 def _verified(path: Path, entry: manifest.Entry) -> bytes:

@@ -1,0 +1,117 @@
+"""The package's front door in Python: `train` and `load`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+from gymnasium.experimental.functional import FuncEnv
+
+from srgdqn import tasks
+from srgdqn.configure import configure
+from srgdqn.errors import InputError
+from srgdqn.estimators import ESTIMATORS
+from srgdqn.networks import NetworkFactory
+from srgdqn.progress import reporting
+from srgdqn.result import Result, load_result
+from srgdqn.settings import Configuration
+from srgdqn.settings.checks import check
+from srgdqn.store.provenance import provenance
+from srgdqn.store.run import Run
+from srgdqn.store.tables import SCHEMAS, frame
+from srgdqn.training import train_rounds
+from srgdqn.training.interaction import observation_size
+
+if TYPE_CHECKING:
+    from srgdqn.training.rounds import Listener
+
+
+def train(
+    task: str | FuncEnv,
+    algorithm: str = "srg-dqn",
+    *,
+    readings: str = "corrected",
+    network: eqx.Module | NetworkFactory | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Result:
+    """Trains an algorithm on a task, all rounds at once.
+
+    Args:
+      task: the name of one of the paper's tasks, or a functional JAX environment (`gymnasium`'s `FuncEnv`).
+      algorithm: a name that `srgdqn list` shows.
+      readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
+      network: an equinox module from one flat observation to Q-values, or a function from a random key to one; by
+        default a perceptron with `hidden` widths.
+      progress: show a progress bar (by default where there is a terminal).
+      **options: any option that `srgdqn train --help` shows, such as `rounds=50`, `seed=0`, `steps=…`, `eta=…`.
+
+    Returns:
+      The result; also if it was interrupted from the keyboard, with what was reached by then.
+
+    >>> result = train("CartPole", "dqn-adam", steps=2_000, evaluation_episodes=1)
+    >>> result.curves.select("round", "step").rows()
+    [(0, 1000), (0, 2000)]
+
+    """
+    adopted = not isinstance(task, str)
+    if not isinstance(task, str):
+        options = {"time_limit": None, "task": type(task).__name__, **options}
+    if network is not None:
+        options["network"] = _name_of(network)
+    configuration = configure(
+        options.pop("task") if adopted else task,
+        algorithm,
+        readings=readings,
+        adopted=adopted,
+        estimators={"none", *ESTIMATORS},
+        **options,
+    )
+    environment = task if not isinstance(task, str) else None
+    return train_configured(configuration, environment=environment, network=network, progress=progress)
+
+
+def train_configured(
+    configuration: Configuration,
+    *,
+    environment: FuncEnv | None = None,
+    network: eqx.Module | NetworkFactory | None = None,
+    progress: bool | None = None,
+    **engine: Any,
+) -> Result:
+    """Trains what a configuration describes. `environment` and `network` are the user's own, where it names such."""
+    check(configuration, {"none", *ESTIMATORS})
+    if configuration.network.network != "mlp" and network is None:
+        raise InputError(
+            f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
+        )
+    if environment is None:
+        task = tasks.make(configuration.task)
+    else:
+        settings = configuration.task
+        task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
+    with reporting(configuration, progress) as listener:
+        trained = _train(configuration, task, network, listener, engine)
+    about = {
+        **provenance(),
+        "observation_size": observation_size(task.environment),
+        "actions": int(task.environment.action_space.n),
+        "interrupted": trained.interrupted,
+    }
+    frames = {name: frame(name, trained.tables[name] or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
+    return Result(Run(configuration, frames, trained.policies, about), network)
+
+
+def _train(configuration: Configuration, task: tasks.Task, network: Any, listener: Listener, engine: Mapping) -> Any:
+    return train_rounds(configuration, task, network, listener=listener, **engine)
+
+
+def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:
+    """The result in a run's folder; `network` is the user's own module, where the run was trained with one."""
+    return load_result(folder, network=network)
+
+
+def _name_of(network: Any) -> str:
+    return getattr(network, "__qualname__", type(network).__qualname__)

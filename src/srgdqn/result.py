@@ -1,0 +1,157 @@
+"""What training gives back: tidy tables, a policy per round, and the way to and from a folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from srgdqn.errors import InputError
+from srgdqn.settings import Configuration
+from srgdqn.store.run import Run, load, save
+
+if TYPE_CHECKING:
+    import equinox as eqx
+
+    from srgdqn.networks import Network, NetworkFactory
+
+Policy = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished (or interrupted) run.
+
+    Tables are polars data frames whose columns `srgdqn.store.tables` describes.
+    """
+
+    run: Run
+    user_network: eqx.Module | NetworkFactory | None = None
+
+    @property
+    def configuration(self) -> Configuration:
+        """Everything that decided the run."""
+        return self.run.configuration
+
+    @property
+    def curves(self) -> pl.DataFrame:
+        """One row per round and window of environment steps."""
+        return self.run.tables["curves"]
+
+    @property
+    def episodes(self) -> pl.DataFrame:
+        """One row per episode of training."""
+        return self.run.tables["episodes"]
+
+    @property
+    def evaluations(self) -> pl.DataFrame:
+        """One row per episode of greedy evaluation on the raw reward."""
+        return self.run.tables["evaluations"]
+
+    @property
+    def rounds(self) -> pl.DataFrame:
+        """One row per round: what it spent, and whether it diverged."""
+        return self.run.tables["rounds"]
+
+    @property
+    def timings(self) -> pl.DataFrame:
+        """Wall-clock seconds: the only table that differs between two runs of the same configuration."""
+        return self.run.tables["timings"]
+
+    @property
+    def best(self) -> int:
+        """The round whose last greedy evaluation has the highest mean return (the first of equals)."""
+        last = self.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+        means = last.group_by("round", maintain_order=True).agg(pl.col("return").mean())
+        return int(means["round"][int(np.argmax(means["return"].to_numpy()))])
+
+    def policy(self, number: int) -> Policy:
+        """The greedy policy of a round: from an observation to an action, or from rows of observations to actions."""
+        import jax
+
+        from srgdqn.normalisation import Moments, Normaliser, normalise_observation
+
+        known = self.rounds["round"].to_list()
+        if number not in known:
+            raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
+        row = known.index(number)
+        network = self._network()
+        parameters = self._fill(network, row)
+        stored = self.run.parameters
+        moments = None
+        if "normaliser.mean" in stored:
+            moments = Moments(*(stored[f"normaliser.{name}"][row] for name in Moments._fields))
+        normaliser = Normaliser(moments, None, None)
+
+        @jax.jit
+        def act(rows: Any) -> Any:
+            return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
+
+        def policy(observation: Any) -> Any:
+            rows = self._as_rows(observation)
+            actions = np.asarray(act(rows))
+            return int(actions[0]) if rows.shape[0] == 1 and np.ndim(observation) < 2 else actions
+
+        return policy
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes the run to a new folder, whole or not at all."""
+        return save(self.run, folder, overwrite=overwrite)
+
+    def _network(self) -> Network:
+        from srgdqn.networks import make_network
+
+        settings = self.configuration.network
+        if settings.network != "mlp" and self.user_network is None:
+            raise InputError(
+                f"the network of this run is the module {settings.network!r}, which is not stored with it. Give it "
+                "again: srgdqn.load(folder, network=…)."
+            )
+        size, actions = self.run.provenance["observation_size"], self.run.provenance["actions"]
+        return make_network(settings, size, actions, self.user_network)
+
+    def _fill(self, network: Network, row: int) -> Any:
+        """The stored parameters of one round in the network's own form."""
+        import equinox as eqx
+        import jax
+
+        shapes = eqx.filter_eval_shape(network.init, jax.random.key(0))
+        stored = self.run.parameters
+
+        def leaf(path: Any, shape: Any) -> np.ndarray:
+            name = "network." + jax.tree_util.keystr(path, simple=True, separator=".")
+            found = stored.get(name)
+            if found is None or found.shape[1:] != shape.shape:
+                got = "nothing" if found is None else f"an array of shape {found.shape[1:]}"
+                raise InputError(
+                    f"the run holds {got} for the network's {name.removeprefix('network.')}, which has shape "
+                    f"{shape.shape}. Give the module that the run was trained with."
+                )
+            return found[row]
+
+        return jax.tree_util.tree_map_with_path(leaf, shapes)
+
+    def _as_rows(self, observation: Any) -> np.ndarray:
+        size = self.run.provenance["observation_size"]
+        rows = np.asarray(observation, dtype=next(iter(self.run.parameters.values())).dtype)
+        if rows.ndim == 1:
+            rows = rows[None]
+        if rows.ndim != 2 or rows.shape[1] != size:
+            raise InputError(
+                f"the observation has shape {np.shape(observation)}; the policy expects ({size},), or (rows, {size})."
+            )
+        return rows
+
+
+def load_result(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:
+    """The result in a run's folder. `network` is the user's own module, where the run was trained with one."""
+    return Result(load(folder), network)
+
+
+def _span(known: list[int]) -> str:
+    return f"{known[0]} to {known[-1]}" if known == list(range(known[0], known[-1] + 1)) else str(known)

@@ -1,0 +1,193 @@
+"""What a chunk's log becomes: columns of tidy tables, computed on the host in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
+from srgdqn.settings import Configuration
+from srgdqn.tasks import Task
+from srgdqn.training.clock import budget_of, limits_of
+from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+
+Columns = dict[str, np.ndarray]
+Tables = dict[str, Columns]
+
+_DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
+
+
+class ChunkHistory(NamedTuple):
+    """Everything the host heard from a chunk, with the lane axis first."""
+
+    log: BlockLog
+    evaluations: list[tuple[int, bool, Evaluation]]  # (blocks done, whether it is the last, results)
+    diverged_at: np.ndarray
+    timings: list[tuple[str, int, float]]  # (phase, steps, seconds)
+
+
+class _RoundLog(NamedTuple):
+    """One round's share of a log, cut at its budget."""
+
+    reward: np.ndarray
+    flags: np.ndarray
+    iteration_steps: np.ndarray  # environment steps at each outer iteration
+    diagnostics: np.ndarray  # (outer iterations, 4)
+    diverged_at: int | None
+
+    @property
+    def steps(self) -> int:
+        return len(self.reward)
+
+
+def chunk_tables(
+    configuration: Configuration, task: Task, chunk: int, rounds: Sequence[int], history: ChunkHistory
+) -> Tables:
+    """The rows that the rounds of a chunk add to each table of the run."""
+    logs = [_round_log(configuration, history, lane) for lane in range(len(rounds))]
+    numbered = list(zip(rounds, logs, strict=True))
+    phases, steps, seconds = zip(*history.timings, strict=True) if history.timings else ((), (), ())
+    return {
+        "curves": _stack([_curve_rows(configuration, number, log) for number, log in numbered]),
+        "episodes": _stack([_episode_rows(task, number, log) for number, log in numbered]),
+        "evaluations": _evaluation_rows(configuration, task, history, numbered),
+        "rounds": _stack([_round_row(configuration, task, number, log, history) for number, log in numbered]),
+        "timings": {
+            "chunk": np.full(len(phases), chunk, np.int32),
+            "phase": np.array(phases, str),
+            "step": np.array(steps, np.int64),
+            "seconds": np.array(seconds, np.float64),
+        },
+    }
+
+
+def _round_log(configuration: Configuration, history: ChunkHistory, lane: int) -> _RoundLog:
+    settings, log = configuration.training, history.log
+    flags = log.flags[lane].ravel()
+    lived = int((flags & LIVED).astype(bool).sum())  # a lane that stops never starts again
+    budget = budget_of(settings)
+    end = lived
+    if budget.unit == "steps":
+        end = min(lived, budget.amount)
+    elif budget.unit == "episodes":
+        ends = np.flatnonzero(flags[:lived] & (TERMINATED | TRUNCATED))
+        end = int(ends[budget.amount - 1]) + 1 if len(ends) >= budget.amount else lived
+    limits = limits_of(settings)
+    blocks = np.arange(lived // settings.learning_frequency)
+    blocks = blocks[(blocks >= int(limits.first_learning)) & (blocks < int(limits.last_block))]
+    diagnostics = np.stack([getattr(log, name)[lane, blocks] for name in _DIAGNOSTICS], axis=1)
+    diverged = int(history.diverged_at[lane])
+    return _RoundLog(
+        log.reward[lane].ravel()[:end].astype(np.float64),
+        flags[:end],
+        # Under an episode budget the block in which the last episode ended still ended in an outer iteration.
+        np.minimum((blocks + 1) * settings.learning_frequency, end),
+        diagnostics.astype(np.float64),
+        None if diverged < 0 else min(diverged, end),
+    )
+
+
+def _curve_rows(configuration: Configuration, number: int, log: _RoundLog) -> Columns:
+    window = configuration.training.window
+    edges = np.unique(np.append(np.arange(window, log.steps, window), log.steps))
+    starts = np.append(0, edges[:-1])
+    totals = np.add.reduceat(log.reward, starts)
+    ends = np.flatnonzero(log.flags & (TERMINATED | TRUNCATED)) + 1
+    made = np.searchsorted(log.iteration_steps, edges, side="right")
+    before = np.append(0, made[:-1])
+    means = np.full((len(edges), len(_DIAGNOSTICS)), np.nan)
+    for row in np.flatnonzero(made > before):
+        means[row] = log.diagnostics[before[row] : made[row]].mean(0)
+    return {
+        "round": np.full(len(edges), number, np.int32),
+        "step": edges.astype(np.int64),
+        "reward": totals / (edges - starts),
+        "reward_cumulative": np.cumsum(totals) / edges,
+        "episodes": np.searchsorted(ends, edges, side="right").astype(np.int32),
+        **{name: np.ma.array(means[:, i], mask=made == before) for i, name in enumerate(_DIAGNOSTICS)},
+        "queries": made.astype(np.int64) * queries_per_iteration(configuration),
+        "gradient_evaluations": made.astype(np.int64) * evaluations_per_iteration(configuration),
+    }
+
+
+def _episode_rows(task: Task, number: int, log: _RoundLog) -> Columns:
+    ends = np.flatnonzero(log.flags & (TERMINATED | TRUNCATED)) + 1
+    starts = np.append(0, ends[:-1])[: len(ends)]
+    returns = np.add.reduceat(log.reward[: ends[-1]], starts) if len(ends) else np.zeros(0)
+    terminated = (log.flags[ends - 1] & TERMINATED).astype(bool)
+    cut = "truncated" if task.time_limit is not None else "censored"
+    return {
+        "round": np.full(len(ends), number, np.int32),
+        "episode": np.arange(len(ends), dtype=np.int32),
+        "step": ends.astype(np.int64),
+        "return": returns,
+        "length": (ends - starts).astype(np.int32),
+        "ending": np.where(terminated, "terminated", cut),
+        "success": _success(task, terminated),
+    }
+
+
+def _evaluation_rows(
+    configuration: Configuration, task: Task, history: ChunkHistory, numbered: list[tuple[int, _RoundLog]]
+) -> Columns:
+    block = configuration.training.learning_frequency
+    rows = []
+    for lane, (number, log) in enumerate(numbered):
+        judged: set[int] = set()
+        for blocks, last, results in history.evaluations:
+            step = min(blocks * block, log.steps)
+            stopped_before = log.steps <= (blocks - 1) * block
+            if step in judged or (stopped_before and not last):
+                continue
+            judged.add(step)
+            count = len(results.length[lane])
+            rows.append(
+                {
+                    "round": np.full(count, number, np.int32),
+                    "step": np.full(count, step, np.int64),
+                    "episode": np.arange(count, dtype=np.int32),
+                    "return": results.total_reward[lane].astype(np.float64),
+                    "length": results.length[lane].astype(np.int32),
+                    "success": _success(task, results.terminated[lane]),
+                }
+            )
+    return _stack(rows)
+
+
+def _round_row(configuration: Configuration, task: Task, number: int, log: _RoundLog, history: ChunkHistory) -> Columns:
+    made = len(log.iteration_steps)
+    cut = int((log.flags & TRUNCATED).astype(bool).sum()) if task.time_limit is None else 0
+    budget = budget_of(configuration.training)
+    ended = int(((log.flags & (TERMINATED | TRUNCATED)) > 0).sum())
+    spent = {"steps": log.steps, "outer_iterations": made, "episodes": ended}[budget.unit]
+    return {
+        "round": np.array([number], np.int32),
+        "steps": np.array([log.steps], np.int64),
+        "episodes": np.array([ended], np.int32),
+        "outer_iterations": np.array([made], np.int64),
+        "queries": np.array([made * queries_per_iteration(configuration)], np.int64),
+        "gradient_evaluations": np.array([made * evaluations_per_iteration(configuration)], np.int64),
+        "censored": np.array([cut], np.int32),
+        "diverged_at": np.ma.array([log.diverged_at or 0], np.int64, mask=[log.diverged_at is None]),
+        "completed": np.array([spent >= budget.amount and log.diverged_at is None]),
+    }
+
+
+def _success(task: Task, terminated: np.ndarray) -> np.ndarray:
+    """Whether each episode succeeded, given whether it terminated; masked where the task has no such notion."""
+    success = ~terminated if task.success == "truncation" else terminated
+    return np.ma.array(success, mask=np.full(len(success), task.success == "none"))
+
+
+def _stack(parts: list[Columns]) -> Columns:
+    if not parts:
+        return {}
+    return {name: np.ma.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def merge_tables(parts: list[Tables]) -> Tables:
+    """The tables of several chunks as one."""
+    return {name: _stack([part[name] for part in parts if part[name]]) for name in parts[0]}

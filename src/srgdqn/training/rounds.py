@@ -1,0 +1,162 @@
+"""All rounds of a run: chunks of lanes on one Python thread per core, with the host in control between segments."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from srgdqn.networks import NetworkFactory
+from srgdqn.settings import Configuration
+from srgdqn.tasks import Task
+from srgdqn.training.chunk import Segment, train_chunk
+from srgdqn.training.clock import budget_of
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, Lane
+from srgdqn.training.program import SEGMENT_BLOCKS, Programs, programs_for
+from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, merge_tables
+
+
+class Progress(NamedTuple):
+    """What a listener hears after each segment."""
+
+    share: float  # of the whole run's budget
+    steps: int  # environment steps since the last report, over the rounds of the chunk
+    reward: float  # their mean reward
+    diverged: int  # rounds frozen so far in the chunk
+
+
+class Trained(NamedTuple):
+    """What training leaves: columns for the tables, and each round's policy."""
+
+    tables: Tables
+    policies: dict[str, np.ndarray]  # by path, with one row per round
+    rounds: list[int]  # the rounds that ran, in the order of those rows
+    interrupted: bool
+
+
+Listener = Callable[[Progress], None]
+
+
+def train_rounds(
+    configuration: Configuration,
+    task: Task,
+    user_network: eqx.Module | NetworkFactory | None = None,
+    *,
+    listener: Listener = lambda progress: None,
+    segment_blocks: int = SEGMENT_BLOCKS,
+    workers: int | None = None,
+) -> Trained:
+    """Trains every round of the configuration.
+
+    A KeyboardInterrupt in the calling thread ends the run after the segments under way; what was reached is returned,
+    marked as interrupted. A second one is not caught.
+    """
+    programs, fresh = programs_for(configuration, task, user_network)
+    settings = configuration.training
+    every = range(settings.rounds)
+    chunks = [every[start : start + settings.lanes] for start in every[:: settings.lanes]]
+    compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
+    stop = threading.Event()
+    shared = _SharedListener(listener, len(chunks))
+
+    def run(index: int) -> tuple[Tables, dict[str, np.ndarray], list[int]] | None:
+        if stop.is_set():
+            return None
+        timings = list(compiled) if index == 0 else []
+        return _run_chunk(configuration, task, programs, index, chunks[index], timings, stop, shared, segment_blocks)
+
+    workers = workers or min(len(os.sched_getaffinity(0)), len(chunks))
+    with ThreadPoolExecutor(workers, thread_name_prefix="chunk") as pool:
+        jobs = [pool.submit(run, index) for index in range(len(chunks))]
+        try:
+            wait(jobs, return_when=FIRST_EXCEPTION)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            interrupted = not all(job.done() for job in jobs)
+            stop.set()
+        results = [part for part in (_result(job) for job in jobs) if part is not None]
+    tables = merge_tables([part[0] for part in results])
+    names = results[0][1]
+    policies = {name: np.concatenate([part[1][name] for part in results]) for name in names}
+    return Trained(tables, policies, [number for part in results for number in part[2]], interrupted)
+
+
+def _result(job: Future) -> tuple[Tables, dict[str, np.ndarray], list[int]] | None:
+    return job.result()
+
+
+def _run_chunk(
+    configuration: Configuration,
+    task: Task,
+    programs: Programs,
+    index: int,
+    rounds: range,
+    timings: list[tuple[str, int, float]],
+    stop: threading.Event,
+    listener: _SharedListener,
+    segment_blocks: int,
+) -> tuple[Tables, dict[str, np.ndarray], list[int]]:
+    logs: list[BlockLog] = []
+    evaluations = []
+    segment: Segment | None = None
+    for segment in train_chunk(configuration, programs, rounds, segment_blocks=segment_blocks):
+        steps = segment.blocks_done * configuration.training.learning_frequency
+        logs.append(segment.log)
+        timings.append(("train", steps, segment.train_seconds))
+        if segment.evaluation is not None:
+            evaluations.append((segment.blocks_done, segment.last, segment.evaluation))
+            timings.append(("evaluate", steps, segment.evaluate_seconds))
+        listener.hear(configuration, index, len(rounds), segment)
+        if stop.is_set():
+            break
+    assert segment is not None
+    log = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *logs)
+    history = ChunkHistory(log, evaluations, np.asarray(segment.lanes.diverged_at), timings)
+    tables = chunk_tables(configuration, task, index, rounds, history)
+    return tables, _policies(segment.lanes, len(rounds)), list(rounds)
+
+
+def _policies(lanes: Lane, count: int) -> dict[str, np.ndarray]:
+    """The parameters of every round's network, and the statistics its observations are normalised with, by path."""
+    tree = {"network": lanes.learner.parameters, "normaliser": lanes.normaliser.observations}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)[:count]
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+class _SharedListener:
+    """Lets chunks on several threads report to one listener, and knows how far they are together."""
+
+    def __init__(self, listener: Listener, chunks: int) -> None:
+        self._listener, self._lock = listener, threading.Lock()
+        self._shares = np.zeros(chunks)
+        self._episodes: dict[int, int] = {}
+
+    def hear(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> None:
+        lived = (segment.log.flags[:rounds] & LIVED).astype(bool)
+        steps = int(lived.sum())
+        with self._lock:
+            self._shares[chunk] = 1.0 if segment.last else self._share(configuration, chunk, rounds, segment)
+            reward = float(segment.log.reward[:rounds][lived].mean()) if steps else float("nan")
+            diverged = int((np.asarray(segment.lanes.diverged_at)[:rounds] >= 0).sum())
+            self._listener(Progress(float(self._shares.mean()), steps, reward, diverged))
+
+    def _share(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> float:
+        budget, block = budget_of(configuration.training), configuration.training.learning_frequency
+        if budget.unit == "steps":
+            return min(segment.blocks_done * block / budget.amount, 1.0)
+        if budget.unit == "outer_iterations":
+            made = segment.blocks_done - configuration.training.learning_starts / block
+            return float(np.clip(made / budget.amount, 0.0, 1.0))
+        flags = segment.log.flags[:rounds]
+        ended = ((flags & LIVED) > 0) & ((flags & (TERMINATED | TRUNCATED)) > 0)
+        self._episodes[chunk] = self._episodes.get(chunk, 0) + int(ended.sum())
+        return min(self._episodes[chunk] / (budget.amount * rounds), 1.0)
