@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 from gymnasium.experimental.functional import FuncEnv
@@ -22,10 +21,7 @@ from srgdqn.store.provenance import provenance
 from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import train_rounds
-from srgdqn.training.interaction import observation_size
-
-if TYPE_CHECKING:
-    from srgdqn.training.rounds import Listener
+from srgdqn.training.interaction import action_count, observation_size
 
 
 def train(
@@ -56,20 +52,18 @@ def train(
     [(0, 1000), (0, 2000)]
 
     """
-    adopted = not isinstance(task, str)
-    if not isinstance(task, str):
-        options = {"time_limit": None, "task": type(task).__name__, **options}
+    environment = None if isinstance(task, str) else task
+    name = task if isinstance(task, str) else type(task).__name__
     if network is not None:
         options["network"] = _name_of(network)
     configuration = configure(
-        options.pop("task") if adopted else task,
+        name,
         algorithm,
         readings=readings,
-        adopted=adopted,
+        adopted=environment is not None,
         estimators={"none", *ESTIMATORS},
         **options,
     )
-    environment = task if not isinstance(task, str) else None
     return train_configured(configuration, environment=environment, network=network, progress=progress)
 
 
@@ -79,7 +73,6 @@ def train_configured(
     environment: FuncEnv | None = None,
     network: eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
-    **engine: Any,
 ) -> Result:
     """Trains what a configuration describes. `environment` and `network` are the user's own, where it names such."""
     check(configuration, {"none", *ESTIMATORS})
@@ -93,19 +86,15 @@ def train_configured(
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
     with reporting(configuration, progress) as listener:
-        trained = _train(configuration, task, network, listener, engine)
+        trained = train_rounds(configuration, task, network, listener=listener)
     about = {
         **provenance(),
         "observation_size": observation_size(task.environment),
-        "actions": int(task.environment.action_space.n),
+        "actions": action_count(task.environment),
         "interrupted": trained.interrupted,
     }
     frames = {name: frame(name, trained.tables[name] or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
     return Result(Run(configuration, frames, trained.policies, about), network)
-
-
-def _train(configuration: Configuration, task: tasks.Task, network: Any, listener: Listener, engine: Mapping) -> Any:
-    return train_rounds(configuration, task, network, listener=listener, **engine)
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

@@ -14,9 +14,9 @@ _FLOOR = 1e-8  # added to variances, so that a feature that never varies is divi
 
 
 class Moments(NamedTuple):
-    """Count, mean and variance of everything seen, merged block by block (Chan, Golub and LeVeque 1979)."""
+    """Number, mean and variance of everything seen, merged block by block (Chan, Golub and LeVeque 1979)."""
 
-    count: Float[Array, ""]
+    weight: Float[Array, ""]
     mean: Float[Array, "*shape"]
     variance: Float[Array, "*shape"]
 
@@ -45,11 +45,11 @@ def init_normaliser(settings: NormalisationSettings, observation_size: int) -> N
 
 def merge(moments: Moments, rows: Float[Array, "count *shape"]) -> Moments:
     """The statistics after further rows."""
-    count = moments.count + rows.shape[0]
+    weight = moments.weight + rows.shape[0]
     shift = rows.mean(0) - moments.mean
-    spread = moments.variance * moments.count + rows.var(0) * rows.shape[0]
-    spread = spread + shift**2 * moments.count * rows.shape[0] / count
-    return Moments(count, moments.mean + shift * rows.shape[0] / count, spread / count)
+    spread = moments.variance * moments.weight + rows.var(0) * rows.shape[0]
+    spread = spread + shift**2 * moments.weight * rows.shape[0] / weight
+    return Moments(weight, moments.mean + shift * rows.shape[0] / weight, spread / weight)
 
 
 def observe(
@@ -63,7 +63,7 @@ def observe(
     moments, returns, running = normaliser
     if moments is not None:
         moments = merge(moments, observations)
-    if returns is not None:
+    if returns is not None and running is not None:
 
         def accumulate(total: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
             reward, end = step

@@ -18,7 +18,7 @@ class AdamState(NamedTuple):
 
     first: Parameters
     second: Parameters
-    count: Int[Array, ""]
+    updates: Int[Array, ""]
 
 
 def init_adam(parameters: Parameters) -> AdamState:
@@ -34,16 +34,16 @@ def adam(settings: OptimiserSettings, state: AdamState, gradient: Parameters) ->
     """
     first = optax.tree.update_moment(gradient, state.first, settings.beta1, 1)
     second = optax.tree.update_moment_per_elem_norm(gradient, state.second, settings.beta2, 2)
-    count = state.count + 1
-    first_hat = optax.tree.bias_correction(first, settings.beta1, count)
-    second_hat = optax.tree.bias_correction(second, settings.beta2, count)
+    updates = state.updates + 1
+    first_hat = optax.tree.bias_correction(first, settings.beta1, updates)
+    second_hat = optax.tree.bias_correction(second, settings.beta2, updates)
     if settings.adam_denominator == "elementwise":
         root = jax.tree.map(jnp.sqrt, second_hat)
     else:
         norm = jnp.sqrt(optax.tree.norm(second_hat))
         root = jax.tree.map(lambda _: norm, second_hat)
     direction = jax.tree.map(lambda m, v: m / (v + settings.adam_epsilon), first_hat, root)
-    return direction, AdamState(first, second, count)
+    return direction, AdamState(first, second, updates)
 
 
 def clip(settings: OptimiserSettings, direction: Parameters) -> Parameters:

@@ -7,18 +7,18 @@ arrays (its *parameters*); the rest is its structure.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, PRNGKeyArray
 
 from srgdqn.errors import InputError
 from srgdqn.networks.mlp import MLP, make_mlp
 from srgdqn.settings import NetworkSettings
 
-Parameters = PyTree
+Parameters: TypeAlias = Any
 NetworkFactory = Callable[[PRNGKeyArray], eqx.Module]
 
 __all__ = ["MLP", "Network", "NetworkFactory", "Parameters", "make_network"]

@@ -47,7 +47,7 @@ def train_chunk(
     numbers, limits = lane_numbers(configuration), limits_of(settings)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
     padded = np.array([*rounds, *[0] * spare], np.uint32)
-    lanes = programs.init(jnp.asarray(settings.seed, jnp.uint32), padded, np.arange(width) < len(rounds))
+    lanes = programs.init(jnp.asarray(settings.seed, jnp.uint32), jnp.asarray(padded), jnp.arange(width) < len(rounds))
     done, last_block = 0, total_blocks(settings)
     while True:
         stop = _next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))

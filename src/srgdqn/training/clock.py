@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -35,9 +35,9 @@ class Limits(NamedTuple):
 
 def budget_of(settings: TrainingSettings) -> Budget:
     """The one budget that the settings give."""
-    given = {unit: getattr(settings, unit) for unit in ("steps", "outer_iterations", "episodes")}
-    [(unit, amount)] = [(unit, amount) for unit, amount in given.items() if amount is not None]
-    return Budget(unit, amount)
+    given: dict[Unit, int | None] = {unit: getattr(settings, unit) for unit in get_args(Unit)}
+    [budget] = [Budget(unit, amount) for unit, amount in given.items() if amount is not None]
+    return budget
 
 
 def first_learning_block(settings: TrainingSettings) -> int:

@@ -34,6 +34,11 @@ def observation_size(environment: FuncEnv) -> int:
     return gym.spaces.flatdim(environment.observation_space)
 
 
+def action_count(environment: FuncEnv) -> int:
+    """How many actions there are."""
+    return gym.spaces.flatdim(environment.action_space)
+
+
 def begin_episode(environment: FuncEnv, key: PRNGKeyArray) -> Situation:
     """A fresh episode."""
     state = environment.initial(key, **_parameters(environment))

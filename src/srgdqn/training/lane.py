@@ -22,7 +22,7 @@ from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, Unit
 from srgdqn.training.draws import Draws, draw_block
-from srgdqn.training.interaction import Situation, Step, begin_episode, observation_size, take_step
+from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
 
 # Bits of a step's flags in the log.
 LIVED, TERMINATED, TRUNCATED = 1, 2, 4
@@ -89,7 +89,7 @@ def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], ac
 def run_block(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits) -> tuple[Lane, BlockLog]:
     """Block `index`: the steps, then (where it is time) the outer iteration."""
     configuration = program.configuration
-    actions, rows = int(program.task.environment.action_space.n), batch_rows(configuration)
+    actions, rows = action_count(program.task.environment), batch_rows(configuration)
     draws = draw_block(configuration, lane.key, index, actions=actions, rows=rows)
     acted, steps = _act(program, lane, index, limits, draws)
     reward = steps.transition.reward
@@ -107,18 +107,18 @@ def run_block(program: Program, lane: Lane, index: Int[Array, ""], limits: Limit
         lambda: (acted.learner, jnp.full(4, jnp.nan, acted.ring.dtype)),
     )
     healthy = ~due | jnp.isfinite(diagnostics[2:]).all()
-    new = acted._replace(learner=_where(healthy, learner, acted.learner))
-
-    finished = (program.unit == "episodes") & (new.episodes >= limits.amount)
-    kept = _where(lane.active, new._replace(ring=None, key=None), lane._replace(ring=None, key=None))
-    kept = kept._replace(
-        key=lane.key,
-        ring=new.ring,
+    finished = (program.unit == "episodes") & (acted.episodes >= limits.amount)
+    after = lane._replace(
+        situation=_where(lane.active, acted.situation, lane.situation),
+        ring=acted.ring,  # masked where it was written
+        learner=_where(lane.active & healthy, learner, lane.learner),
+        normaliser=_where(lane.active, acted.normaliser, lane.normaliser),
+        episodes=jnp.where(lane.active, acted.episodes, lane.episodes),
         active=lane.active & healthy & ~finished,
         diverged_at=jnp.where(lane.active & ~healthy, (index + 1) * program.block, lane.diverged_at),
     )
     flags = LIVED * lane.active + TERMINATED * steps.terminated + TRUNCATED * steps.truncated
-    return kept, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)
+    return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)
 
 
 def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws) -> tuple[Lane, Step]:

@@ -19,7 +19,7 @@ from srgdqn.settings import Configuration, TrainingSettings
 from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation, evaluate_greedily, evaluation_keys
-from srgdqn.training.interaction import observation_size
+from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import BlockLog, Lane, Program, init_lane, run_block
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
@@ -54,7 +54,7 @@ def programs_for(
     """
     shape = _shape(configuration)
     unit = budget_of(configuration.training).unit
-    key = (shape, unit, _Identity(user_network), _Identity(task.environment), jax.config.jax_enable_x64)
+    key = (shape, unit, _Identity(user_network), _Identity(task.environment), jnp.result_type(float))
     with _cache_lock:
         fresh = key not in _cache
         if fresh:
@@ -79,7 +79,7 @@ def _shape(configuration: Configuration) -> Configuration:
 def _compile(configuration: Configuration, task: Task, user_network: eqx.Module | NetworkFactory | None) -> Programs:
     environment, settings = task.environment, configuration.training
     network = make_network(
-        configuration.network, observation_size(environment), int(environment.action_space.n), user_network
+        configuration.network, observation_size(environment), action_count(environment), user_network
     )
     unit = budget_of(settings).unit
     time_limit = task.time_limit

@@ -66,7 +66,7 @@ def chunk_tables(
 
 def _round_log(configuration: Configuration, history: ChunkHistory, lane: int) -> _RoundLog:
     settings, log = configuration.training, history.log
-    flags = log.flags[lane].ravel()
+    flags = np.asarray(log.flags[lane]).ravel()
     lived = int((flags & LIVED).astype(bool).sum())  # a lane that stops never starts again
     budget = budget_of(settings)
     end = lived
@@ -81,7 +81,7 @@ def _round_log(configuration: Configuration, history: ChunkHistory, lane: int) -
     diagnostics = np.stack([getattr(log, name)[lane, blocks] for name in _DIAGNOSTICS], axis=1)
     diverged = int(history.diverged_at[lane])
     return _RoundLog(
-        log.reward[lane].ravel()[:end].astype(np.float64),
+        np.asarray(log.reward[lane], np.float64).ravel()[:end],
         flags[:end],
         # Under an episode budget the block in which the last episode ended still ended in an outer iteration.
         np.minimum((blocks + 1) * settings.learning_frequency, end),
@@ -134,7 +134,7 @@ def _evaluation_rows(
     configuration: Configuration, task: Task, history: ChunkHistory, numbered: list[tuple[int, _RoundLog]]
 ) -> Columns:
     block = configuration.training.learning_frequency
-    rows = []
+    rows: list[Columns] = []
     for lane, (number, log) in enumerate(numbered):
         judged: set[int] = set()
         for blocks, last, results in history.evaluations:
@@ -149,9 +149,9 @@ def _evaluation_rows(
                     "round": np.full(count, number, np.int32),
                     "step": np.full(count, step, np.int64),
                     "episode": np.arange(count, dtype=np.int32),
-                    "return": results.total_reward[lane].astype(np.float64),
-                    "length": results.length[lane].astype(np.int32),
-                    "success": _success(task, results.terminated[lane]),
+                    "return": np.asarray(results.total_reward[lane], np.float64),
+                    "length": np.asarray(results.length[lane], np.int32),
+                    "success": _success(task, np.asarray(results.terminated[lane])),
                 }
             )
     return _stack(rows)

@@ -1,0 +1,110 @@
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from srgdqn.algorithms import ALGORITHMS
+from srgdqn.configure import configure, layered
+from srgdqn.errors import InputError
+from srgdqn.presets import PRESETS
+from srgdqn.readings import READINGS
+from srgdqn.settings import Configuration
+
+
+@pytest.mark.parametrize("task", PRESETS)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("readings", READINGS)
+def test_every_named_composition_can_be_run(task: str, algorithm: str, readings: str) -> None:
+    configuration = configure(task, algorithm, readings=readings)
+    options = configuration.options()
+    expected = {**Configuration().options(), **PRESETS[task], **ALGORITHMS[algorithm].options, **READINGS[readings]}
+    assert options == {**expected, "task": task}
+    assert (configuration.algorithm, configuration.readings) == (algorithm, readings)
+
+
+def test_table_1_of_the_paper() -> None:
+    mountain_car, pendulum, cart_pole = (configure(task) for task in ("MountainCar", "Pendulum", "CartPole"))
+    assert [c.network.hidden for c in (mountain_car, pendulum, cart_pole)] == [(20,), (20,), (8,)]
+    assert [c.optimiser.eta for c in (mountain_car, pendulum, cart_pole)] == [1e-2, 1e-3, 1e-2]
+    assert [c.replay.batch_size for c in (mountain_car, pendulum, cart_pole)] == [64, 32, 64]
+    assert [c.gradients.gamma for c in (mountain_car, pendulum, cart_pole)] == [0.9, 0.9, 0.99]
+    assert (mountain_car.training.steps, pendulum.training.steps) == (100_000, 20_000)
+    assert (cart_pole.training.steps, cart_pole.training.episodes) == (None, 800)
+
+
+def test_what_the_user_says_is_above_all_names() -> None:
+    configuration = configure(
+        "MountainCar", "dqn-sgd", readings="printed", mask_terminal=True, estimator="full", hidden=[5], eta=1
+    )
+    assert configuration.gradients.mask_terminal is True
+    assert configuration.optimiser.adam_denominator == "norm"
+    assert configuration.estimator.estimator == "full"
+    assert configuration.network.hidden == (5,)
+    assert configuration.optimiser.eta == 1.0
+
+
+@pytest.mark.parametrize("unit", ["steps", "outer_iterations", "episodes"])
+@pytest.mark.parametrize("task", PRESETS)
+def test_a_budget_replaces_the_presets_of_whatever_unit(task: str, unit: str) -> None:
+    training = configure(task, **{unit: 2_000}).training
+    budgets = {name: getattr(training, name) for name in ("steps", "outer_iterations", "episodes")}
+    assert budgets == {"steps": None, "outer_iterations": None, "episodes": None, unit: 2_000}
+
+
+def test_a_budget_of_none_is_none_given() -> None:
+    assert configure("MountainCar", episodes=None, steps="none").training.steps == 100_000
+    assert configure("MountainCar", episodes=300, steps=None).training.episodes == 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        (("MountianCar",), {}, "unknown task 'MountianCar'. Did you mean 'MountainCar'?"),
+        (("MountainCar-v0",), {}, "unknown task 'MountainCar-v0'"),
+        ((3,), {}, "task is 3, which is not a name"),
+        ((["CartPole"],), {}, "task is ['CartPole'], which is not a name"),
+        (("CartPole", "srgdqn"), {}, "unknown algorithm 'srgdqn'. Did you mean 'srg-dqn'?"),
+        (("CartPole", None), {}, "algorithm is None, which is not a name"),
+        (("CartPole",), dict(readings="printd"), "unknown set of readings 'printd'. Did you mean 'printed'?"),
+        (("CartPole",), dict(readings=1), "readings is 1, which is not a name"),
+        (("CartPole",), dict(reading="printed"), "unknown option 'reading'. Did you mean 'readings'?"),
+        (("CartPole",), dict(batchsize=3), "unknown option 'batchsize'. Did you mean 'batch_size'?"),
+        (("CartPole",), dict(learning_rate=3), "unknown option 'learning_rate'."),
+        (("CartPole",), dict(steps=2_000, episodes=3), "steps = 2000 and episodes = 3 were given"),
+        (("MountainCar",), dict(steps=500), "Give steps = 1008 or more"),
+        (("CartPole",), dict(torques="endpoints"), "Leave torques out, or give task = 'Pendulum'"),
+        (("CartPole",), dict(reward="height"), "Give one of: position-and-angle, upright-cosine, raw"),
+        (("Pendulum",), dict(dynamics=None), "Give dynamics = 'v0' or 'v1'"),
+        (("CartPole",), dict(estimator="storm"), "unknown estimator 'storm'"),
+        (("CartPole",), dict(eta="small"), "eta is 'small', which is not a number"),
+        (("Acrobot-v1",), dict(adopted=True), "Give one of steps, outer_iterations and episodes"),
+    ],
+)
+def test_bad_input_is_answered_with_what_to_do(arguments: tuple[Any, ...], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        configure(*arguments, **options)
+    assert said in str(caught.value)
+
+
+def test_an_adopted_task_starts_from_the_defaults() -> None:
+    configuration = configure("Acrobot-v1", "dqn-adam", adopted=True, steps=5_000)
+    expected = {**Configuration().options(), **ALGORITHMS["dqn-adam"].options, "task": "Acrobot-v1", "steps": 5_000}
+    assert configuration.options() == expected
+
+
+def test_registered_estimators_can_be_named() -> None:
+    assert configure("CartPole", estimators={"storm"}, estimator="storm").estimator.estimator == "storm"
+
+
+def test_layers_of_a_file_and_of_a_command_line() -> None:
+    file, command_line = dict(steps=10_000, eta=0.1, gamma=0.5), dict(episodes=3, gamma=0.7)
+    assert layered(file, command_line) == dict(eta=0.1, episodes=3, gamma=0.7)
+    assert layered(file, {}) == file
+    assert layered(file, dict(steps=1)) == dict(file, steps=1)
+
+
+def test_configuring_starts_at_once() -> None:
+    heavy = "import sys, srgdqn.configure; print(*({'jax', 'numpy', 'polars', 'scipy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
