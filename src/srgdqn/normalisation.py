@@ -26,7 +26,7 @@ class Normaliser(NamedTuple):
 
     observations: Moments | None
     returns: Moments | None
-    running_return: Float[Array, ""] | None  # the discounted return of the open episode
+    open_return: Float[Array, ""] | None  # the discounted return of the open episode
 
 
 def init_normaliser(settings: NormalisationSettings, observation_size: int) -> Normaliser:
@@ -60,19 +60,19 @@ def observe(
     gamma: Array | float,
 ) -> Normaliser:
     """The statistics after a block of steps."""
-    moments, returns, running = normaliser
+    moments, returns, open_return = normaliser
     if moments is not None:
         moments = merge(moments, observations)
-    if returns is not None and running is not None:
+    if returns is not None and open_return is not None:
 
         def accumulate(total: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
             reward, end = step
             total = gamma * total + reward
             return jnp.where(end, 0.0, total), total
 
-        running, totals = jax.lax.scan(accumulate, running, (rewards, ended))
+        open_return, totals = jax.lax.scan(accumulate, jnp.asarray(open_return), (rewards, ended))
         returns = merge(returns, totals)
-    return Normaliser(moments, returns, running)
+    return Normaliser(moments, returns, open_return)
 
 
 def normalise_observation(normaliser: Normaliser, observation: Float[Array, "*rows size"]) -> Array:

@@ -25,7 +25,7 @@ class TrainingSettings:
     """Environment steps per outer iteration."""
     learning_starts: int = 1_000
     """Environment steps before the first outer iteration."""
-    lanes: int = 16
+    lanes: int = 25
     """Rounds that one compiled program runs side by side; part of a round's identity, as other widths may round
     differently. 1 is fastest for a single round."""
     window: int = 1_000

@@ -115,14 +115,17 @@ def _compile(configuration: Configuration, task: Task, user_network: eqx.Module 
     lanes = jax.eval_shape(init, *starts)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
     jobs = (
-        lambda: jax.jit(segment, donate_argnums=0).lower(
-            lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings)
+        lambda: (
+            jax.jit(segment, donate_argnums=0)
+            .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings))
+            .compile()
         ),
-        lambda: jax.jit(init).lower(*starts),
-        lambda: jax.jit(evaluate).lower(lanes, keys),
+        # Called once per chunk: not worth the compiler's effort.
+        lambda: jax.jit(init).lower(*starts).compile({"xla_backend_optimization_level": 0}),
+        lambda: jax.jit(evaluate).lower(lanes, keys).compile(),
     )
     with ThreadPoolExecutor(len(jobs)) as pool:
-        run_segment, run_init, run_evaluate = pool.map(lambda job: job().compile(), jobs)
+        run_segment, run_init, run_evaluate = pool.map(lambda job: job(), jobs)
     return Programs(run_init, run_segment, run_evaluate, network, time.perf_counter() - start)
 
 

@@ -1,0 +1,169 @@
+"""Networks: what they compute, how they start, and what a user is told whose module does not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+
+import reference
+from srgdqn.errors import InputError
+from srgdqn.networks import MLP, make_network
+from srgdqn.settings import NetworkSettings
+
+
+def with_theta(parameters: MLP, theta: np.ndarray, sizes: tuple[int, ...]) -> MLP:
+    leaves = [jnp.asarray(part) for layer in reference.unpack(theta, sizes) for part in layer]
+    return jax.tree.unflatten(jax.tree.structure(parameters), leaves)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh", "softplus"])
+@pytest.mark.parametrize("hidden", [(4,), (5, 3)])
+@settings(max_examples=10)
+@given(seed=st.integers(0, 999), spread=st.floats(0.01, 30))
+def test_q_values_are_the_references(activation: str, hidden: tuple[int, ...], seed: int, spread: float) -> None:
+    sizes = (3, *hidden, 2)
+    theta, data, _ = reference.random_problem(seed, sizes, 4, 0, spread=spread)
+    o = reference.Options(sizes, activation)
+    expected = np.array([reference.q_values(o, theta, x.s) for x in data])
+    with jax.enable_x64(True):
+        network = make_network(NetworkSettings(hidden=hidden, activation=activation), 3, 2)
+        parameters = with_theta(network.init(jax.random.key(0)), theta, sizes)
+        rows = network.q_values(parameters, jnp.asarray(np.array([x.s for x in data])))
+        single = network.module(parameters)(jnp.asarray(data[0].s))
+    np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(single, expected[0], rtol=1e-12, atol=1e-12)
+
+
+def test_lecun_uniform_has_its_bounds_its_variance_and_zero_biases() -> None:
+    sizes = (40, 300, 200)
+    network = make_network(NetworkSettings(hidden=(300,), initialisation="lecun-uniform"), 40, 200)
+    parameters = network.init(jax.random.key(1))
+    assert len(parameters.layers) == 2
+    for fan_in, outputs, layer in zip(sizes[:-1], sizes[1:], parameters.layers, strict=True):
+        weight, bound = np.asarray(layer.weight, np.float64), np.sqrt(3 / fan_in)
+        assert weight.shape == (fan_in, outputs)
+        assert np.abs(weight).max() <= bound * (1 + 1e-6)
+        assert np.abs(weight).max() > 0.99 * bound
+        assert weight.var() == pytest.approx(1 / fan_in, rel=0.05)
+        assert scipy.stats.kstest(weight.ravel() / bound, "uniform", (-1, 2)).pvalue > 1e-3
+        np.testing.assert_array_equal(layer.bias, np.zeros(outputs))
+
+
+def test_normal_has_its_spread_and_its_biases() -> None:
+    network = make_network(NetworkSettings(hidden=(300,), initialisation="normal"), 40, 200)
+    for layer in network.init(jax.random.key(2)).layers:
+        weight = np.asarray(layer.weight, np.float64).ravel()
+        assert scipy.stats.kstest(weight, "norm", (0, 0.3)).pvalue > 1e-3
+        assert weight.std() == pytest.approx(0.3, rel=0.05)
+        np.testing.assert_array_equal(layer.bias, np.full(layer.bias.shape, 0.1, np.float32))
+
+
+@pytest.mark.parametrize("initialisation", ["lecun-uniform", "normal"])
+def test_draws_follow_the_key_and_differ_between_layers(initialisation: str) -> None:
+    network = make_network(NetworkSettings(hidden=(4, 4), initialisation=initialisation), 4, 4)
+    first, again, other = (network.init(jax.random.key(seed)) for seed in (0, 0, 1))
+    weights = [np.asarray(layer.weight) for layer in first.layers]
+    for layer, repeated, different in zip(first.layers, again.layers, other.layers, strict=True):
+        np.testing.assert_array_equal(layer.weight, repeated.weight)
+        assert not np.array_equal(layer.weight, different.weight)
+    assert not np.array_equal(weights[0], weights[1])
+    assert not np.array_equal(weights[1], weights[2])
+
+
+# Modules of the user's own
+
+
+def make_module(key: Any, outputs: int = 2) -> eqx.nn.MLP:
+    return eqx.nn.MLP(3, outputs, 4, depth=1, key=key)
+
+
+def test_a_module_is_where_every_round_starts() -> None:
+    module = make_module(jax.random.key(5))
+    network = make_network(NetworkSettings(), 3, 2, module)
+    observations = jnp.arange(12.0).reshape(4, 3)
+    for seed in (0, 1):
+        parameters = network.init(jax.random.key(seed))
+        np.testing.assert_array_equal(network.q_values(parameters, observations), jax.vmap(module)(observations))
+    assert not network.is_mlp
+
+
+def test_a_factory_gives_every_round_its_own_start() -> None:
+    network = make_network(NetworkSettings(), 3, 2, make_module)
+    observations = jnp.arange(12.0).reshape(4, 3)
+    starts = [network.init(jax.random.key(seed)) for seed in (0, 1)]
+    for seed, start in enumerate(starts):
+        expected = jax.vmap(make_module(jax.random.key(seed)))(observations)
+        np.testing.assert_allclose(network.q_values(start, observations), expected, rtol=1e-6)
+    assert not np.array_equal(starts[0].layers[0].weight, starts[1].layers[0].weight)
+
+
+def test_the_built_in_perceptron_is_known_again_when_it_is_given() -> None:
+    settings_ = NetworkSettings(hidden=(4,))
+    start = make_network(settings_, 3, 2).init(jax.random.key(3))
+    network = make_network(settings_, 3, 2, start)
+    assert network.is_mlp
+    np.testing.assert_array_equal(network.init(jax.random.key(0)).layers[0].weight, start.layers[0].weight)
+
+
+class Reordered(eqx.Module):
+    """A network that holds an array of whole numbers, which is no parameter."""
+
+    order: jax.Array
+    linear: eqx.nn.Linear
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.linear(x[self.order])
+
+
+def test_arrays_of_whole_numbers_are_structure() -> None:
+    """What is learned is a module's inexact arrays; the rest is its structure, and is kept."""
+    module = Reordered(jnp.array([2, 0, 1]), eqx.nn.Linear(3, 2, key=jax.random.key(0)))
+    network = make_network(NetworkSettings(), 3, 2, module)
+    parameters = network.init(jax.random.key(0))
+    assert parameters.order is None
+    observations = jnp.arange(12.0).reshape(4, 3)
+    np.testing.assert_array_equal(network.q_values(parameters, observations), jax.vmap(module)(observations))
+
+
+def test_a_module_with_other_outputs_is_refused() -> None:
+    expected = (
+        r"maps an observation of shape \(3,\) to an output of shape \(5,\), but the task has 2 actions\. "
+        r"Give an equinox module with an output of shape \(2,\)\."
+    )
+    for user in (make_module(jax.random.key(0), 5), lambda key: make_module(key, 5)):
+        with pytest.raises(InputError, match=expected):
+            make_network(NetworkSettings(), 3, 2, user)
+
+
+def test_a_module_with_a_scalar_output_is_refused() -> None:
+    module = eqx.nn.MLP(3, "scalar", 4, depth=1, key=jax.random.key(0))
+    with pytest.raises(InputError, match=r"to an output of shape \(\), but the task has 2 actions"):
+        make_network(NetworkSettings(), 3, 2, module)
+
+
+class Pair(eqx.Module):
+    """A network that gives more than Q-values."""
+
+    linear: eqx.nn.Linear
+
+    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return self.linear(x), x
+
+
+def test_a_module_that_gives_no_array_is_refused() -> None:
+    with pytest.raises(InputError, match=r"the task has 2 actions\. Give an equinox module with an output of shape"):
+        make_network(NetworkSettings(), 3, 2, Pair(eqx.nn.Linear(3, 2, key=jax.random.key(0))))
+
+
+def test_a_module_for_other_observations_is_refused() -> None:
+    expected = r"cannot take an observation of shape \(7,\): .*Give an equinox module that maps one flat observation"
+    with pytest.raises(InputError, match=expected):
+        make_network(NetworkSettings(), 7, 2, make_module(jax.random.key(0)))
