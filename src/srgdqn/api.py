@@ -73,8 +73,11 @@ def train_configured(
     environment: FuncEnv | None = None,
     network: eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
+    **engine: Any,
 ) -> Result:
-    """Trains what a configuration describes. `environment` and `network` are the user's own, where it names such."""
+    """Trains what a configuration describes. `environment` and `network` are the user's own, where it names such;
+    `engine` says how `train_rounds` is to run it, if not on every core.
+    """
     check(configuration, {"none", *ESTIMATORS})
     if configuration.network.network != "mlp" and network is None:
         raise InputError(
@@ -86,14 +89,14 @@ def train_configured(
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
     with reporting(configuration, progress) as listener:
-        trained = train_rounds(configuration, task, network, listener=listener)
+        trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
     about = {
         **provenance(),
         "observation_size": observation_size(task.environment),
         "actions": action_count(task.environment),
         "interrupted": trained.interrupted,
     }
-    frames = {name: frame(name, trained.tables[name] or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
+    frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
     return Result(Run(configuration, frames, trained.policies, about), network)
 
 

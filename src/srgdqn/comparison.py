@@ -1,23 +1,22 @@
-"""What runs came to, side by side: statistics over rounds, and learning curves with their bands.
+"""What runs came to, side by side: one summary per run, whose statistics are over rounds.
 
-The *final stretch* of a run is what lies after 80 % of its budget, in the budget's own unit: the last 20 % of the
-windows. A round that never got there (it diverged, or was interrupted) has no final value; it is left out of that
+The *final stretch* of a run is what lies after 80 % of its budget, in the budget's own unit: the last 20 % of its
+windows. A round that never got there (it diverged, or was interrupted) has no final value: it is left out of the
 statistic, and counted.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from srgdqn.algorithms import ALGORITHMS
-from srgdqn.errors import InputError, unknown
+from srgdqn.curves import training_seconds, windows_of
+from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS
 from srgdqn.readings import READINGS
 from srgdqn.result import Result
@@ -25,28 +24,22 @@ from srgdqn.settings import Configuration
 from srgdqn.settings.checks import BUDGETS
 from srgdqn.statistics import bootstrap_interval, iqm
 
-Axis = Literal["episodes", "steps", "queries", "seconds"]
-AXES: tuple[Axis, ...] = ("episodes", "steps", "queries", "seconds")
-
-SMOOTHING = 10
-"""Episodes averaged into one point of a curve of returns: each with those before it."""
-
 
 @dataclass(frozen=True)
 class Spread:
-    """One value per round, summarised. Everything but `rounds` is None where no round has a value."""
+    """One value per round, summarised; None for what cannot be told of so few rounds."""
 
     rounds: int
     """Rounds that have a value."""
     mean: float | None = None
     low: float | None = None
-    """Lower bound of the mean's 95 % bootstrap interval (None for a single round)."""
+    """Lower bound of the mean's 95 % bootstrap interval."""
     high: float | None = None
     """Upper bound."""
     iqm: float | None = None
     """Interquartile mean."""
     sd: float | None = None
-    """Standard deviation over rounds (None for a single round)."""
+    """Standard deviation over rounds."""
 
 
 @dataclass(frozen=True)
@@ -88,33 +81,24 @@ class Summary:
     gradient_evaluations: float | None
     """Gradient evaluations really done: mean over rounds."""
     seconds: float | None
-    """Training seconds per round, as `seconds_at` shares them out."""
-
-    @property
-    def entered(self) -> int:
-        """Rounds that reached the final stretch."""
-        return self.reward.rounds
+    """Training seconds per round, as `srgdqn.curves` shares them out."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values that JSON can hold."""
+        """The same in plain values, which JSON can hold."""
         return {**asdict(self), "diverged": [{"round": k, "step": step} for k, step in self.diverged.items()]}
 
 
 def summarise(result: Result, label: str | None = None) -> Summary:
-    """What a run came to.
-
-    Windows count by their steps, so that a shorter last window weighs less.
-    """
+    """What a run came to. A window counts by its steps, so that a shorter last one weighs less."""
     configuration, rounds = result.configuration, result.rounds
-    windows = _windows(result)
-    final = windows.filter(_is_final(configuration, "step", "episodes"))
-    reached = final["round"].unique()
-    episodes = result.episodes.filter(
-        _is_final(configuration, "step", (pl.col("episode") + 1)) & pl.col("return").is_finite()
-    )
-    judged = _last_evaluations(result).filter(pl.col("round").is_in(reached.implode()))
+    windows = windows_of(result)
+    final = windows.filter(_is_final(configuration, pl.col("step"), pl.col("episodes")))
     last = windows.filter(pl.col("step") == pl.col("step").max().over("round"))
+    episodes = result.episodes.filter(_is_final(configuration, pl.col("step"), pl.col("episode") + 1))
+    evaluations = result.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+    judged = evaluations.join(final.select("round").unique(), on="round", how="semi")
     diverged = rounds.filter(pl.col("diverged_at").is_not_null()).sort("round")
+    per_action = (pl.col("reward") * pl.col("length")).sum() / pl.col("length").sum()
     return Summary(
         label=configuration.algorithm if label is None else label,
         task=configuration.task.task,
@@ -125,42 +109,34 @@ def summarise(result: Result, label: str | None = None) -> Summary:
         interrupted=bool(result.run.provenance.get("interrupted", False)),
         diverged=dict(zip(diverged["round"].to_list(), diverged["diverged_at"].to_list(), strict=True)),
         censored=int(rounds["censored"].sum()),
-        reward=_spread(_by_round(final, (pl.col("reward") * pl.col("length")).sum() / pl.col("length").sum())),
-        last_reward=_spread(_by_round(last, pl.col("reward").first())),
-        episode_return=_spread(_by_round(episodes, pl.col("return").mean())),
-        episode_length=_spread(_by_round(episodes, pl.col("length").mean())),
-        greedy_return=_spread(_by_round(judged, pl.col("return").mean())),
-        greedy_length=_spread(_by_round(judged, pl.col("length").mean())),
-        success=_spread(_by_round(judged, pl.col("success").cast(pl.Float64).mean())),
+        reward=_spread(final, per_action),
+        last_reward=_spread(last, per_action),
+        episode_return=_spread(episodes, pl.col("return").mean()),
+        episode_length=_spread(episodes, pl.col("length").mean()),
+        greedy_return=_spread(judged, pl.col("return").mean()),
+        greedy_length=_spread(judged, pl.col("length").mean()),
+        success=_spread(judged, pl.col("success").cast(pl.Float64).mean()),
         steps=int(rounds["steps"].sum()),
         queries=_mean(rounds["queries"]),
         gradient_evaluations=_mean(rounds["gradient_evaluations"]),
-        seconds=_training_seconds(result) / rounds.height if rounds.height else None,
+        seconds=training_seconds(result) / rounds.height if rounds.height else None,
     )
 
 
 def compare(results: Sequence[Result], labels: Sequence[str] | None = None) -> pl.DataFrame:
-    """One row per run: the fields of its `Summary`, a spread's as `reward`, `reward_low`, …, `reward_rounds`."""
-    require_same_task(results)
+    """One row per run, as `as_table` has them."""
+    require_one_task(results)
     named = distinct_labels(results) if labels is None else labels
-    rows = [flat(summarise(result, label)) for result, label in zip(results, named, strict=True)]
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return as_table([summarise(result, label) for result, label in zip(results, named, strict=True)])
 
 
-def flat(summary: Summary) -> dict[str, Any]:
-    """A summary as one row of a table."""
-    row: dict[str, Any] = {}
-    for name, value in vars(summary).items():
-        if isinstance(value, Spread):
-            row[name] = value.mean
-            row |= {f"{name}_{part}": getattr(value, part) for part in ("low", "high", "iqm", "sd", "rounds")}
-        else:
-            row[name] = len(value) if name == "diverged" else value
-    return row
+def as_table(summaries: Sequence[Summary]) -> pl.DataFrame:
+    """One row per summary; a spread is the columns `reward` (the mean), `reward_low`, …, `reward_rounds`."""
+    return pl.DataFrame([_row(summary) for summary in summaries], infer_schema_length=None)
 
 
-def require_same_task(results: Sequence[Result]) -> None:
-    """Raises an `InputError` unless there are runs to compare, and all are of one task."""
+def require_one_task(results: Sequence[Result]) -> None:
+    """Raises an `InputError` unless there are runs to compare, and all of them are of one task."""
     if not results:
         raise InputError("there is no run to compare. Give at least one.")
     tasks = list(dict.fromkeys(result.configuration.task.task for result in results))
@@ -171,65 +147,105 @@ def require_same_task(results: Sequence[Result]) -> None:
         )
 
 
-# Labels: what tells two runs apart.
-
-# Named last, because they rarely are the reason why two runs were made.
-_INCIDENTAL = ("rounds", "seed")
-
-
 def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = None) -> list[str]:
-    """A label for every run: its algorithm, and where several runs share that, what differs between them.
+    """A label for every run: its algorithm and, where several runs share that, what differs between them.
 
-    `names` (such as folders) tell apart runs that nothing else does; by default they are numbered.
+    `names`, such as folders, tell apart runs that nothing else does; by default those are numbered.
     """
     configurations = [result.configuration for result in results]
-    fallback = [f"#{index + 1}" for index in range(len(results))] if names is None else _short(names)
     labels = []
     for configuration in configurations:
         alike = [other for other in configurations if other.algorithm == configuration.algorithm]
         labels.append(", ".join([configuration.algorithm, *_what_differs(configuration, alike)]))
-    repeated = {label for label in labels if labels.count(label) > 1}
+    fallback = [f"run {index + 1}" for index in range(len(results))] if names is None else names
     return [
-        f"{label}, {name}" if label in repeated else label for label, name in zip(labels, fallback, strict=True)
+        f"{label}, {name}" if labels.count(label) > 1 else label for label, name in zip(labels, fallback, strict=True)
     ]
 
 
 def differing_options(configurations: Sequence[Configuration]) -> list[str]:
-    """The options that not all configurations share, `readings` among them; `rounds` and `seed` come last."""
-    described = [{"readings": c.readings, **c.options()} for c in configurations]
-    names = [name for name in described[0] if any(other[name] != described[0][name] for other in described[1:])]
-    return [name for name in names if name not in _INCIDENTAL] + [name for name in names if name in _INCIDENTAL]
+    """The options that not all configurations share, the name of their readings first."""
+    described = [{"readings": configuration.readings, **configuration.options()} for configuration in configurations]
+    return [name for name in described[0] if any(other[name] != described[0][name] for other in described[1:])]
 
 
 def departures(configuration: Configuration) -> dict[str, tuple[Any, Any]]:
-    """The options in which a configuration differs from what its names stand for: (its value, that value)."""
-    named = Configuration().options()
-    named |= PRESETS.get(configuration.task.task, {})
-    named |= ALGORITHMS[configuration.algorithm].options if configuration.algorithm in ALGORITHMS else {}
-    named |= READINGS.get(configuration.readings, {})
-    named["task"] = configuration.task.task
+    """The options whose values are not those that the names stand for: (the value, what the names stand for)."""
+    algorithm = ALGORITHMS.get(configuration.algorithm)
+    named = {
+        **Configuration().options(),
+        **PRESETS.get(configuration.task.task, {}),
+        **(algorithm.options if algorithm else {}),
+        **READINGS.get(configuration.readings, {}),
+        "task": configuration.task.task,
+    }
     return {name: (value, named[name]) for name, value in configuration.options().items() if value != named[name]}
 
 
-def _what_differs(configuration: Configuration, alike: list[Configuration]) -> list[str]:
-    names = differing_options(alike)
-    options = configuration.options()
-    if "readings" in names:
-        # What follows from the set of readings need not be told again.
-        follows = all(READINGS.get(c.readings, {}).get(name, value) == value for c in alike for name, value in [])
-        del follows
-        explained = [
+def option_text(value: Any) -> str:
+    """An option's value as users write it."""
+    if isinstance(value, tuple):
+        return "+".join(map(str, value)) or "no layers"
+    return "none" if value is None else str(value)
+
+
+def _what_differs(configuration: Configuration, alike: Sequence[Configuration]) -> list[str]:
+    """What tells a configuration from those of the same algorithm, for a label."""
+    names, options = differing_options(alike), configuration.options()
+    if "readings" in names:  # what follows from the set of readings need not be told again
+        sets = [READINGS.get(other.readings, {}) for other in alike]
+        follows = [
             name
             for name in names
-            if name != "readings" and all(READINGS.get(c.readings, {}).get(name) == c.options()[name] for c in alike)
+            if all(name in s and s[name] == c.options()[name] for s, c in zip(sets, alike, strict=True))
         ]
-        names = [name for name in names if name not in explained]
-    budgets = [name for name in names if name in BUDGETS]
-    telling = [name for name in names if name not in BUDGETS]
-    telling += [name for name in budgets if options[name] is not None]
-    if any(name not in _INCIDENTAL for name in telling):
-        telling = [name for name in telling if name not in _INCIDENTAL or _needed(name, names, alike)]
+        names = [name for name in names if name not in follows]
+    told = [name for name in names if name not in BUDGETS or options[name] is not None]
     return [
-        f"{configuration.readings} readings" if name == "readings" else f"{name} = {_shown(options[name])}"
-        for name in telling
+        f"{configuration.readings} readings" if name == "readings" else f"{name} {option_text(options[name])}"
+        for name in told
     ]
+
+
+def _is_final(configuration: Configuration, step: pl.Expr, episodes: pl.Expr) -> pl.Expr:
+    """Whether more than 80 % of the budget was spent by that step, of which so many episodes had ended."""
+    training = configuration.training
+    if training.episodes is not None:
+        return 5 * episodes > 4 * training.episodes
+    if training.outer_iterations is not None:
+        frequency = training.learning_frequency
+        before = -(-training.learning_starts // frequency) - 1
+        return 5 * (step // frequency - before) > 4 * training.outer_iterations
+    assert training.steps is not None
+    return 5 * step > 4 * training.steps
+
+
+def spread_of(values: Iterable[float | None]) -> Spread:
+    """The spread of one value per round, of those that are finite."""
+    finite = np.array([value for value in values if value is not None and np.isfinite(value)], dtype=float)
+    if not finite.size:
+        return Spread(0)
+    mean, low, high = bootstrap_interval(finite)
+    if finite.size == 1:
+        return Spread(1, mean, iqm=mean)
+    return Spread(finite.size, mean, low, high, float(iqm(finite)), float(np.std(finite, ddof=1)))
+
+
+def _spread(rows: pl.DataFrame, statistic: pl.Expr) -> Spread:
+    """The spread over rounds of a statistic of each round's rows."""
+    return spread_of(rows.group_by("round").agg(statistic.alias("value")).sort("round")["value"])
+
+
+def _row(summary: Summary) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, value in vars(summary).items():
+        if isinstance(value, Spread):
+            row[name] = value.mean
+            row |= {f"{name}_{part}": getattr(value, part) for part in ("low", "high", "iqm", "sd", "rounds")}
+        else:
+            row[name] = len(value) if name == "diverged" else value
+    return row
+
+
+def _mean(column: pl.Series) -> float | None:
+    return float(column.to_numpy().mean()) if len(column) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import polars as pl
 from srgdqn.errors import InputError
 from srgdqn.settings import Configuration
 from srgdqn.store.run import Run, load, save
+from srgdqn.store.tables import frame
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -99,6 +100,51 @@ class Result:
 
         return policy
 
+    def evaluate(
+        self, *, episodes: int = 100, seed: int | None = None, rounds: Sequence[int] | None = None
+    ) -> pl.DataFrame:
+        """Plays episodes greedily with the policies of some rounds (by default of all), on the raw reward.
+
+        The protocol is that of the evaluations during training, and so are the columns; `step` is the steps that a
+        round was trained for. The starts depend on `seed` (by default the run's) and the episode's number alone.
+        """
+        import jax
+
+        from srgdqn import tasks
+        from srgdqn.normalisation import Moments, Normaliser
+        from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
+
+        if episodes < 1:
+            raise InputError(f"episodes is {episodes}, but must be 1 or more. Give 100 for a steady mean.")
+        known = self.rounds["round"].to_list()
+        chosen = known if rounds is None else list(rounds)
+        for number in chosen:
+            if number not in known:
+                raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
+        task, network = tasks.make(self.configuration.task), self._network()
+        rows = np.array([known.index(number) for number in chosen], dtype=int)
+        stored, moments = self.run.parameters, None
+        if "normaliser.mean" in stored:
+            moments = Moments(*(stored[f"normaliser.{name}"][rows] for name in Moments._fields))
+        keys = evaluation_keys(self.configuration.training.seed if seed is None else seed, episodes)
+
+        def play(parameters: Any, moments: Moments | None) -> Any:
+            return evaluate_greedily(task, network, parameters, Normaliser(moments, None, None), keys)
+
+        played = jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(self._fill(network, rows), moments))
+        success = ~played.terminated if task.success == "truncation" else played.terminated
+        return frame(
+            "evaluations",
+            {
+                "round": np.repeat(np.array(chosen, np.int32), episodes),
+                "step": np.repeat(self.rounds["steps"].to_numpy()[rows], episodes),
+                "episode": np.tile(np.arange(episodes, dtype=np.int32), len(chosen)),
+                "return": played.total_reward.ravel().astype(np.float64),
+                "length": played.length.ravel().astype(np.int32),
+                "success": [None] * success.size if task.success == "none" else success.ravel(),
+            },
+        )
+
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes the run to a new folder, whole or not at all."""
         return save(self.run, folder, overwrite=overwrite)
@@ -115,8 +161,8 @@ class Result:
         size, actions = self.run.provenance["observation_size"], self.run.provenance["actions"]
         return make_network(settings, size, actions, self.user_network)
 
-    def _fill(self, network: Network, row: int) -> Any:
-        """The stored parameters of one round in the network's own form."""
+    def _fill(self, network: Network, row: int | np.ndarray) -> Any:
+        """The stored parameters of one round, or of several stacked, in the network's own form."""
         import equinox as eqx
         import jax
 

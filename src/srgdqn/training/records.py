@@ -189,5 +189,7 @@ def _stack(parts: list[Columns]) -> Columns:
 
 
 def merge_tables(parts: list[Tables]) -> Tables:
-    """The tables of several chunks as one."""
+    """The tables of several chunks as one; none if there are no chunks."""
+    if not parts:
+        return {}
     return {name: _stack([part[name] for part in parts if part[name]]) for name in parts[0]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
 import equinox as eqx
@@ -36,7 +36,6 @@ class Trained(NamedTuple):
 
     tables: Tables
     policies: dict[str, np.ndarray]  # by path, with one row per round
-    rounds: list[int]  # the rounds that ran, in the order of those rows
     interrupted: bool
 
 
@@ -51,25 +50,31 @@ def train_rounds(
     listener: Listener = lambda progress: None,
     segment_blocks: int = SEGMENT_BLOCKS,
     workers: int | None = None,
+    stop: threading.Event | None = None,
 ) -> Trained:
     """Trains every round of the configuration.
 
-    A KeyboardInterrupt in the calling thread ends the run after the segments under way; what was reached is returned,
-    marked as interrupted. A second one is not caught.
+    A KeyboardInterrupt in the calling thread ends the run after the segments under way, as does setting `stop` from
+    another; what was reached is returned, marked as interrupted. A second KeyboardInterrupt is not caught.
     """
     programs, fresh = programs_for(configuration, task, user_network)
     settings = configuration.training
     every = range(settings.rounds)
     chunks = [every[start : start + settings.lanes] for start in every[:: settings.lanes]]
     compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
-    stop = threading.Event()
+    ended = threading.Event()
     shared = _SharedListener(listener, len(chunks))
 
-    def run(index: int) -> tuple[Tables, dict[str, np.ndarray], list[int]] | None:
-        if stop.is_set():
+    def stopping() -> bool:
+        return ended.is_set() or (stop is not None and stop.is_set())
+
+    def run(index: int) -> _ChunkResult | None:
+        if stopping():
             return None
         timings = list(compiled) if index == 0 else []
-        return _run_chunk(configuration, task, programs, index, chunks[index], timings, stop, shared, segment_blocks)
+        return _run_chunk(
+            configuration, task, programs, index, chunks[index], timings, stopping, shared, segment_blocks
+        )
 
     workers = workers or min(len(os.sched_getaffinity(0)), len(chunks))
     with ThreadPoolExecutor(workers, thread_name_prefix="chunk") as pool:
@@ -79,17 +84,19 @@ def train_rounds(
         except KeyboardInterrupt:
             pass
         finally:
-            interrupted = not all(job.done() for job in jobs)
-            stop.set()
-        results = [part for part in (_result(job) for job in jobs) if part is not None]
-    tables = merge_tables([part[0] for part in results])
-    names = results[0][1]
-    policies = {name: np.concatenate([part[1][name] for part in results]) for name in names}
-    return Trained(tables, policies, [number for part in results for number in part[2]], interrupted)
+            ended.set()
+        results = [part for part in (job.result() for job in jobs) if part is not None]
+    tables = merge_tables([part.tables for part in results])
+    names = results[0].policies if results else ()
+    policies = {name: np.concatenate([part.policies[name] for part in results]) for name in names}
+    whole = len(results) == len(chunks) and all(part.whole for part in results)
+    return Trained(tables, policies, interrupted=not whole)
 
 
-def _result(job: Future) -> tuple[Tables, dict[str, np.ndarray], list[int]] | None:
-    return job.result()
+class _ChunkResult(NamedTuple):
+    tables: Tables
+    policies: dict[str, np.ndarray]
+    whole: bool  # not cut short
 
 
 def _run_chunk(
@@ -99,10 +106,10 @@ def _run_chunk(
     index: int,
     rounds: range,
     timings: list[tuple[str, int, float]],
-    stop: threading.Event,
+    stopping: Callable[[], bool],
     listener: _SharedListener,
     segment_blocks: int,
-) -> tuple[Tables, dict[str, np.ndarray], list[int]]:
+) -> _ChunkResult:
     logs: list[BlockLog] = []
     evaluations = []
     segment: Segment | None = None
@@ -114,13 +121,13 @@ def _run_chunk(
             evaluations.append((segment.blocks_done, segment.last, segment.evaluation))
             timings.append(("evaluate", steps, segment.evaluate_seconds))
         listener.hear(configuration, index, len(rounds), segment)
-        if stop.is_set():
+        if stopping():
             break
     assert segment is not None
     log = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *logs)
     history = ChunkHistory(log, evaluations, np.asarray(segment.lanes.diverged_at), timings)
     tables = chunk_tables(configuration, task, index, rounds, history)
-    return tables, _policies(segment.lanes, len(rounds)), list(rounds)
+    return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last)
 
 
 def _policies(lanes: Lane, count: int) -> dict[str, np.ndarray]:

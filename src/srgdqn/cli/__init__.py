@@ -1,0 +1,66 @@
+"""The command line: `srgdqn train`, `evaluate`, `show`, `compare` and `list`.
+
+Nothing here imports jax, polars or matplotlib before a command needs them, so that help and errors come at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from srgdqn.cli.commands import COMMANDS, show_completion, show_help
+from srgdqn.errors import InputError, unknown
+
+__all__ = ["main"]
+
+INTERRUPTED = 130  # what shells report for a program that was ended from the keyboard
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs a command line and returns its exit code: 0, 2 for input that cannot be used, 130 for an interrupt."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    _print_whatever_the_encoding()
+    try:
+        return _run(arguments)
+    except InputError as error:
+        print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: nothing was saved.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except SystemExit as ended:  # tyro ends the program once it has shown help or a completion script
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+
+
+def _run(arguments: list[str]) -> int:
+    if not arguments:
+        show_help()
+        return 2
+    first, *rest = arguments
+    if first == "--version":
+        from srgdqn import __version__
+
+        print(f"srgdqn {__version__}")
+        return 0
+    if first in ("-h", "--help"):
+        show_help()
+        return 0
+    if first in ("--tyro-print-completion", "--tyro-write-completion"):
+        show_completion(arguments)
+        return 0
+    if first not in COMMANDS:
+        raise unknown("command", first, COMMANDS)
+    return int(importlib.import_module(COMMANDS[first]).run(rest))
+
+
+def _print_whatever_the_encoding() -> None:
+    """Greek letters must not end a program whose terminal cannot show them."""
+    for stream in (sys.stdout, sys.stderr):
+        encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
+        if encoding != "utf8" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

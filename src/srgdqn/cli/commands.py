@@ -1,0 +1,63 @@
+"""The commands by name, and the help above them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Union
+
+COMMANDS = {
+    "train": "srgdqn.cli.train",
+    "evaluate": "srgdqn.cli.evaluate",
+    "show": "srgdqn.cli.show",
+    "compare": "srgdqn.cli.compare",
+    "list": "srgdqn.cli.listing",
+}
+"""Every command, and the module that runs it."""
+
+_DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, measured honestly, many rounds at once.
+
+  srgdqn list                                            what there is
+  srgdqn train MountainCar srg-dqn --rounds 16 --out a   train, and keep the run
+  srgdqn train MountainCar dqn-sgd --rounds 16 --out b
+  srgdqn compare a b --out curves.pdf                    a figure and a table
+  srgdqn show a                                          what a run was and came to
+  srgdqn evaluate a                                      play 100 greedy episodes
+
+'srgdqn COMMAND --help' explains a command, and 'srgdqn train TASK ALGORITHM --help' shows every option with the values
+that those names stand for.
+
+For completion in your shell, put what 'srgdqn --tyro-print-completion bash' (or zsh, or fish) prints where your shell
+looks for completions. Colours are off where NO_COLOR is set."""
+
+
+def show_help() -> None:
+    """Shows the help above all commands."""
+    from srgdqn.cli.help import print_help
+
+    print_help(_all_commands(), description=_DESCRIPTION)
+
+
+def show_completion(words: Sequence[str]) -> None:
+    """Writes the completion script that the words ask tyro for."""
+    import tyro
+
+    tyro.cli(_all_commands(), prog="srgdqn", args=list(words), config=(tyro.conf.OmitArgPrefixes,))
+
+
+def _all_commands() -> Any:
+    import tyro
+
+    from srgdqn.cli.compare import Compare
+    from srgdqn.cli.evaluate import Evaluate
+    from srgdqn.cli.help import first_paragraph
+    from srgdqn.cli.listing import List
+    from srgdqn.cli.show import Show
+    from srgdqn.cli.train import help_form
+    from srgdqn.settings import Configuration
+
+    forms = (help_form(Configuration(), choices=True), Evaluate, Show, Compare, List)
+    named = (
+        Annotated[form, tyro.conf.subcommand(name, description=first_paragraph(form))]
+        for name, form in zip(COMMANDS, forms, strict=True)
+    )
+    return Union[tuple(named)]  # noqa: UP007, as the alternatives are only known when this runs

@@ -1,0 +1,129 @@
+"""`srgdqn compare`: learning curves of several runs in a figure, and what they came to in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from srgdqn.cli.parsing import parse
+from srgdqn.errors import InputError
+
+if TYPE_CHECKING:
+    from srgdqn.comparison import Summary
+    from srgdqn.result import Result
+
+
+@dataclass(frozen=True)
+class Compare:
+    """Compares saved runs of one task: a figure of their learning curves, and a table of what they came to.
+
+    Curves are means over rounds with 95 % bootstrap intervals. Rounds that diverged are counted, and missing from
+    there on.
+    """
+
+    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")] = ()
+    """Folders that runs were saved in."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("comparison.png")
+    """File of the figure; its ending (.png, .pdf or .svg) decides the format."""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Replace the file, if there is one."""
+    x: Annotated[
+        Literal["episodes", "steps", "queries", "seconds"] | None,
+        tyro.conf.arg(
+            metavar="{steps,queries,seconds,episodes}",
+            help_behavior_hint="(default: episodes if every budget is in episodes, steps otherwise)",
+        ),
+    ] = None
+    """What curves are drawn against: environment steps, gradient queries by the formula, training seconds (a round's
+    share of the wall clock), or episodes."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the table as JSON, and nothing else, on standard output."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Compares runs."""
+    asked: Compare = parse(Compare, words, command="compare")
+    if not asked.runs:
+        raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
+
+    from srgdqn.cli.presentation import print_json
+    from srgdqn.comparison import distinct_labels, require_one_task, summarise
+    from srgdqn.figures import check_figure, comparison_figure, save_figure
+    from srgdqn.result import load_result
+
+    check_figure(asked.out, overwrite=asked.overwrite)
+    results = [load_result(folder) for folder in asked.runs]
+    require_one_task(results)
+    labels = distinct_labels(results, [str(folder) for folder in asked.runs])
+    figure = comparison_figure(results, x=asked.x, labels=labels)
+    summaries = [summarise(result, label) for result, label in zip(results, labels, strict=True)]
+    saved = save_figure(figure, asked.out, overwrite=asked.overwrite)
+    if asked.json:
+        runs = [
+            {"run": str(folder), **summary.as_dict()} for folder, summary in zip(asked.runs, summaries, strict=True)
+        ]
+        print_json({"task": summaries[0].task, "figure": str(saved), "runs": runs})
+        return 0
+    _print(summaries, results)
+    print(f"The figure is in {saved}.")
+    return 0
+
+
+def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
+    from srgdqn.cli.presentation import CAPTION, count, number, print_table, share, with_interval
+
+    print_table(
+        f"{summaries[0].task}: final reward per action",
+        ("run", "mean", "IQM", "sd", "rounds", "diverged"),
+        [
+            (
+                summary.label,
+                with_interval(summary.reward),
+                number(summary.reward.iqm),
+                number(summary.reward.sd),
+                f"{summary.reward.rounds} of {summary.rounds}",
+                str(len(summary.diverged)),
+            )
+            for summary in summaries
+        ],
+        caption="rounds: how many reached the final stretch, and so entered",
+    )
+    print_table(
+        f"{summaries[0].task}: episodes and costs",
+        ("run", "return", "length", "greedy return", "success", "queries", "seconds"),
+        [
+            (
+                summary.label,
+                number(summary.episode_return.mean),
+                number(summary.episode_length.mean),
+                number(summary.greedy_return.mean),
+                share(summary.success),
+                count(summary.queries),
+                number(summary.seconds),
+            )
+            for summary in summaries
+        ],
+        caption=f"{CAPTION}; queries and seconds are per round",
+    )
+    for note in _notes(summaries, results):
+        print(note)
+
+
+def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
+    """What a reader of the tables should know before drawing conclusions."""
+    from srgdqn.algorithms import ALGORITHMS
+    from srgdqn.comparison import differing_options, option_text
+
+    composed = {name for algorithm in ALGORITHMS.values() for name in algorithm.options}
+    configurations = [result.configuration for result in results]
+    notes = [f"{summary.label} was interrupted." for summary in summaries if summary.interrupted]
+    for name in differing_options(configurations):
+        if name not in composed:
+            values = [option_text(c.readings if name == "readings" else c.options()[name]) for c in configurations]
+            told = ", ".join(f"{value} ({s.label})" for value, s in zip(values, summaries, strict=True))
+            notes.append(f"The runs differ in {name}: {told}.")
+    return notes

@@ -1,0 +1,113 @@
+"""`srgdqn evaluate`: the greedy policies of a saved run, judged on the raw reward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from srgdqn.cli.parsing import parse, whole
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from srgdqn.result import Result
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Plays episodes with the greedy policies of a saved run, and shows what they earn of the raw reward.
+
+    The protocol is that of the evaluations during training: no exploration, the task's own time limit, and starts that
+    depend on the seed and the episode's number alone, so that all rounds and algorithms are judged alike.
+    """
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Folder that a run was saved in."""
+    episodes: Annotated[int, whole("episodes", 1)] = 100
+    """Episodes that each round plays."""
+    seed: Annotated[int | None, whole("seed", 0), tyro.conf.arg(help_behavior_hint="(default: the run's)")] = None
+    """Seed of the starts."""
+    round: Annotated[int | None, whole("round", 0), tyro.conf.arg(help_behavior_hint="(default: all)")] = None
+    """The only round to evaluate."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the statistics as JSON on standard output."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Evaluates a run."""
+    asked: Evaluate = parse(Evaluate, words, command="evaluate")
+
+    from srgdqn.cli.presentation import (
+        NOTHING,
+        count,
+        number,
+        print_json,
+        print_rows,
+        print_table,
+        share,
+        with_interval,
+    )
+    from srgdqn.comparison import spread_of
+    from srgdqn.result import load_result
+
+    result = load_result(asked.run)
+    played = result.evaluate(
+        episodes=asked.episodes, seed=asked.seed, rounds=None if asked.round is None else [asked.round]
+    )
+    rows = _per_round(result, played)
+    overall = {name: spread_of([row[name] for row in rows]) for name in ("return", "length", "success")}
+    if asked.json:
+        print_json(
+            {
+                "run": str(asked.run),
+                "episodes": asked.episodes,
+                "rounds": rows,
+                "overall": {name: vars(spread) for name, spread in overall.items()},
+            }
+        )
+        return 0
+    configuration = result.configuration
+    print_table(
+        f"{configuration.task.task} · {configuration.algorithm} · {asked.episodes} greedy episodes per round",
+        ("round", "return", "sd", "length", "success", "diverged at"),
+        [
+            (
+                str(row["round"]),
+                number(row["return"]),
+                number(row["return_sd"]),
+                number(row["length"]),
+                NOTHING if row["success"] is None else f"{100 * row['success']:.0f} %",
+                count(row["diverged_at"]),
+            )
+            for row in rows
+        ],
+    )
+    print_rows(
+        f"over {len(rows)} round{'' if len(rows) == 1 else 's'}",
+        [
+            ("return", with_interval(overall["return"])),
+            ("  interquartile mean", number(overall["return"].iqm)),
+            ("  sd over rounds", number(overall["return"].sd)),
+            ("length", with_interval(overall["length"])),
+            ("success", share(overall["success"])),
+        ],
+        caption="[ , ]: 95 % bootstrap interval of the mean over rounds",
+    )
+    return 0
+
+
+def _per_round(result: Result, played: pl.DataFrame) -> list[dict[str, Any]]:
+    """The means of each round's episodes; a round that diverged is judged by its last finite parameters."""
+    import polars as pl
+
+    means = played.group_by("round").agg(
+        pl.col("return").mean(),
+        pl.col("return").std().alias("return_sd"),
+        pl.col("length").mean(),
+        pl.col("success").cast(pl.Float64).mean(),
+    )
+    return means.join(result.rounds.select("round", "diverged_at"), on="round").sort("round").to_dicts()

@@ -1,0 +1,117 @@
+"""`srgdqn list`: the tasks, algorithms, readings and estimators that there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tyro
+
+from srgdqn.algorithms import ALGORITHMS
+from srgdqn.cli.options import as_text
+from srgdqn.cli.parsing import parse
+from srgdqn.presets import PRESETS, REWARDS
+from srgdqn.readings import READINGS
+from srgdqn.settings.checks import BUDGETS, ESTIMATORS
+
+_ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
+
+
+@dataclass(frozen=True)
+class List:
+    """Lists tasks with their presets, algorithms, sets of readings and estimators."""
+
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print the lists as JSON on standard output."""
+
+
+# What an inner iteration descends along, and the gradient queries of all M of them.
+DIRECTIONS = {
+    "none": ("no inner iterations: the full-batch step alone", ""),
+    "sgd": ("Δ_m = g(θ_m; x_m)", "bM"),
+    "full": ("Δ_m = ∇F_D(θ_m), on all of D", "NM"),
+    "svrg": ("Δ_m = g(θ_m; x_m) - c (g(θ_0; x_m) - Δ_0)", "2bM"),
+    "srg": ("Δ_m = g(θ_m; x_m) - c (g(θ_{m-1}; x_m) - Δ_{m-1})", "2bM"),
+}
+
+
+def queries_formula(algorithm: str) -> str:
+    """The gradient queries of one outer iteration of an algorithm.
+
+    >>> queries_formula("srg-dqn"), queries_formula("dqn-sgd")
+    ('N + 2bM', 'N')
+    """
+    composed = ALGORITHMS[algorithm].options
+    inner = "2bM" if composed.get("single_step_matches") == "queries" else DIRECTIONS[composed["estimator"]][1]
+    return f"N + {inner}" if inner else "N"
+
+
+def run(words: Sequence[str]) -> int:
+    """Lists what there is."""
+    asked: List = parse(List, words, command="list")
+    if asked.json:
+        print(json.dumps(contents(), indent=2, ensure_ascii=False))
+        return 0
+    _print()
+    return 0
+
+
+def contents() -> dict[str, Any]:
+    """Everything that the command lists, in plain values."""
+    return {
+        "tasks": {task: {**preset, "rewards": list(REWARDS[task])} for task, preset in PRESETS.items()},
+        "algorithms": {
+            name: {"summary": algorithm.summary, "queries": queries_formula(name), "options": algorithm.options}
+            for name, algorithm in ALGORITHMS.items()
+        },
+        "readings": READINGS,
+        "estimators": {name: DIRECTIONS[name][0] for name in sorted(ESTIMATORS)},
+    }
+
+
+def _print() -> None:
+    from srgdqn.cli.presentation import print_table
+
+    print_table(
+        "Tasks",
+        ("", *PRESETS),
+        [
+            ("budget", *(_budget(preset) for preset in PRESETS.values())),
+            *((name, *(_text(preset[name]) for preset in PRESETS.values())) for name in _ESSENTIALS),
+            ("other rewards", *(", ".join(r for r in REWARDS[t] if r != PRESETS[t]["reward"]) for t in PRESETS)),
+        ],
+        caption="presets after the paper's Table 1; 'srgdqn train TASK --help' shows every option",
+        numeric=False,
+    )
+    print_table(
+        "Algorithms",
+        ("name", "queries", "what it does with a batch D"),
+        [(name, queries_formula(name), algorithm.summary) for name, algorithm in ALGORITHMS.items()],
+        caption="queries: gradients per outer iteration by the formula, with N = batch_size, M = inner_iterations, "
+        "b = inner_batch",
+        numeric=False,
+    )
+    print_table(
+        "Readings of the paper",
+        ("", *READINGS),
+        [(name, *(as_text(chosen[name]) for chosen in READINGS.values())) for name in READINGS["corrected"]],
+        caption="what --readings sets, where the paper is silent or contradicts itself",
+        numeric=False,
+    )
+    print_table(
+        "Estimators",
+        ("name", "direction"),
+        [(name, direction) for name, (direction, _) in DIRECTIONS.items() if name in ESTIMATORS],
+        numeric=False,
+    )
+
+
+def _budget(preset: dict[str, Any]) -> str:
+    (unit,) = (name for name in BUDGETS if name in preset)
+    return f"{preset[unit]:,} {unit.replace('_', ' ')}"
+
+
+def _text(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else as_text(value)

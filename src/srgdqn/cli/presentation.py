@@ -1,0 +1,160 @@
+"""How results are shown: tables for readers, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from srgdqn.settings.checks import BUDGETS
+
+if TYPE_CHECKING:
+    from srgdqn.comparison import Spread, Summary
+    from srgdqn.result import Result
+    from srgdqn.settings import Configuration
+
+NOTHING = "–"
+
+CAPTION = (
+    "final: the last 20 % of the budget; greedy: the last evaluation, on the raw reward; "
+    "[ , ]: 95 % bootstrap interval of the mean over rounds"
+)
+
+_DIVERGED_SHOWN = 8
+
+
+def console() -> Console:
+    """Standard output, without rich's guesses at what deserves a colour."""
+    return Console(highlight=False)
+
+
+def print_json(content: Any) -> None:
+    """Prints plain values as JSON; what is not finite becomes null."""
+    print(json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def print_summary(result: Result, summary: Summary, place: str | None = None) -> None:
+    """Prints what a run came to, and where it is."""
+    rows = summary_rows(result, summary)
+    if place is not None:
+        rows.append(("saved in", place))
+    print_rows(f"{summary.task} · {summary.label} · {summary.readings} readings", rows, caption=CAPTION)
+
+
+def print_rows(title: str, rows: Iterable[tuple[str, str]], caption: str | None = None) -> None:
+    """Prints names and what belongs to them."""
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    caption: str | None = None,
+    numeric: bool = True,
+) -> None:
+    """Prints a table whose first column is text, and whose others are numbers (where `numeric`) or text, too."""
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="right" if index and numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
+    """What a run came to, line by line."""
+    phases = phase_seconds(result)
+    ran = str(summary.rounds) if summary.rounds == summary.planned else f"{summary.rounds} of {summary.planned}"
+    rows = [
+        ("rounds", f"{ran}, of which {summary.reward.rounds} reached the final stretch"),
+        ("diverged", diverged(summary)),
+        ("final reward per action", with_interval(summary.reward)),
+        ("  interquartile mean", number(summary.reward.iqm)),
+        ("  sd over rounds", number(summary.reward.sd)),
+        ("final return per episode", with_interval(summary.episode_return)),
+        ("final episode length", with_interval(summary.episode_length)),
+        ("greedy return", with_interval(summary.greedy_return)),
+        ("greedy episode length", with_interval(summary.greedy_length)),
+        ("greedy success", share(summary.success)),
+        ("environment steps", count(summary.steps)),
+        ("queries per round", count(summary.queries)),
+        ("seconds", ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in phases.items()) or NOTHING),
+    ]
+    if summary.censored:
+        rows.insert(2, ("censored episodes", count(summary.censored)))
+    if summary.interrupted:
+        rows.insert(0, ("interrupted", "yes: the budget was not spent"))
+        rows.insert(3, ("last reward per action", with_interval(summary.last_reward)))
+    return rows
+
+
+def diverged(summary: Summary) -> str:
+    """Which rounds diverged, and where."""
+    if not summary.diverged:
+        return "none"
+    told = [f"round {k} at step {count(step)}" for k, step in list(summary.diverged.items())[:_DIVERGED_SHOWN]]
+    more = len(summary.diverged) - len(told)
+    return f"{len(summary.diverged)} of {summary.rounds}: {', '.join(told)}" + (f" and {more} more" if more else "")
+
+
+def phase_seconds(result: Result) -> dict[str, float]:
+    """Seconds by phase, added up over chunks."""
+    sums: dict[str, float] = {}
+    for phase, seconds in result.timings.select("phase", "seconds").iter_rows():
+        sums[phase] = sums.get(phase, 0.0) + seconds
+    return sums
+
+
+def budget(configuration: Configuration) -> str:
+    """A configuration's budget, such as `100,000 steps`."""
+    training = configuration.training
+    (unit,) = (name for name in BUDGETS if getattr(training, name) is not None)
+    return f"{getattr(training, unit):,} {unit.replace('_', ' ')}"
+
+
+def with_interval(spread: Spread) -> str:
+    """A mean and its interval."""
+    if spread.low is None or spread.high is None:
+        return number(spread.mean)
+    return f"{number(spread.mean)} [{number(spread.low)}, {number(spread.high)}]"
+
+
+def share(spread: Spread) -> str:
+    """A mean share and its interval, in per cent."""
+    if spread.mean is None:
+        return NOTHING
+    text = f"{100 * spread.mean:.0f} %"
+    if spread.low is None or spread.high is None:
+        return text
+    return f"{text} [{100 * spread.low:.0f} %, {100 * spread.high:.0f} %]"
+
+
+def number(value: float | None) -> str:
+    """A number in four digits."""
+    return NOTHING if value is None else f"{value:.4g}"
+
+
+def count(value: float | None) -> str:
+    """A large number, rounded to a whole one."""
+    return NOTHING if value is None else f"{value:,.0f}"
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, float):
+        return content if math.isfinite(content) else None
+    if isinstance(content, Mapping):
+        return {str(key): _plain(value) for key, value in content.items()}
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        return [_plain(value) for value in content]
+    return content

@@ -1,0 +1,83 @@
+"""`srgdqn show`: what a saved run was, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from srgdqn.cli.parsing import parse
+
+if TYPE_CHECKING:
+    from srgdqn.result import Result
+
+
+@dataclass(frozen=True)
+class Show:
+    """Shows what a saved run was, and what it came to."""
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Folder that a run was saved in."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print everything as JSON on standard output."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Shows a run."""
+    asked: Show = parse(Show, words, command="show")
+
+    from srgdqn.cli.presentation import phase_seconds, print_json, print_rows, print_summary
+    from srgdqn.comparison import departures, summarise
+    from srgdqn.result import load_result
+
+    result = load_result(asked.run)
+    summary = summarise(result)
+    configuration = result.configuration
+    if asked.json:
+        changed = {
+            name: {"value": value, "default": default} for name, (value, default) in departures(configuration).items()
+        }
+        print_json(
+            {
+                "run": str(asked.run),
+                "configuration": {
+                    "algorithm": configuration.algorithm,
+                    "readings": configuration.readings,
+                    **configuration.options(),
+                },
+                "departures": changed,
+                "provenance": result.run.provenance,
+                "summary": summary.as_dict(),
+                "phase_seconds": phase_seconds(result),
+            }
+        )
+        return 0
+    print_rows(str(asked.run), _about(result))
+    print_summary(result, summary)
+    return 0
+
+
+def _about(result: Result) -> list[tuple[str, str]]:
+    """A run's configuration and provenance in brief."""
+    from srgdqn.cli.presentation import NOTHING, budget
+    from srgdqn.comparison import departures, option_text
+
+    configuration, provenance = result.configuration, result.run.provenance
+    versions: dict[str, Any] = provenance.get("versions", {})
+    changed = [
+        f"{name} {option_text(value)} (not {option_text(default)})"
+        for name, (value, default) in departures(configuration).items()
+    ]
+    machine = [str(provenance[key]) for key in ("processor", "machine", "system") if provenance.get(key)]
+    return [
+        ("task", configuration.task.task),
+        ("algorithm", configuration.algorithm),
+        ("readings", configuration.readings),
+        ("budget", f"{budget(configuration)}, seed {configuration.training.seed}"),
+        ("other than preset", ", ".join(changed) or "nothing"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version) or NOTHING),
+        ("machine", ", ".join([*machine, *provenance.get("instruction_sets", [])]) or NOTHING),
+    ]

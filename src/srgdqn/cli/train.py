@@ -1,0 +1,247 @@
+"""`srgdqn train`: the options of every room, with the defaults of the task and the algorithm that are named."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
+
+import tyro
+
+from srgdqn.algorithms import ALGORITHMS
+from srgdqn.algorithms import algorithm as algorithm_named
+from srgdqn.cli.help import print_help, wants_help
+from srgdqn.cli.options import Option, options
+from srgdqn.cli.parsing import parse
+from srgdqn.configure import configure, layered
+from srgdqn.errors import InputError
+from srgdqn.presets import PRESETS, preset
+from srgdqn.readings import READINGS
+from srgdqn.readings import readings as readings_named
+from srgdqn.settings import Configuration, rooms
+from srgdqn.store.configurations import UserOptions, options_from_toml
+from srgdqn.store.destination import check_destination
+
+if TYPE_CHECKING:
+    from srgdqn.result import Result
+
+_DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
+
+  srgdqn train MountainCar srg-dqn --rounds 50 --out runs/srg
+  srgdqn train CartPole dqn-adam --steps 50000 --eta 0.05 --hidden 20 20
+  srgdqn train --config runs/srg/configuration.toml --out again
+
+The names decide every default, and each option given overrides one. {shown} A budget (--steps, --outer-iterations or
+--episodes) replaces the task's own, whatever its unit. Ctrl-C ends a run early: what was reached by then is kept."""
+
+
+class _Asked(NamedTuple):
+    """What a command line asks for."""
+
+    task: str | None
+    algorithm: str
+    readings: str
+    options: dict[str, Any]  # the user's: the file's, and above them the command line's
+    file: UserOptions
+    out: Path | None
+    overwrite: bool
+    json: bool
+    quiet: bool
+
+
+def run(words: Sequence[str]) -> int:
+    """Trains what the words ask for. Everything that can be wrong with them is found before anything is compiled."""
+    asked = _read([word for word in words if not wants_help([word])])
+    if wants_help(words):
+        _show_help(asked)
+        return 0
+    if asked.task is None:
+        raise InputError(
+            f"no task was given. Give one of {', '.join(sorted(PRESETS))}, such as: srgdqn train MountainCar srg-dqn."
+        )
+    configuration = configure(asked.task, asked.algorithm, readings=asked.readings, **asked.options)
+    if asked.out is not None:
+        check_destination(asked.out, overwrite=asked.overwrite)
+
+    from srgdqn.api import train_configured
+
+    result = train_configured(configuration, progress=False if asked.quiet else None)
+    return _finish(asked, result)
+
+
+def help_form(configuration: Configuration, *, choices: bool = False) -> type:
+    """The dataclass whose help is the command's, with the values of a configuration as defaults."""
+    top: list[tuple[str, Any, Any]] = [
+        ("task", _positional("TASK", PRESETS, "one of the paper's compiled tasks", choices), None),
+        ("algorithm", _positional("ALGORITHM", ALGORITHMS, "srg-dqn by default", choices), None),
+        ("readings", Annotated[Literal[tuple(READINGS)], _help(_READINGS)], configuration.readings),
+        ("config", _path("FILE", _CONFIG, "(default: none)"), None),
+        ("out", _path("DIR", _OUT, "(default: nothing is saved)"), None),
+        *((name, tyro.conf.FlagCreatePairsOff[Annotated[bool, _help(text)]], False) for name, text in _FLAGS.items()),
+    ]
+    groups = [(room, _room_form(configuration, room, choices=choices)) for room in _room_order()]
+    fields = [(name, kind, dataclasses.field(default=default)) for name, kind, default in top]
+    fields += [
+        (f"{room}_room", Annotated[form, tyro.conf.arg(name=room)], dataclasses.field(default_factory=form))
+        for room, form in groups
+    ]
+    return dataclasses.make_dataclass("Train", fields, namespace={"__doc__": _DESCRIPTION})
+
+
+_READINGS = "What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."
+_CONFIG = (
+    "TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file, "
+    "and the file above the names' defaults."
+)
+_OUT = "New folder that the run is saved in."
+_FLAGS = {
+    "overwrite": "Replace the run that is in the folder.",
+    "json": "Print the summary as JSON, and nothing else, on standard output.",
+    "quiet": "Show neither progress nor a summary.",
+}
+
+_FILE_OF_NOTHING = UserOptions(None, None, None, {})
+
+
+def _parsed_form() -> Any:
+    """What the words are read as: a dictionary of what was given, and nothing that was not."""
+    given: dict[str, Any] = {
+        "names": tyro.conf.Positional[tuple[str, ...]],
+        "readings": str,
+        "config": Path,
+        "out": Path,
+        **dict.fromkeys(_FLAGS, bool),
+        **{option.name: _annotated(option, choices=False) for option in options()},
+    }
+    return TypedDict("Train", given, total=False)  # type: ignore[operator]
+
+
+def _read(words: Sequence[str]) -> _Asked:
+    given = dict(parse(_parsed_form(), words, command="train"))
+    names = given.pop("names", ())
+    if len(names) > 2:
+        raise InputError(
+            f"{len(names)} names were given ({' '.join(names)}), but there are two: a task and an algorithm. "
+            "Give the values of options after their options."
+        )
+    config = given.pop("config", None)
+    file = _FILE_OF_NOTHING if config is None else _read_file(config)
+    own = {name: given.pop(name, False) for name in _FLAGS}
+    out = given.pop("out", None)
+    readings = given.pop("readings", None) or file.readings or "corrected"
+    task = names[0] if names else file.task
+    algorithm = names[1] if len(names) == 2 else file.algorithm or "srg-dqn"
+    _check_names(task, algorithm, readings)
+    return _Asked(task, algorithm, readings, layered(file.options, given), file, out, **own)
+
+
+def _check_names(task: str | None, algorithm: str, readings: str) -> None:
+    if task is not None and task not in PRESETS:
+        tasks = ", ".join(sorted(PRESETS))
+        plain = re.sub(r"-v\d+$", "", task)
+        if plain != task:
+            same = f" {plain!r} is the compiled one of that name." if plain in PRESETS else ""
+            raise InputError(
+                f"{task!r} is the id of a Gymnasium environment, which cannot be trained on yet.{same} "
+                f"Give a compiled task: {tasks}."
+            )
+        if task in ALGORITHMS:
+            raise InputError(f"{task!r} is an algorithm, but the task comes first. Give one of {tasks} before it.")
+        preset(task)
+    algorithm_named(algorithm)
+    readings_named(readings)
+
+
+def _read_file(path: Path) -> UserOptions:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a text file in UTF-8 ({error.reason}). Give a TOML file.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read ({reason}). Give --config a TOML file.") from error
+    try:
+        return options_from_toml(text)
+    except InputError as error:
+        raise InputError(f"in {path}: {error}") from error
+
+
+def _finish(asked: _Asked, result: Result) -> int:
+    """Saves the run where that is wished, and says what it came to, in any case."""
+    from srgdqn.cli import INTERRUPTED
+    from srgdqn.cli.presentation import phase_seconds, print_json, print_summary
+    from srgdqn.comparison import summarise
+
+    summary = summarise(result)
+    saved, problem = None, None
+    try:
+        saved = None if asked.out is None else result.save(asked.out, overwrite=asked.overwrite)
+    except InputError as error:
+        problem = error
+    if asked.json:
+        place = None if saved is None else str(saved)
+        print_json({**summary.as_dict(), "phase_seconds": phase_seconds(result), "saved": place})
+    elif not asked.quiet:
+        print_summary(result, summary, "not saved: give --out DIR to keep a run" if saved is None else str(saved))
+    if problem is not None:
+        raise problem
+    if summary.interrupted:
+        kept = "nothing was saved." if saved is None else f"what was reached is saved in {saved}."
+        if not asked.quiet:
+            print(f"interrupted: {kept}", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def _show_help(asked: _Asked) -> None:
+    defaults = Configuration(asked.algorithm, asked.readings).with_options(
+        layered(
+            {} if asked.task is None else preset(asked.task),
+            algorithm_named(asked.algorithm).options,
+            readings_named(asked.readings),
+            asked.file.options,
+            {} if asked.task is None else {"task": asked.task},
+        )
+    )
+    shown = "The defaults below are those of no task in particular: name one to see its own."
+    if asked.task is not None:
+        shown = f"The defaults below are those of {asked.task} with {asked.algorithm} ({asked.readings} readings)."
+    print_help(help_form(defaults), command="train", description=_DESCRIPTION.format(shown=shown))
+
+
+def _room_order() -> list[str]:
+    """The rooms, that of the budget first."""
+    return ["training", *(room for room in rooms() if room != "training")]
+
+
+def _room_form(configuration: Configuration, room: str, *, choices: bool) -> type:
+    settings = getattr(configuration, room)
+    mine = [option for option in options() if option.room == room]
+    fields = [
+        (option.name, _annotated(option, choices=choices), dataclasses.field(default=getattr(settings, option.name)))
+        for option in mine
+    ]
+    return dataclasses.make_dataclass(type(settings).__name__, fields, namespace={"__doc__": settings.__doc__})
+
+
+def _annotated(option: Option, *, choices: bool) -> Any:
+    if option.is_flag:
+        return Annotated[bool, _help(option.sentence)]
+    return Annotated[option.annotation, option.specification(choices=choices), _help(option.sentence)]
+
+
+def _positional(metavar: str, known: Sequence[str] | dict[str, Any], hint: str, choices: bool) -> Any:
+    kind: Any = Literal[tuple(known)] if choices else str
+    about = tyro.conf.arg(metavar=metavar, help=", ".join(known), help_behavior_hint=f"({hint})")
+    return Annotated[kind | None, about, tyro.conf.Positional]
+
+
+def _path(metavar: str, text: str, hint: str) -> Any:
+    return Annotated[Path | None, tyro.conf.arg(metavar=metavar, help=text, help_behavior_hint=hint)]
+
+
+def _help(text: str) -> Any:
+    return tyro.conf.arg(help=text)

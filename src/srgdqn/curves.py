@@ -1,0 +1,146 @@
+"""Learning curves: one value per round and point, their mean over rounds and its band, against steps or costs.
+
+Runs with a budget in steps or outer iterations have a point per window (the mean reward per action); runs with a
+budget in episodes may have one per episode instead (the return, averaged with those of the episodes before it). What
+a round lacks, because it diverged or was interrupted, is missing: a point is the mean over the rounds that have it.
+
+The seconds of a round are its share of the wall clock: the seconds that its chunk had trained for, divided by the
+rounds that ran side by side in it. Between two reports of a chunk they are interpolated. Compiling and evaluating do
+not count, nor does it how many chunks ran at the same time on other cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from srgdqn.result import Result
+
+Points = Literal["windows", "episodes"]
+Axis = Literal["episodes", "steps", "queries", "seconds"]
+AXES: tuple[Axis, ...] = ("episodes", "steps", "queries", "seconds")
+
+SMOOTHING = 10
+"""Episodes averaged into one point of a curve of returns: each with those before it."""
+
+_RESAMPLES = 2_000
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A run's learning curve."""
+
+    x: np.ndarray
+    """Where the points are: the mean over the rounds that have each."""
+    values: np.ndarray
+    """(rounds, points); NaN where a round has no such point."""
+
+    @property
+    def counts(self) -> np.ndarray:
+        """How many rounds have each point."""
+        return np.isfinite(self.values).sum(0)
+
+    def mean(self) -> np.ndarray:
+        """The mean over the rounds that have each point."""
+        return _mean_of_present(self.values)
+
+    def sd_band(self) -> tuple[np.ndarray, np.ndarray]:
+        """One standard deviation over rounds below and above the mean; NaN where fewer than two rounds are left."""
+        deviations = np.where(np.isfinite(self.values), self.values - self.mean(), 0.0)
+        variance = (deviations**2).sum(0) / np.where(self.counts > 1, self.counts - 1, np.nan)
+        return self.mean() - np.sqrt(variance), self.mean() + np.sqrt(variance)
+
+    def interval_band(self, *, level: float = 0.95, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """The mean's percentile bootstrap interval at each point. A resample takes whole rounds, the same everywhere.
+
+        NaN where fewer than two rounds are left.
+        """
+        rounds = len(self.values)
+        picks = np.random.default_rng(seed).multinomial(rounds, np.full(rounds, 1 / rounds), size=_RESAMPLES)
+        present = np.isfinite(self.values)
+        totals, counts = picks @ np.where(present, self.values, 0.0), picks @ present.astype(float)
+        low, high = np.full((2, self.values.shape[1]), np.nan)
+        for point in np.flatnonzero(self.counts > 1):
+            drawn = counts[:, point] > 0
+            means = totals[drawn, point] / counts[drawn, point]
+            low[point], high[point] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+        return low, high
+
+
+def points_of(results: Sequence[Result]) -> Points:
+    """What the points of a common figure are: episodes if every run's budget is in episodes, windows otherwise."""
+    by_episodes = all(result.configuration.training.episodes is not None for result in results)
+    return "episodes" if by_episodes else "windows"
+
+
+def curve(result: Result, *, points: Points = "windows", x: Axis = "steps") -> Curve:
+    """The learning curve of a run. There are `episodes` on the x axis only where the points are episodes."""
+    rows = _episodes(result) if points == "episodes" else _on_grid(result)
+    numbers = result.rounds["round"].sort().to_list()
+    places = rows["place"].unique().sort().to_numpy()
+    values, at = np.full((2, len(numbers), len(places)), np.nan)
+    for index, number in enumerate(numbers):
+        mine = rows.filter(pl.col("round") == number).sort("place")
+        columns = np.searchsorted(places, mine["place"].to_numpy())
+        values[index, columns] = mine["value"].to_numpy()
+        at[index, columns] = mine["place"].to_numpy() if x == "episodes" else _spent(result, number, mine["step"], x)
+    return Curve(_mean_of_present(at), values)
+
+
+def windows_of(result: Result) -> pl.DataFrame:
+    """The curves' rows whose reward is finite, each with the `length` of its window in steps."""
+    rows = result.curves.sort("round", "step")
+    before = pl.col("step").shift(1).over("round").fill_null(0)
+    return rows.with_columns((pl.col("step") - before).alias("length")).filter(pl.col("reward").is_finite())
+
+
+def training_seconds(result: Result) -> float:
+    """The seconds spent in training, added up over chunks, be they on the same core or on several."""
+    return float(result.timings.filter(pl.col("phase") == "train")["seconds"].sum())
+
+
+def seconds_at(result: Result, number: int, steps: np.ndarray) -> np.ndarray:
+    """A round's share of the wall clock by the time that it had made so many steps."""
+    lanes = result.configuration.training.lanes
+    chunk = number // lanes
+    beside = result.rounds.filter(pl.col("round") // lanes == chunk).height
+    mine = result.timings.filter((pl.col("chunk") == chunk) & (pl.col("phase") == "train")).sort("step")
+    spent = np.append(0.0, np.cumsum(mine["seconds"].to_numpy())) / beside
+    return np.interp(steps, np.append(0, mine["step"].to_numpy()), spent)
+
+
+def _spent(result: Result, number: int, steps: pl.Series, x: Axis) -> np.ndarray:
+    if x == "steps":
+        return steps.to_numpy()
+    if x == "seconds":
+        return seconds_at(result, number, steps.to_numpy())
+    mine = result.curves.filter(pl.col("round") == number).sort("step")
+    return np.interp(steps.to_numpy(), np.append(0, mine["step"].to_numpy()), np.append(0, mine["queries"].to_numpy()))
+
+
+def _on_grid(result: Result) -> pl.DataFrame:
+    """The windows that every round has, or would have: a shorter one is among them only at the end of the budget."""
+    window = result.configuration.training.window
+    rounds = result.rounds
+    ends = rounds.filter(pl.col("completed"))["steps"].unique()
+    # Under a budget in episodes rounds end at steps of their own, and a shorter window is none that others have.
+    common = ends.to_list() if len(ends) == 1 and result.configuration.training.episodes is None else []
+    on_grid = (pl.col("step") % window == 0) | pl.col("step").is_in(common)
+    return windows_of(result).filter(on_grid).select("round", "step", place="step", value="reward")
+
+
+def _episodes(result: Result) -> pl.DataFrame:
+    """Every episode, with its return averaged with those of the episodes before it."""
+    trailing = pl.col("return").rolling_mean(SMOOTHING, min_samples=1).over("round")
+    rows = result.episodes.sort("round", "episode").with_columns(trailing.alias("value"))
+    return rows.select("round", "step", place=pl.col("episode") + 1, value="value")
+
+
+def _mean_of_present(values: np.ndarray) -> np.ndarray:
+    present = np.isfinite(values)
+    counts = present.sum(0)
+    return np.where(present, values, 0.0).sum(0) / np.where(counts > 0, counts, np.nan)

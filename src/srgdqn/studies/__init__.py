@@ -1,0 +1,1 @@
+"""The paper's experiments: each names its cells, its statistic and its figure, and knows no gradient."""

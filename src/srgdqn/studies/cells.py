@@ -1,0 +1,81 @@
+"""Cells: the runs that a study is made of, each computed once and kept in a folder of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from srgdqn import __version__
+from srgdqn.api import train_configured
+from srgdqn.engines.local import run_locally
+from srgdqn.errors import InputError
+from srgdqn.result import Result, load_result
+from srgdqn.settings import Configuration
+from srgdqn.training import Progress
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study; its name is that of its folder."""
+
+    name: str
+    configuration: Configuration
+
+
+Listener = Callable[[Cell, Progress], None]
+Say = Callable[[str], None]
+
+
+def finished(cell: Cell, folder: Path, say: Say) -> Result | None:
+    """The cell's result, if its folder holds one of this very configuration and version, whole and undamaged."""
+    place = folder / cell.name
+    if not place.exists():
+        return None
+    try:
+        result = load_result(place)
+    except InputError as error:
+        say(f"{cell.name} is computed again: {error}")
+        return None
+    if result.rounds.height < cell.configuration.training.rounds or result.run.provenance["interrupted"]:
+        say(f"{cell.name} is computed again: it was interrupted.")
+        return None
+    made_by = result.run.provenance.get("versions", {}).get("srgdqn")
+    if result.configuration != cell.configuration or made_by != __version__:
+        say(f"{cell.name} is computed again: it was made with another configuration or version.")
+        return None
+    return result
+
+
+def compute(
+    cells: Sequence[Cell],
+    folder: Path,
+    *,
+    listener: Listener = lambda cell, progress: None,
+    say: Say = lambda text: None,
+) -> dict[str, Result]:
+    """Every cell's result by name: read from the folder where it is finished, computed and saved there otherwise.
+
+    A KeyboardInterrupt leaves every cell that is finished by then in the folder.
+    """
+    results = {cell.name: result for cell in cells if (result := finished(cell, folder, say)) is not None}
+    missing = [cell for cell in cells if cell.name not in results]
+
+    def run(cell: Cell, stop: threading.Event) -> Result | None:
+        result = train_configured(
+            cell.configuration,
+            progress=False,
+            listener=lambda progress: listener(cell, progress),
+            workers=1,
+            stop=stop,
+        )
+        if result.run.provenance["interrupted"]:
+            return None
+        result.save(folder / cell.name, overwrite=True)
+        return result
+
+    for cell, result in run_locally(run, missing):
+        if result is not None:
+            results[cell.name] = result
+    return {cell.name: results[cell.name] for cell in cells}
