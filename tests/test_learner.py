@@ -209,7 +209,7 @@ def disagreements(
         note("last gradient", flat(trace.last_gradient), expected.raw, largest)
         note("last delta", flat(trace.last_delta), expected.delta[-1], largest)
         note("loss", trace.loss, expected.loss)
-        note("max q", trace.max_q, expected.max_q)
+        note("max q", trace.max_q, expected.max_q, 1.0 if dtype == np.float32 else 0.0)  # a mean of either sign
         deltas, iterates = flat_rows(trace.deltas), flat_rows(trace.iterates)
         assert (len(deltas), len(iterates)) == (len(expected.delta), len(expected.theta))
         for m, delta in enumerate(expected.delta):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
+from srgdqn.errors import InputError
+
 COMMANDS = {
     "train": "srgdqn.cli.train",
     "evaluate": "srgdqn.cli.evaluate",
@@ -13,6 +15,8 @@ COMMANDS = {
     "list": "srgdqn.cli.listing",
 }
 """Every command, and the module that runs it."""
+
+_SHELLS = ("bash", "zsh", "fish")
 
 _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, measured honestly, many rounds at once.
 
@@ -41,6 +45,8 @@ def show_completion(words: Sequence[str]) -> None:
     """Writes the completion script that the words ask tyro for."""
     import tyro
 
+    if len(words) < 2 or words[1] not in _SHELLS:
+        raise InputError(f"{words[0]} needs the name of your shell: {', '.join(_SHELLS)}. Give it as the next word.")
     tyro.cli(_all_commands(), prog="srgdqn", args=list(words), config=(tyro.conf.OmitArgPrefixes,))
 
 

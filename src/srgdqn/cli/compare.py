@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import one_of, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ class Compare:
     there on.
     """
 
-    runs: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN [RUN ...]")] = ()
+    runs: Annotated[
+        tyro.conf.Positional[tuple[Path, ...]],
+        tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(one or more)"),
+    ] = ()
     """Folders that runs were saved in."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("comparison.png")
     """File of the figure; its ending (.png, .pdf or .svg) decides the format."""
     overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
     """Replace the file, if there is one."""
     x: Annotated[
-        Literal["episodes", "steps", "queries", "seconds"] | None,
-        tyro.conf.arg(
-            metavar="{steps,queries,seconds,episodes}",
-            help_behavior_hint="(default: episodes if every budget is in episodes, steps otherwise)",
-        ),
+        Literal["steps", "queries", "seconds", "episodes"] | None,
+        one_of("x", ("steps", "queries", "seconds", "episodes")),
+        tyro.conf.arg(help_behavior_hint="(default: episodes if every budget is in episodes, steps otherwise)"),
     ] = None
-    """What curves are drawn against: environment steps, gradient queries by the formula, training seconds (a round's
-    share of the wall clock), or episodes."""
+    """What curves are drawn against; seconds are a round's share of the wall clock in training."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the table as JSON, and nothing else, on standard output."""
 
@@ -74,7 +74,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
-    from srgdqn.cli.presentation import CAPTION, count, number, print_table, share, with_interval
+    from srgdqn.cli.presentation import CAPTION, count, number, percentage, print_table, with_interval
 
     print_table(
         f"{summaries[0].task}: final reward per action",
@@ -101,7 +101,7 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
                 number(summary.episode_return.mean),
                 number(summary.episode_length.mean),
                 number(summary.greedy_return.mean),
-                share(summary.success),
+                percentage(summary.success.mean),
                 count(summary.queries),
                 number(summary.seconds),
             )

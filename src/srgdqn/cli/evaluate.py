@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from srgdqn.cli.parsing import parse, whole
+from srgdqn.cli.parsing import parse, the_run, whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +25,7 @@ class Evaluate:
     depend on the seed and the episode's number alone, so that all rounds and algorithms are judged alike.
     """
 
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
     """Folder that a run was saved in."""
     episodes: Annotated[int, whole("episodes", 1)] = 100
     """Episodes that each round plays."""
@@ -40,11 +40,12 @@ class Evaluate:
 def run(words: Sequence[str]) -> int:
     """Evaluates a run."""
     asked: Evaluate = parse(Evaluate, words, command="evaluate")
+    folder = the_run(asked.run, "evaluate")
 
     from srgdqn.cli.presentation import (
-        NOTHING,
         count,
         number,
+        percentage,
         print_json,
         print_rows,
         print_table,
@@ -54,7 +55,7 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.comparison import spread_of
     from srgdqn.result import load_result
 
-    result = load_result(asked.run)
+    result = load_result(folder)
     played = result.evaluate(
         episodes=asked.episodes, seed=asked.seed, rounds=None if asked.round is None else [asked.round]
     )
@@ -63,7 +64,7 @@ def run(words: Sequence[str]) -> int:
     if asked.json:
         print_json(
             {
-                "run": str(asked.run),
+                "run": str(folder),
                 "episodes": asked.episodes,
                 "rounds": rows,
                 "overall": {name: vars(spread) for name, spread in overall.items()},
@@ -80,7 +81,7 @@ def run(words: Sequence[str]) -> int:
                 number(row["return"]),
                 number(row["return_sd"]),
                 number(row["length"]),
-                NOTHING if row["success"] is None else f"{100 * row['success']:.0f} %",
+                percentage(row["success"]),
                 count(row["diverged_at"]),
             )
             for row in rows

@@ -14,7 +14,7 @@ from srgdqn.cli.options import as_text
 from srgdqn.cli.parsing import parse
 from srgdqn.presets import PRESETS, REWARDS
 from srgdqn.readings import READINGS
-from srgdqn.settings.checks import BUDGETS, ESTIMATORS
+from srgdqn.settings.checks import ESTIMATORS
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
 
@@ -72,13 +72,13 @@ def contents() -> dict[str, Any]:
 
 
 def _print() -> None:
-    from srgdqn.cli.presentation import print_table
+    from srgdqn.cli.presentation import budget, print_table
 
     print_table(
         "Tasks",
         ("", *PRESETS),
         [
-            ("budget", *(_budget(preset) for preset in PRESETS.values())),
+            ("budget", *(budget(preset) for preset in PRESETS.values())),
             *((name, *(_text(preset[name]) for preset in PRESETS.values())) for name in _ESSENTIALS),
             ("other rewards", *(", ".join(r for r in REWARDS[t] if r != PRESETS[t]["reward"]) for t in PRESETS)),
         ],
@@ -106,11 +106,6 @@ def _print() -> None:
         [(name, direction) for name, (direction, _) in DIRECTIONS.items() if name in ESTIMATORS],
         numeric=False,
     )
-
-
-def _budget(preset: dict[str, Any]) -> str:
-    (unit,) = (name for name in BUDGETS if name in preset)
-    return f"{preset[unit]:,} {unit.replace('_', ' ')}"
 
 
 def _text(value: Any) -> str:

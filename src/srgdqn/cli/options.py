@@ -77,6 +77,8 @@ class Option(NamedTuple):
     def read(self, texts: list[str]) -> Any:
         """The value that the words of a command line stand for."""
         values = [_literal(text) for text in texts]
+        if self.annotation is float and isinstance(values[0], str):
+            raise RefusedError(f"{self.name} is {values[0]!r}, which is not a number. Give one, such as 0.01.")
         try:
             return coerce(self.name, values if self.is_list else values[0])
         except InputError as error:

@@ -6,7 +6,8 @@ import contextlib
 import difflib
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import tyro
@@ -14,7 +15,9 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import RefusedError
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, unknown
+
+_LARGEST = 2**31 - 1
 
 
 def parse(form: Any, words: Sequence[str], *, command: str) -> Any:
@@ -36,20 +39,42 @@ def parse(form: Any, words: Sequence[str], *, command: str) -> Any:
 
 
 def whole(name: str, least: int) -> PrimitiveConstructorSpec[int]:
-    """How an option of a command that is a whole number from `least` on is read."""
+    """How an option that is a whole number from `least` on is read."""
 
     def read(texts: list[str]) -> int:
         try:
             value = int(texts[0])
         except ValueError:
             raise RefusedError(f"--{name} is {texts[0]!r}, which is not a whole number. Write it in digits.") from None
-        if not least <= value < 2**31:
-            raise RefusedError(f"--{name} is {value}, but must be a whole number from {least} to {2**31 - 1}.")
+        if not least <= value <= _LARGEST:
+            raise RefusedError(f"--{name} is {value}, but must be a whole number from {least} to {_LARGEST}.")
         return value
 
+    return _single("INT", read)
+
+
+def one_of(name: str, choices: Sequence[str]) -> PrimitiveConstructorSpec[str]:
+    """How an option that is one of a few words is read."""
+
+    def read(texts: list[str]) -> str:
+        if texts[0] not in choices:
+            raise RefusedError(str(unknown(f"value of --{name},", texts[0], choices)))
+        return texts[0]
+
+    return _single("{" + ",".join(choices) + "}", read)
+
+
+def the_run(folder: Path | None, command: str) -> Path:
+    """The folder of the run that a command is about."""
+    if folder is None:
+        raise InputError(f"no run was given. Give the folder of one, such as: srgdqn {command} runs/a.")
+    return folder
+
+
+def _single(metavar: str, read: Callable[[list[str]], Any]) -> PrimitiveConstructorSpec[Any]:
     return PrimitiveConstructorSpec(
         nargs=1,
-        metavar="INT",
+        metavar=metavar,
         instance_from_str=read,
         is_instance=lambda value: True,
         str_from_instance=lambda value: [str(value)],
@@ -62,15 +87,15 @@ def _flags(form: Any) -> list[str]:
 
 
 def _unexpected(rest: Sequence[str], flags: Iterable[str], command: str) -> InputError:
-    unknown = [word.partition("=")[0] for word in rest if re.match(r"--?[^\W\d]", word)]
+    flagged = [word.partition("=")[0] for word in rest if re.match(r"--?[^\W\d]", word)]
     advice = f"'srgdqn {command} --help' shows them all."
-    if not unknown:
+    if not flagged:
         return InputError(
             f"srgdqn {command} has no use for {' '.join(rest)!r}. {advice.replace('them all', 'its use')}"
         )
-    near = difflib.get_close_matches(unknown[0].replace("_", "-").lower(), flags, n=1)
+    near = difflib.get_close_matches(flagged[0].replace("_", "-").lower(), flags, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return InputError(f"unknown option {unknown[0]!r} of srgdqn {command}.{hint} {advice}")
+    return InputError(f"unknown option {flagged[0]!r} of srgdqn {command}.{hint} {advice}")
 
 
 def _out_of_the_box(drawn: str) -> str:

@@ -15,7 +15,6 @@ from srgdqn.settings.checks import BUDGETS
 if TYPE_CHECKING:
     from srgdqn.comparison import Spread, Summary
     from srgdqn.result import Result
-    from srgdqn.settings import Configuration
 
 NOTHING = "–"
 
@@ -116,11 +115,14 @@ def phase_seconds(result: Result) -> dict[str, float]:
     return sums
 
 
-def budget(configuration: Configuration) -> str:
-    """A configuration's budget, such as `100,000 steps`."""
-    training = configuration.training
-    (unit,) = (name for name in BUDGETS if getattr(training, name) is not None)
-    return f"{getattr(training, unit):,} {unit.replace('_', ' ')}"
+def budget(options: Mapping[str, Any]) -> str:
+    """The budget among options.
+
+    >>> budget({"steps": 100_000, "episodes": None})
+    '100,000 steps'
+    """
+    (unit,) = (name for name in BUDGETS if options.get(name) is not None)
+    return f"{options[unit]:,} {unit.replace('_', ' ')}"
 
 
 def with_interval(spread: Spread) -> str:
@@ -132,12 +134,14 @@ def with_interval(spread: Spread) -> str:
 
 def share(spread: Spread) -> str:
     """A mean share and its interval, in per cent."""
-    if spread.mean is None:
-        return NOTHING
-    text = f"{100 * spread.mean:.0f} %"
     if spread.low is None or spread.high is None:
-        return text
-    return f"{text} [{100 * spread.low:.0f} %, {100 * spread.high:.0f} %]"
+        return percentage(spread.mean)
+    return f"{percentage(spread.mean)} [{percentage(spread.low)}, {percentage(spread.high)}]"
+
+
+def percentage(value: float | None) -> str:
+    """A share in per cent."""
+    return NOTHING if value is None else f"{100 * value:.0f} %"
 
 
 def number(value: float | None) -> str:

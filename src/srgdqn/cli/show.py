@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import parse, the_run
+from srgdqn.presets import PRESETS
+from srgdqn.settings import Configuration
+from srgdqn.settings.checks import BUDGETS
 
 if TYPE_CHECKING:
     from srgdqn.result import Result
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 class Show:
     """Shows what a saved run was, and what it came to."""
 
-    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
     """Folder that a run was saved in."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print everything as JSON on standard output."""
@@ -28,12 +31,13 @@ class Show:
 def run(words: Sequence[str]) -> int:
     """Shows a run."""
     asked: Show = parse(Show, words, command="show")
+    folder = the_run(asked.run, "show")
 
     from srgdqn.cli.presentation import phase_seconds, print_json, print_rows, print_summary
     from srgdqn.comparison import departures, summarise
     from srgdqn.result import load_result
 
-    result = load_result(asked.run)
+    result = load_result(folder)
     summary = summarise(result)
     configuration = result.configuration
     if asked.json:
@@ -42,7 +46,7 @@ def run(words: Sequence[str]) -> int:
         }
         print_json(
             {
-                "run": str(asked.run),
+                "run": str(folder),
                 "configuration": {
                     "algorithm": configuration.algorithm,
                     "readings": configuration.readings,
@@ -55,14 +59,14 @@ def run(words: Sequence[str]) -> int:
             }
         )
         return 0
-    print_rows(str(asked.run), _about(result))
+    print_rows(str(folder), _about(result))
     print_summary(result, summary)
     return 0
 
 
 def _about(result: Result) -> list[tuple[str, str]]:
     """A run's configuration and provenance in brief."""
-    from srgdqn.cli.presentation import NOTHING, budget
+    from srgdqn.cli.presentation import NOTHING
     from srgdqn.comparison import departures, option_text
 
     configuration, provenance = result.configuration, result.run.provenance
@@ -70,14 +74,24 @@ def _about(result: Result) -> list[tuple[str, str]]:
     changed = [
         f"{name} {option_text(value)} (not {option_text(default)})"
         for name, (value, default) in departures(configuration).items()
+        if name not in (*BUDGETS, "rounds", "seed")
     ]
     machine = [str(provenance[key]) for key in ("processor", "machine", "system") if provenance.get(key)]
     return [
         ("task", configuration.task.task),
         ("algorithm", configuration.algorithm),
         ("readings", configuration.readings),
-        ("budget", f"{budget(configuration)}, seed {configuration.training.seed}"),
+        ("budget", _budget(configuration)),
+        ("rounds", f"{configuration.training.rounds}, from seed {configuration.training.seed}"),
         ("other than preset", ", ".join(changed) or "nothing"),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version) or NOTHING),
         ("machine", ", ".join([*machine, *provenance.get("instruction_sets", [])]) or NOTHING),
     ]
+
+
+def _budget(configuration: Configuration) -> str:
+    from srgdqn.cli.presentation import budget
+
+    spent = budget(configuration.options())
+    named = PRESETS.get(configuration.task.task)
+    return spent if named is None or budget(named) == spent else f"{spent} (preset: {budget(named)})"

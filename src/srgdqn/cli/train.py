@@ -143,10 +143,10 @@ def _check_names(task: str | None, algorithm: str, readings: str) -> None:
         tasks = ", ".join(sorted(PRESETS))
         plain = re.sub(r"-v\d+$", "", task)
         if plain != task:
-            same = f" {plain!r} is the compiled one of that name." if plain in PRESETS else ""
+            hint = f" Did you mean the compiled task {plain!r}?" if plain in PRESETS else ""
             raise InputError(
-                f"{task!r} is the id of a Gymnasium environment, which cannot be trained on yet.{same} "
-                f"Give a compiled task: {tasks}."
+                f"{task!r} is the id of a Gymnasium environment, and those cannot be trained on yet.{hint} "
+                f"The compiled tasks are {tasks}."
             )
         if task in ALGORITHMS:
             raise InputError(f"{task!r} is an algorithm, but the task comes first. Give one of {tasks} before it.")

@@ -41,6 +41,33 @@ def check_destination(folder: str | os.PathLike[str], *, overwrite: bool = False
     return path
 
 
+def make_folder(folder: str | os.PathLike[str]) -> Path:
+    """The folder as an absolute path, made if there is none; an `InputError` if nothing can be written in it."""
+    path = Path(os.path.abspath(folder))
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / f".srgdqn-{secrets.token_hex(8)}"
+        probe.mkdir()
+        probe.rmdir()
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be used as a folder ({error.strerror}). Give one in a place where you may write."
+        ) from error
+    return path
+
+
+def write_file(path: Path, data: bytes) -> Path:
+    """Writes a file that appears, or replaces an older one, only once it is whole."""
+    scratch = path.with_name(f".srgdqn-{secrets.token_hex(8)}")
+    try:
+        _write(scratch, data)
+        os.replace(scratch, path)
+    except OSError as error:
+        scratch.unlink(missing_ok=True)
+        raise InputError(f"{path} could not be written ({error.strerror or error}). Free some space.") from error
+    return path
+
+
 def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], *, overwrite: bool = False) -> Path:
     """Writes files into a folder that appears only once they are all on the disk."""
     path = check_destination(folder, overwrite=overwrite)

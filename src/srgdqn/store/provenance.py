@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 from importlib import metadata
@@ -25,6 +26,12 @@ def provenance() -> dict[str, Any]:
         "instruction_sets": [name for name in INSTRUCTION_SETS if name in flags],
         "cores": os.cpu_count(),
     }
+
+
+def processor_fingerprint() -> str:
+    """Equal for two machines only if compiled code may move between them: their model and every extension agree."""
+    model, flags = _processor()
+    return hashlib.sha256(repr((platform.machine(), model, sorted(flags))).encode()).hexdigest()[:16]
 
 
 def _version(package: str) -> str | None:

@@ -13,6 +13,7 @@ from srgdqn.engines.local import run_locally
 from srgdqn.errors import InputError
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
+from srgdqn.store.destination import MANIFEST
 from srgdqn.training import Progress
 
 
@@ -33,6 +34,10 @@ def finished(cell: Cell, folder: Path, say: Say) -> Result | None:
     place = folder / cell.name
     if not place.exists():
         return None
+    if not (place / MANIFEST).exists():
+        raise InputError(
+            f"{place} is in the way of a cell's run and is none itself. Move it away, or use another folder."
+        )
     try:
         result = load_result(place)
     except InputError as error:
@@ -60,6 +65,9 @@ def compute(
     A KeyboardInterrupt leaves every cell that is finished by then in the folder.
     """
     results = {cell.name: result for cell in cells if (result := finished(cell, folder, say)) is not None}
+    for cell in cells:
+        if cell.name in results:
+            listener(cell, Progress(share=1.0, steps=0, reward=float("nan"), diverged=0))
     missing = [cell for cell in cells if cell.name not in results]
 
     def run(cell: Cell, stop: threading.Event) -> Result | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from matplotlib.figure import Figure
 
 from srgdqn.algorithms import ALGORITHMS, PAPER
@@ -84,6 +85,54 @@ def contrasts(results: Mapping[str, Result], readings: str, algorithms: Sequence
                 )
             )
     return found
+
+
+COLUMNS = (
+    "algorithm",
+    "SRG-DQN's score",
+    "its score",
+    "difference [95 %]",
+    "log sd ratio [95 %]",
+    "diverged (SRG-DQN, it)",
+)
+
+
+def texts(contrast: Contrast) -> tuple[str, ...]:
+    """A contrast as a reader wants it: task, readings, then the values of `COLUMNS`."""
+    return (
+        contrast.task,
+        contrast.readings,
+        contrast.against,
+        f"{contrast.score:.3f}",
+        f"{contrast.other_score:.3f}",
+        _interval(contrast.difference),
+        _interval(contrast.log_sd_ratio),
+        f"{contrast.champion_diverged}, {contrast.diverged}",
+    )
+
+
+def as_markdown(contrasts: Sequence[Contrast]) -> str:
+    """The contrasts as a Markdown table."""
+    heads = ("task", "readings", *COLUMNS)
+    rows = [heads, ("---",) * len(heads), *map(texts, contrasts)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def as_table(contrasts: Sequence[Contrast]) -> pl.DataFrame:
+    """The contrasts as a data frame, one column per number."""
+    rows = []
+    for contrast in contrasts:
+        row = contrast._asdict()
+        for name in ("difference", "log_sd_ratio"):
+            row |= {f"{name}_{part}": value for part, value in row.pop(name)._asdict().items()}
+        rows.append(row)
+    return pl.DataFrame(rows)
+
+
+def _interval(interval: Interval) -> str:
+    if not np.isfinite(interval.estimate):
+        return "–"  # no spread at all in one of the two, as where every round diverged
+    return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
 def _diverged(result: Result) -> int:

@@ -1,0 +1,54 @@
+# Everything here sets itself up: Python 3.11 or newer, make and a package registry are all that is needed.
+VENV    ?= .venv
+PYTHON  ?= python3
+OUT     ?= results
+WORKERS ?= 2
+BIN     := $(VENV)/bin
+
+# Compiled programs are kept here between test runs and shared by the test workers.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
+
+.PHONY: install paper paper-controls test test-slow check format wheel bench clean
+
+install: $(VENV)/.installed
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+paper: install  ## the paper's Figure 2: four algorithms, three tasks, its own budgets and rounds
+	$(BIN)/srgdqn reproduce --out $(OUT)
+
+paper-controls: install  ## the same with every control, for both sets of readings
+	$(BIN)/srgdqn reproduce --out $(OUT) --readings corrected printed --controls
+
+test: install
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests docs README.md
+
+test-slow: install
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests
+
+check: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: install  ## builds the wheel and uses it in an environment without extras
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	$(PYTHON) -m venv --clear build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet --constraint constraints.txt build/wheel/srgdqn-*.whl
+	cd build/wheel && venv/bin/srgdqn train CartPole dqn-adam --steps 2000 --rounds 2 --out run --quiet
+	cd build/wheel && venv/bin/srgdqn show run --json > /dev/null
+
+bench: install  ## how fast this is, beside plain PyTorch
+	$(BIN)/python -m pip install --quiet --requirement benchmarks/requirements.txt
+	$(BIN)/python benchmarks/throughput.py
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
