@@ -16,12 +16,8 @@ from hypothesis import given, settings
 import reference
 from srgdqn.errors import InputError
 from srgdqn.networks import MLP, make_network
+from srgdqn.networks.mlp import Layer
 from srgdqn.settings import NetworkSettings
-
-
-def with_theta(parameters: MLP, theta: np.ndarray, sizes: tuple[int, ...]) -> MLP:
-    leaves = [jnp.asarray(part) for layer in reference.unpack(theta, sizes) for part in layer]
-    return jax.tree.unflatten(jax.tree.structure(parameters), leaves)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "softplus"])
@@ -35,7 +31,8 @@ def test_q_values_are_the_references(activation: str, hidden: tuple[int, ...], s
     expected = np.array([reference.q_values(o, theta, x.s) for x in data])
     with jax.enable_x64(True):
         network = make_network(NetworkSettings(hidden=hidden, activation=activation), 3, 2)
-        parameters = with_theta(network.init(jax.random.key(0)), theta, sizes)
+        layers = [Layer(jnp.asarray(weight), jnp.asarray(bias)) for weight, bias in reference.unpack(theta, sizes)]
+        parameters = MLP(tuple(layers), activation)
         rows = network.q_values(parameters, jnp.asarray(np.array([x.s for x in data])))
         single = network.module(parameters)(jnp.asarray(data[0].s))
     np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-12)

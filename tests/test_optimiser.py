@@ -68,22 +68,28 @@ def test_adam_is_lines_17_to_21(denominator: str, seed: int, betas: tuple[float,
             assert int(state.updates) == s
 
 
+OPTAX = optax.adam(0.01, b1=0.9, b2=0.999, eps=1e-8)
+optax_step = jax.jit(OPTAX.update)
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-4)])
 @settings(max_examples=5)
 @given(seed=st.integers(0, 999))
 def test_elementwise_adam_is_that_of_optax(dtype: Any, tolerance: float, seed: int) -> None:
     """In float32 the two may round 1 - β^s, a difference of numbers near 1, differently: some hundred roundings."""
     with jax.enable_x64(dtype == np.float64):
-        other = optax.adam(0.01, b1=0.9, b2=0.999, eps=1e-8)
         parameters = as_tree(np.zeros(7, dtype))
-        other_state, state = other.init(parameters), init_adam(parameters)
-        step = jax.jit(lambda state, g: adam(OptimiserSettings(), state, g))
-        other_step = jax.jit(other.update)
+        optax_state, state = OPTAX.init(parameters), init_adam(parameters)
         for g in gradients(seed, dtype):
-            updates, other_state = other_step(as_tree(g), other_state)
-            direction, state = step(state, as_tree(g))
+            updates, optax_state = optax_step(as_tree(g), optax_state)
+            direction, state = compiled_adam("elementwise")((0.9, 0.999), 1e-8, state, as_tree(g))
             assert jax.tree.leaves(direction)[0].dtype == dtype
             np.testing.assert_allclose(-0.01 * as_vector(direction), as_vector(updates), rtol=tolerance, atol=1e-9)
+
+
+def test_the_usual_decays_are_those_of_the_paper() -> None:
+    usual = OptimiserSettings()
+    assert (usual.beta1, usual.beta2, usual.adam_epsilon, usual.alpha) == (0.9, 0.999, 1e-8, 1e-3)
 
 
 def test_first_step_of_the_norm_variant_by_hand() -> None:

@@ -24,7 +24,7 @@ DRAWN = 64
 @st.composite
 def memories(draw: st.DrawFn) -> tuple[int, int, int]:
     """A capacity, a block that is not larger, and a number of blocks written: up to several times around."""
-    capacity, block = draw(st.sampled_from([(1, 1), (5, 1), (5, 5), (7, 3), (8, 4), (10, 4), (13, 8), (16, 16)]))
+    capacity, block = draw(st.sampled_from([(1, 1), (5, 1), (7, 3), (8, 4), (10, 4)]))
     return capacity, block, draw(st.integers(1, 3 * -(-capacity // block) + 2))
 
 
@@ -62,7 +62,7 @@ def test_a_batch_has_only_the_newest_transitions_and_any_of_them(memory: tuple[i
     ring, model = fill(*memory)
     settings = ReplaySettings(replay_capacity=capacity)
     drawn = np.concatenate([draw(ring, blocks * block, settings, DRAWN, seed) for seed in range(4)])
-    # 256 draws miss one of at most 16 with probability 16 (15/16)^256 < 1e-6.
+    # 256 draws miss one of at most 10 with probability 10 (9/10)^256 < 1e-10.
     assert set(drawn) == set(model)
 
 
@@ -70,8 +70,7 @@ def test_a_batch_has_only_the_newest_transitions_and_any_of_them(memory: tuple[i
 def test_without_replacement_and_newest_against_the_deque(memory: tuple[int, int, int]) -> None:
     capacity, block, blocks = memory
     ring, model = fill(*memory)
-    alive = len(model)
-    for rows in {1, alive // 2 or 1, alive}:
+    for rows in {block, capacity} if len(model) == capacity else {block}:
         settings = ReplaySettings(replay_capacity=capacity, sampling="without-replacement")
         distinct = draw(ring, blocks * block, settings, rows, seed=rows)
         assert len(set(distinct)) == rows
@@ -115,7 +114,7 @@ def test_without_replacement_is_uniform_in_every_place_of_the_batch() -> None:
         counts = [int((batches[:, place] == number).sum()) for number in model]
         assert sum(counts) == 3_000
         assert stats.chisquare(counts).pvalue > 1e-3
-    # Pairs are uniform as well: 10 × 9 / 2 of them, each in one of three pairs of places.
+    # So are pairs, of which there are 10 × 9 / 2.
     first, second = np.sort(batches[:, :2], axis=1).T
     pairs = np.unique(first * 100 + second, return_counts=True)[1]
     assert len(pairs) == 45

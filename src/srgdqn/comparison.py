@@ -164,9 +164,17 @@ def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = Non
 
 
 def differing_options(configurations: Sequence[Configuration]) -> list[str]:
-    """The options that not all configurations share, the name of their readings first."""
+    """The options that not all configurations share; `readings`, which comes first, stands for what follows from it."""
     described = [{"readings": configuration.readings, **configuration.options()} for configuration in configurations]
-    return [name for name in described[0] if any(other[name] != described[0][name] for other in described[1:])]
+    names = [name for name in described[0] if any(other[name] != described[0][name] for other in described[1:])]
+    follows = {
+        name
+        for name in names
+        if all(
+            READINGS.get(options["readings"], {}).get(name, NotImplemented) == options[name] for options in described
+        )
+    }
+    return [name for name in names if name not in follows]
 
 
 def departures(configuration: Configuration) -> dict[str, tuple[Any, Any]]:
@@ -191,16 +199,8 @@ def option_text(value: Any) -> str:
 
 def _what_differs(configuration: Configuration, alike: Sequence[Configuration]) -> list[str]:
     """What tells a configuration from those of the same algorithm, for a label."""
-    names, options = differing_options(alike), configuration.options()
-    if "readings" in names:  # what follows from the set of readings need not be told again
-        sets = [READINGS.get(other.readings, {}) for other in alike]
-        follows = [
-            name
-            for name in names
-            if all(name in s and s[name] == c.options()[name] for s, c in zip(sets, alike, strict=True))
-        ]
-        names = [name for name in names if name not in follows]
-    told = [name for name in names if name not in BUDGETS or options[name] is not None]
+    options = configuration.options()
+    told = [name for name in differing_options(alike) if name not in BUDGETS or options[name] is not None]
     return [
         f"{configuration.readings} readings" if name == "readings" else f"{name} {option_text(options[name])}"
         for name in told

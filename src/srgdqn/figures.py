@@ -64,6 +64,8 @@ _SPARE = (
     Style(_OLIVE, "-."),
 )
 
+_ABOVE_BANDS = 3
+
 _X_LABELS: dict[Axis, str] = {
     "episodes": "episodes",
     "steps": "environment steps",
@@ -104,17 +106,11 @@ def curve_panel(
     named = distinct_labels(results) if labels is None else labels
     for result, label, style in zip(results, named, _styles(results), strict=True):
         drawn = curve(result, points=points, x=along)
-        (line,) = axes.plot(
-            drawn.x,
-            drawn.mean(),
-            color=style.color,
-            linestyle=style.dashes,
-            linewidth=1.6,
-            label=_counted(result, label),
-        )
+        (line,) = axes.plot(drawn.x, drawn.mean(), color=style.color, linestyle=style.dashes, zorder=_ABOVE_BANDS)
+        line.set(label=_counted(result, label), linewidth=1.6)
         if band != "none" and result.configuration.algorithm not in without_band:
             low, high = drawn.interval_band() if band == "interval" else drawn.sd_band()
-            axes.fill_between(drawn.x, low, high, color=style.color, alpha=0.18, linewidth=0, zorder=line.get_zorder())
+            axes.fill_between(drawn.x, low, high, color=style.color, alpha=0.18, linewidth=0)
     _dress(axes, results, points, along, title)
     if legend:
         axes.legend(frameon=False, fontsize="small")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,16 +64,17 @@ def observe(
     moments, returns, open_return = normaliser
     if moments is not None:
         moments = merge(moments, observations)
-    if returns is not None and open_return is not None:
-
-        def accumulate(total: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-            reward, end = step
-            total = gamma * total + reward
-            return jnp.where(end, 0.0, total), total
-
-        open_return, totals = jax.lax.scan(accumulate, jnp.asarray(open_return), (rewards, ended))
+    if returns is not None:
+        open_return, totals = jax.lax.scan(partial(_add_reward, gamma), open_return, (rewards, ended))
         returns = merge(returns, totals)
     return Normaliser(moments, returns, open_return)
+
+
+def _add_reward(gamma: Array | float, total: Any, step: tuple[Array, Array]) -> tuple[Any, Array]:
+    """The open episode's discounted return after a step, 0 where that ended it; and as it stood before being reset."""
+    reward, ended = step
+    total = gamma * total + reward
+    return jnp.where(ended, 0.0, total), total
 
 
 def normalise_observation(normaliser: Normaliser, observation: Float[Array, "*rows size"]) -> Array:

@@ -2,8 +2,8 @@
 
 They lie in `$SRGDQN_CACHE`, or else in `srgdqn` below `$XDG_CACHE_HOME` or `~/.cache`, a few hundred kilobytes per
 program, in a folder for each kind of processor: code compiled for one must not run on another. Delete the folder to
-clear it; set `SRGDQN_CACHE=off` to keep nothing. In Python nothing is kept unless `enable_program_cache` is called, because
-jax's setting is the whole process's.
+clear it; set `SRGDQN_CACHE=off` to keep nothing. In Python nothing is kept unless `enable_program_cache` is called,
+because jax's setting is the whole process's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def enable_program_cache() -> None:
     import jax
 
     folder = cache_folder()
-    if folder is None or jax.config.jax_compilation_cache_dir is not None:
+    if folder is None or jax.config.values["jax_compilation_cache_dir"] is not None:
         return
     try:
         folder.mkdir(parents=True, exist_ok=True)

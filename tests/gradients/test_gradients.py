@@ -92,7 +92,6 @@ CASES = [
     reference.Options((3, 4, 2), "relu"),
     reference.Options((3, 4, 2), "tanh", loss="huber", huber_delta=0.7),
     reference.Options((2, 4, 3, 3), "softplus", mask_terminal=False),
-    reference.Options((2, 4, 3, 3), "relu", loss="huber", huber_delta=0.7),
 ]
 of_every_case = pytest.mark.parametrize("o", CASES, ids=lambda o: f"{o.activation}-{o.loss}-{len(o.sizes) - 2}")
 

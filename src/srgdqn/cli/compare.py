@@ -13,7 +13,7 @@ from srgdqn.cli.parsing import one_of, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
-    from srgdqn.comparison import Summary
+    from srgdqn.comparison import Spread, Summary
     from srgdqn.result import Result
 
 
@@ -76,6 +76,9 @@ def run(words: Sequence[str]) -> int:
 def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
     from srgdqn.cli.presentation import CAPTION, count, number, percentage, print_table, with_interval
 
+    def of_rounds(text: str, summary: Summary, spread: Spread) -> str:
+        return text if spread.rounds in (0, summary.rounds) else f"{text} ({spread.rounds})"
+
     print_table(
         f"{summaries[0].task}: final reward per action",
         ("run", "mean", "IQM", "sd", "rounds", "diverged"),
@@ -85,45 +88,50 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
                 with_interval(summary.reward),
                 number(summary.reward.iqm),
                 number(summary.reward.sd),
-                f"{summary.reward.rounds} of {summary.rounds}",
+                f"{summary.reward.rounds}/{summary.rounds}",
                 str(len(summary.diverged)),
             )
             for summary in summaries
         ],
-        caption="rounds: how many reached the final stretch, and so entered",
+        caption="rounds: how many reached the final stretch and so entered, of how many",
     )
     print_table(
         f"{summaries[0].task}: episodes and costs",
-        ("run", "return", "length", "greedy return", "success", "queries", "seconds"),
+        ("run", "return", "length", "greedy\nreturn", "success", "queries", "seconds"),
         [
             (
                 summary.label,
-                number(summary.episode_return.mean),
-                number(summary.episode_length.mean),
-                number(summary.greedy_return.mean),
-                percentage(summary.success.mean),
+                of_rounds(number(summary.episode_return.mean), summary, summary.episode_return),
+                of_rounds(number(summary.episode_length.mean), summary, summary.episode_length),
+                of_rounds(number(summary.greedy_return.mean), summary, summary.greedy_return),
+                of_rounds(percentage(summary.success.mean), summary, summary.success),
                 count(summary.queries),
                 number(summary.seconds),
             )
             for summary in summaries
         ],
-        caption=f"{CAPTION}; queries and seconds are per round",
+        caption=f"{CAPTION}; return and length are the final training episodes', success is greedy, queries and "
+        "seconds are per round; (k): only k rounds have such episodes",
     )
     for note in _notes(summaries, results):
         print(note)
 
 
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
-    """What a reader of the tables should know before drawing conclusions."""
+    """What a reader of the tables should know before drawing conclusions, and labels do not tell."""
     from srgdqn.algorithms import ALGORITHMS
     from srgdqn.comparison import differing_options, option_text
 
-    composed = {name for algorithm in ALGORITHMS.values() for name in algorithm.options}
-    configurations = [result.configuration for result in results]
     notes = [f"{summary.label} was interrupted." for summary in summaries if summary.interrupted]
-    for name in differing_options(configurations):
+    if len({summary.algorithm for summary in summaries}) == 1:
+        return notes
+    composed = {name for algorithm in ALGORITHMS.values() for name in algorithm.options}
+    described = [{"readings": c.readings, **c.options()} for c in (result.configuration for result in results)]
+    for name in differing_options([result.configuration for result in results]):
         if name not in composed:
-            values = [option_text(c.readings if name == "readings" else c.options()[name]) for c in configurations]
-            told = ", ".join(f"{value} ({s.label})" for value, s in zip(values, summaries, strict=True))
-            notes.append(f"The runs differ in {name}: {told}.")
+            values = (
+                f"{option_text(options[name])} ({summary.label})"
+                for options, summary in zip(described, summaries, strict=True)
+            )
+            notes.append(f"The runs also differ in {name}: {', '.join(values)}.")
     return notes

@@ -25,7 +25,7 @@ class Evaluate:
     depend on the seed and the episode's number alone, so that all rounds and algorithms are judged alike.
     """
 
-    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
     """Folder that a run was saved in."""
     episodes: Annotated[int, whole("episodes", 1)] = 100
     """Episodes that each round plays."""

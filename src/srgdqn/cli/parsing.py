@@ -64,11 +64,12 @@ def one_of(name: str, choices: Sequence[str]) -> PrimitiveConstructorSpec[str]:
     return _single("{" + ",".join(choices) + "}", read)
 
 
-def the_run(folder: Path | None, command: str) -> Path:
-    """The folder of the run that a command is about."""
-    if folder is None:
-        raise InputError(f"no run was given. Give the folder of one, such as: srgdqn {command} runs/a.")
-    return folder
+def the_run(folders: Sequence[Path], command: str) -> Path:
+    """The folder of the one run that a command is about."""
+    if len(folders) != 1:
+        problem = f"{len(folders)} runs were given" if folders else "no run was given"
+        raise InputError(f"{problem}. Give the folder of one, such as: srgdqn {command} runs/a.")
+    return folders[0]
 
 
 def _single(metavar: str, read: Callable[[list[str]], Any]) -> PrimitiveConstructorSpec[Any]:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -24,11 +25,12 @@ CAPTION = (
 )
 
 _DIVERGED_SHOWN = 8
+_WIDE = 72
 
 
 def console() -> Console:
-    """Standard output, without rich's guesses at what deserves a colour."""
-    return Console(highlight=False)
+    """Standard output, without rich's guesses: brackets and colons in a text are what they are."""
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def print_json(content: Any) -> None:
@@ -46,12 +48,14 @@ def print_summary(result: Result, summary: Summary, place: str | None = None) ->
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]], caption: str | None = None) -> None:
     """Prints names and what belongs to them."""
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", show_header=False)
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
+    table.show_header, table.show_edge, table.pad_edge = False, False, False
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for row in rows:
         table.add_row(*row)
     console().print(table)
+    console().print()
 
 
 def print_table(
@@ -63,12 +67,19 @@ def print_table(
     numeric: bool = True,
 ) -> None:
     """Prints a table whose first column is text, and whose others are numbers (where `numeric`) or text, too."""
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    out = console()
+    whole = numeric and out.width >= _WIDE  # then numbers stay on one line, and names make room
+    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
+    table.show_edge, table.pad_edge, table.collapse_padding = False, False, True
     for index, column in enumerate(columns):
-        table.add_column(column, justify="right" if index and numeric else "left", overflow="fold")
+        if index and numeric:
+            table.add_column(column, justify="right", overflow="fold", no_wrap=whole)
+        else:
+            table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console().print(table)
+    out.print(table)
+    out.print()
 
 
 def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:

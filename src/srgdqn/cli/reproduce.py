@@ -63,7 +63,7 @@ def run(words: Sequence[str]) -> int:
     contrasts: list[Contrast] = []
     written = []
     for name in asked.readings:
-        panels = {f"figure-2-{name}": PAPER}
+        panels: dict[str, Sequence[str]] = {f"figure-2-{name}": PAPER}
         if asked.controls:
             panels[f"figure-2-{name}-controls"] = algorithms
         for stem, shown in panels.items():

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Show:
     """Shows what a saved run was, and what it came to."""
 
-    run: Annotated[tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
     """Folder that a run was saved in."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print everything as JSON on standard output."""

@@ -44,8 +44,10 @@ def cells(readings: str, algorithms: Sequence[str] = PAPER, *, seed: int = 0) ->
             configuration = configure(task, algorithm, readings=readings, rounds=rounds, seed=seed)
             listed.append(Cell(_name(task, readings, algorithm), configuration))
         # A policy that always explores, and never learns: the same program as DQN with SGD.
-        options = dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0, rounds=rounds, seed=seed)
-        listed.append(Cell(_name(task, readings, "random"), configure(task, "dqn-sgd", readings=readings, **options)))
+        idle = configure(
+            task, "dqn-sgd", readings=readings, epsilon_start=1.0, epsilon_end=1.0, eta=0.0, rounds=rounds, seed=seed
+        )
+        listed.append(Cell(_name(task, readings, "random"), idle))
     return listed
 
 

@@ -121,7 +121,7 @@ def _compile(configuration: Configuration, task: Task, user_network: eqx.Module 
             .compile()
         ),
         # Called once per chunk: not worth the compiler's effort.
-        lambda: jax.jit(init).lower(*starts).compile({"xla_backend_optimization_level": 0}),
+        lambda: jax.jit(init).lower(*starts).compile({"xla_backend_optimization_level": "0"}),
         lambda: jax.jit(evaluate).lower(lanes, keys).compile(),
     )
     with ThreadPoolExecutor(len(jobs)) as pool:

@@ -1,0 +1,76 @@
+"""The random numbers of blocks: uniform, and others for every block, round and purpose."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from srgdqn.settings import Configuration
+from srgdqn.training.draws import Draws, draw_block
+
+ROUNDS, BLOCKS, STEPS, ACTIONS, ROWS, INNER, PICKED = 3, 50, 16, 3, 8, 4, 2
+
+
+@pytest.fixture(scope="module")
+def draws() -> Draws:
+    """Arrays with the axes (round, block, ...); keys as their data."""
+    configuration = Configuration().with_options(
+        dict(learning_frequency=STEPS, inner_iterations=INNER, inner_batch=PICKED)
+    )
+
+    @jax.jit
+    @jax.vmap
+    def of_round(key: jax.Array) -> Draws:
+        return jax.vmap(lambda index: draw_block(configuration, key, index, actions=ACTIONS, rows=ROWS))(
+            jnp.arange(BLOCKS)
+        )
+
+    drawn = of_round(jax.random.split(jax.random.key(3), ROUNDS))
+    keys = ("episode", "environment", "sampling")
+    arrays = {n: jax.random.key_data(v) if n in keys else v for n, v in drawn._asdict().items()}
+    return Draws(**{name: np.asarray(value) for name, value in arrays.items()})
+
+
+def test_shapes(draws: Draws) -> None:
+    assert {name: value.shape[2:] for name, value in draws._asdict().items()} == {
+        "explore": (STEPS,),
+        "action": (STEPS,),
+        "episode": (STEPS, 2),
+        "batch": (ROWS,),
+        "picks": (INNER, PICKED),
+        "environment": (STEPS, 2),
+        "sampling": (2,),
+    }
+
+
+def test_exploration_is_uniform_below_one(draws: Draws) -> None:
+    assert draws.explore.min() >= 0
+    assert draws.explore.max() < 1
+    assert stats.kstest(draws.explore.ravel(), "uniform").pvalue > 1e-3
+
+
+def test_random_actions_are_uniform_and_independent_of_exploration(draws: Draws) -> None:
+    counts = np.bincount(draws.action.ravel(), minlength=ACTIONS)
+    assert len(counts) == ACTIONS
+    assert stats.chisquare(counts).pvalue > 1e-3
+    explored = draws.action[draws.explore < 0.5]
+    assert stats.chisquare(np.bincount(explored, minlength=ACTIONS)).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("name", ["batch", "picks"])
+def test_words_are_uniform_over_all_32_bits(draws: Draws, name: str) -> None:
+    words = getattr(draws, name).ravel()
+    assert words.dtype == np.uint32
+    assert stats.kstest(words / 2**32, "uniform").pvalue > 1e-3
+    assert stats.chisquare(np.bincount(words % 7, minlength=7)).pvalue > 1e-3
+
+
+def test_no_two_words_or_keys_are_the_same(draws: Draws) -> None:
+    words = np.concatenate([draws.batch.ravel(), draws.picks.ravel()])
+    assert len(np.unique(words)) > len(words) - 3  # 2,400 of 2**32: a coincidence is possible, two are not
+    keys = np.concatenate([getattr(draws, name).reshape(-1, 2) for name in ("episode", "environment", "sampling")])
+    assert len(np.unique(keys, axis=0)) == len(keys)
+    assert len(np.unique(draws.explore.reshape(-1, STEPS), axis=0)) == ROUNDS * BLOCKS
