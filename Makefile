@@ -24,7 +24,7 @@ paper-controls: install  ## the same with every control, for both sets of readin
 	$(BIN)/srgdqn reproduce --out $(OUT) --readings corrected printed --controls
 
 test: install
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests docs README.md
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests
 
 test-slow: install
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests

@@ -3,7 +3,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from synthetic_runs import synthetic
 
 from srgdqn.comparison import (
     Spread,
@@ -17,6 +16,7 @@ from srgdqn.comparison import (
 )
 from srgdqn.errors import InputError
 from srgdqn.result import Result
+from synthetic_runs import synthetic
 
 
 def final_rewards(result: Result, after: float) -> np.ndarray:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
-from synthetic_runs import synthetic
 
 from srgdqn.curves import Curve, curve, points_of, seconds_at
+from synthetic_runs import synthetic
 
 
 def test_every_point_is_the_mean_of_its_window_over_rounds() -> None:

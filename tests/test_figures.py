@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from synthetic_runs import synthetic
 
 from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.curves import Curve, curve
 from srgdqn.errors import InputError
 from srgdqn.figures import STYLES, check_figure, comparison_figure, curve_panel, save_figure
+from synthetic_runs import synthetic
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ AXES: tuple[Axis, ...] = ("episodes", "steps", "queries", "seconds")
 SMOOTHING = 10
 """Episodes averaged into one point of a curve of returns: each with those before it."""
 
-_RESAMPLES = 2_000
+_RESAMPLES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +61,12 @@ class Curve:
         """
         rounds = len(self.values)
         picks = np.random.default_rng(seed).multinomial(rounds, np.full(rounds, 1 / rounds), size=_RESAMPLES)
-        present = np.isfinite(self.values)
-        totals, counts = picks @ np.where(present, self.values, 0.0), picks @ present.astype(float)
         low, high = np.full((2, self.values.shape[1]), np.nan)
         for point in np.flatnonzero(self.counts > 1):
-            drawn = counts[:, point] > 0
-            means = totals[drawn, point] / counts[drawn, point]
+            present = np.isfinite(self.values[:, point])
+            drawn = picks[:, present].astype(float)
+            some = drawn.any(1)  # a resample may have none of the rounds that are left
+            means = drawn[some] @ self.values[present, point] / drawn[some].sum(1)
             low[point], high[point] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
         return low, high
 
