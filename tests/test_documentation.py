@@ -26,7 +26,6 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
     from srgdqn import estimators
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(estimators, "ESTIMATORS", estimators.ESTIMATORS)
     known = dict(estimators.ESTIMATORS)
     try:
         exec(compile(code, "example", "exec"), {"__name__": "example"})

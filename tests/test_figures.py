@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from srgdqn.algorithms import ALGORITHMS, PAPER
-from srgdqn.curves import Curve, curve
+from srgdqn.curves import curve
 from srgdqn.errors import InputError
 from srgdqn.figures import STYLES, check_figure, comparison_figure, curve_panel, save_figure
 from synthetic_runs import synthetic
@@ -154,8 +154,7 @@ def test_places_where_no_figure_can_be_are_refused(tmp_path: Path) -> None:
         save_figure(Figure(), "/proc/a.png")
 
 
-def test_a_run_of_one_round_has_a_line_and_no_band_worth_seeing(axes: Axes) -> None:
+def test_a_run_of_one_round_has_a_line_and_no_band(axes: Axes) -> None:
     curve_panel(axes, [synthetic(rounds=1, steps=3_000)])
     assert len(axes.get_lines()[0].get_xdata()) == 3
-    assert not band_of(axes, 0).size if axes.collections[0].get_paths() else True
-    assert isinstance(curve(synthetic(steps=2_000)), Curve)
+    assert len(axes.collections) == 0

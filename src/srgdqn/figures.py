@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
@@ -110,7 +111,8 @@ def curve_panel(
         line.set(label=_counted(result, label), linewidth=1.6)
         if band != "none" and result.configuration.algorithm not in without_band:
             low, high = drawn.interval_band() if band == "interval" else drawn.sd_band()
-            axes.fill_between(drawn.x, low, high, color=style.color, alpha=0.18, linewidth=0)
+            if not np.isnan(low).all():  # a single round has no spread
+                axes.fill_between(drawn.x, low, high, color=style.color, alpha=0.18, linewidth=0)
     _dress(axes, results, points, along, title)
     if legend:
         axes.legend(frameon=False, fontsize="small")

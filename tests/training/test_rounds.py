@@ -215,9 +215,9 @@ LONG = 1_000_000
 
 
 def test_an_interrupt_returns_what_was_reached(handled: threading.Event) -> None:
-    configuration, task = tiny(rounds=10, steps=LONG, window=1_000, evaluation_interval=None, epsilon_end=0.1)
+    options = dict(window=1_000, eta=1e-3, epsilon_end=0.1)  # a constant ε: the budget must not matter here
     listener = CtrlC(handled, after=2)
-    trained = train_rounds(configuration, task, listener=listener, workers=1)
+    trained = train_rounds(*tiny(rounds=10, steps=LONG, **options), listener=listener, workers=1)
     assert handled.is_set()
     assert trained.interrupted
     # One worker: the second and third chunk had not begun.
@@ -227,8 +227,9 @@ def test_an_interrupt_returns_what_was_reached(handled: threading.Event) -> None
     reached = int(rounds["steps"][0])
     assert reached == listener.heard * SEGMENT_BLOCKS * BLOCK
     assert reached < LONG
-    # What was reached is what a run up to there does (ε is constant here, so that the budget does not matter).
-    whole = train_rounds(*tiny(rounds=4, steps=reached, window=1_000, epsilon_end=0.1))
+    assert rounds["steps"].tolist() == [reached] * 4
+    # What was reached is what a run up to there does.
+    whole = train_rounds(*tiny(rounds=4, steps=reached, **options))
     assert reproducible({name: trained.tables[name] for name in ("curves", "episodes")}) == reproducible(
         {name: whole.tables[name] for name in ("curves", "episodes")}
     )
@@ -242,7 +243,7 @@ def test_an_interrupt_returns_what_was_reached(handled: threading.Event) -> None
 
 def test_an_event_stops_a_run_like_an_interrupt() -> None:
     stop = threading.Event()
-    configuration, task = tiny(rounds=6, steps=LONG)
+    configuration, task = tiny(rounds=6, steps=LONG, eta=1e-3)
     trained = train_rounds(configuration, task, listener=lambda progress: stop.set(), workers=1, stop=stop)
     assert trained.interrupted
     assert trained.tables["rounds"]["round"].tolist() == [0, 1, 2, 3]

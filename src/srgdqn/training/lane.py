@@ -17,9 +17,10 @@ from srgdqn.acting import epsilon, epsilon_greedy
 from srgdqn.learner import LearnerState, batch_rows, init_learner, outer_iteration
 from srgdqn.networks import Network
 from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
-from srgdqn.replay import draw_slots, pack, ring_length, unpack, write
+from srgdqn.replay import pack, ring_length, write
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
+from srgdqn.training.batches import BatchSource, from_replay
 from srgdqn.training.clock import Limits, Unit
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
@@ -60,6 +61,7 @@ class Program(NamedTuple):
     network: Network
     unit: Unit
     time_limit: int | None
+    source: BatchSource = from_replay
 
     @property
     def block(self) -> int:
@@ -150,29 +152,26 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
 def _learn(
     program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws
 ) -> tuple[LearnerState, Float[Array, " 4"]]:
-    """Draws D and the inner picks, and makes one outer iteration."""
-    configuration, inner = program.configuration, program.configuration.estimator
-    rows, written = batch_rows(configuration), (index + 1) * program.block
-    slots_key, picks_key = jax.random.split(draws.sampling)
-    slots = draw_slots(configuration.replay, lane.ring.shape[0], written, draws.batch, slots_key)
-    batch = unpack(lane.ring[slots])
-    batch = batch._replace(
-        observation=normalise_observation(lane.normaliser, batch.observation),
-        next_observation=normalise_observation(lane.normaliser, batch.next_observation),
-        reward=normalise_reward(lane.normaliser, batch.reward),
+    """One outer iteration on what the source serves."""
+    served = program.source(program.configuration, lane.learner, lane.ring, index, draws)
+    batch = served.transitions._replace(
+        observation=normalise_observation(lane.normaliser, served.transitions.observation),
+        next_observation=normalise_observation(lane.normaliser, served.transitions.next_observation),
+        reward=normalise_reward(lane.normaliser, served.transitions.reward),
     )
-    if inner.inner_sampling == "with-replacement":
-        picks = (draws.picks % rows).astype(jnp.int32)
-    else:
-        order = jax.random.uniform(picks_key, (inner.inner_iterations, rows))
-        picks = jnp.argsort(order, axis=-1)[:, : inner.inner_batch]
     spent = {
-        "steps": written,
+        "steps": (index + 1) * program.block,
         "outer_iterations": lane.learner.iterations,
         "episodes": lane.episodes,
     }[program.unit]
     learner, trace = outer_iteration(
-        configuration, program.network, lane.learner, batch, picks, progress=spent / limits.amount
+        program.configuration,
+        program.network,
+        lane.learner,
+        batch,
+        served.picks,
+        anchor=served.anchor,
+        progress=spent / limits.amount,
     )
     norms = optax.tree.norm(trace.last_delta), optax.tree.norm(learner.parameters)
     return learner, jnp.stack([trace.loss, trace.max_q, *norms])

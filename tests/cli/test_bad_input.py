@@ -1,0 +1,156 @@
+"""Input that cannot be used: one paragraph, exit code 2, nothing written, nothing compiled."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from srgdqn.cli import main
+from synthetic_runs import synthetic
+
+pytestmark = pytest.mark.usefixtures("no_training")
+
+
+@pytest.fixture
+def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Runs a command line in a folder of its own, sees that it is refused as it should be, and returns why."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> str:
+        before = sorted(tmp_path.rglob("*"))
+        assert main(words) == 2
+        shown = capsys.readouterr()
+        assert shown.out == ""
+        assert shown.err.startswith("error: ")
+        assert shown.err.count("\n") == 1
+        assert shown.err.endswith((".\n", "?\n"))
+        assert "Traceback" not in shown.err
+        assert sorted(tmp_path.rglob("*")) == before
+        return shown.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("trian", "unknown command 'trian'. Did you mean 'train'?"),
+        ("--hlep", "unknown command '--hlep'"),
+        ("train", "no task was given"),
+        ("train MountanCar srg-dqn", "unknown task 'MountanCar'. Did you mean 'MountainCar'?"),
+        ("train mountaincar", "Did you mean 'MountainCar'?"),
+        ("train MountainCar-v0 srg-dqn", "Did you mean the compiled task 'MountainCar'?"),
+        ("train ALE/Pong-v5", "The compiled tasks are CartPole, MountainCar, Pendulum."),
+        ("train srg-dqn", "'srg-dqn' is an algorithm, but the task comes first"),
+        ("train CartPole srgdqn", "unknown algorithm 'srgdqn'. Did you mean 'srg-dqn'?"),
+        ("train CartPole srg-dqn 50", "3 names were given"),
+        ("train CartPole --readings print", "Did you mean 'printed'?"),
+        ("train CartPole --etta 0.1", "unknown option '--etta' of srgdqn train. Did you mean '--eta'?"),
+        ("train CartPole --inner_itertions=3", "Did you mean '--inner-iterations'?"),
+        ("train CartPole --network mine", "unknown option '--network'"),
+        ("train CartPole --task CartPole", "unknown option '--task'"),
+        ("train CartPole --eta", "Missing value for argument '--eta'"),
+        ("train CartPole --eta fast", "eta is 'fast', which is not a number"),
+        ("train CartPole --eta nan", "eta is nan, which is not a finite number"),
+        ("train CartPole --eta inf", "eta is inf"),
+        ("train CartPole --eta -1", "eta is -1.0, but must be 0 or more"),
+        ("train CartPole --steps 1e5", "Write it as 100000."),
+        ("train CartPole --steps many", "steps is 'many', which is not a whole number"),
+        ("train CartPole --hidden 20 wide", "hidden is 'wide'"),
+        ("train CartPole --loss squarred", "Did you mean 'squared'?"),
+        ("train CartPole --torques endpoints", "torques = 'endpoints' is an option of Pendulum alone"),
+        ("train CartPole --estimator sarah", "unknown estimator 'sarah'"),
+        ("train CartPole --batch-size 5000", "replay_capacity = 2000 is less than the batch of 5000"),
+        ("train CartPole --inner-iterations -1", "inner_iterations is -1"),
+        ("train CartPole --epsilon-start 1.5", "epsilon_start is 1.5, but must be from 0 to 1"),
+        ("train CartPole --epsilon-end -0.1", "epsilon_end is -0.1, but must be from 0 to 1"),
+        ("train CartPole --rounds 0", "rounds is 0"),
+        ("train CartPole --steps 1000", "too short a budget for a single outer iteration"),
+        ("train CartPole --steps 5000 --episodes 5", "a budget has one unit"),
+        ("train CartPole --out /proc/run", "cannot be written to"),
+        ("train CartPole --out .", "exists already"),
+        ("train CartPole --out . --overwrite", "is not the folder of a run"),
+        ("train --config missing.toml", "missing.toml cannot be read (No such file or directory)"),
+        ("train --config .", "cannot be read (Is a directory)"),
+        ("show", "no run was given"),
+        ("show a b", "2 runs were given"),
+        ("show nowhere", "nowhere is not the folder of a run"),
+        ("show --jsn a", "unknown option '--jsn' of srgdqn show. Did you mean '--json'?"),
+        ("evaluate", "no run was given"),
+        ("evaluate nowhere", "nowhere is not the folder of a run"),
+        ("evaluate a --episodes 0", "--episodes is 0, but must be a whole number from 1"),
+        ("evaluate a --episodes few", "--episodes is 'few', which is not a whole number"),
+        ("evaluate a --round -1", "--round is -1"),
+        ("compare", "no run was given"),
+        ("compare nowhere", "nowhere is not the folder of a run"),
+        ("compare a --x step", "Did you mean 'steps'?"),
+        ("compare a --out curves.gif", "End it in .png, .pdf or .svg"),
+        ("compare a --out nowhere/curves.png", "is not a folder"),
+        ("list all", "srgdqn list has no use for 'all'"),
+        ("--tyro-print-completion", "needs the name of your shell"),
+        ("--tyro-print-completion powershell", "needs the name of your shell"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(refused, words: str, why: str) -> None:
+    assert why in refused(*words.split())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"task = ", "in options.toml: this is not TOML"),
+        (b"etta = 0.1", "in options.toml: unknown key 'etta'. Did you mean 'eta'?"),
+        (b"[optimizer]\neta = 0.1", "unknown table 'optimizer'. Did you mean 'optimiser'?"),
+        (b"eta = 'fast'", "eta is 'fast'"),
+        (b"eta = nan", "eta is nan"),
+        (b"[task]\ntask = 'Acrobot'", "unknown task 'Acrobot'"),
+        (b"algorithm = 3", "algorithm is 3, which is not a name"),
+        (b"eta = 0.1", "no task was given"),
+        (b"task = 'CartPole'\nnetwork = 'Mine'", "the configuration's network is the module 'Mine'"),
+        (b"\xff\xfe", "options.toml is not a text file in UTF-8"),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused(refused, content: bytes, why: str) -> None:
+    Path("options.toml").write_bytes(content)
+    assert why in refused("train", "--config", "options.toml")
+
+
+def test_a_folder_that_exists_is_refused_before_training(refused, tmp_path: Path) -> None:
+    synthetic(steps=2_000).save(tmp_path / "run")
+    assert "exists already" in refused("train", "CartPole", "--out", "run")
+
+
+@pytest.mark.parametrize("command", ["show", "evaluate", "compare"])
+def test_damaged_folders_are_refused(refused, tmp_path: Path, command: str) -> None:
+    folder = synthetic(steps=2_000).save(tmp_path / "run")
+    content = bytearray((folder / "curves.parquet").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "curves.parquet").write_bytes(content)
+    assert "curves.parquet cannot be used" in refused(command, "run")
+    (folder / "curves.parquet").unlink()
+    assert "it is missing" in refused(command, "run")
+    shutil.rmtree(folder)
+    folder.mkdir()
+    assert "is not the folder of a run" in refused(command, "run")
+
+
+def test_figures_are_not_overwritten(refused, tmp_path: Path) -> None:
+    synthetic(steps=2_000).save(tmp_path / "run")
+    Path("comparison.png").write_text("precious")
+    assert "exists already" in refused("compare", "run")
+    assert Path("comparison.png").read_text() == "precious"
+
+
+def test_runs_of_different_tasks_are_not_compared(refused, tmp_path: Path) -> None:
+    synthetic(steps=2_000).save(tmp_path / "a")
+    synthetic("Pendulum", steps=2_000).save(tmp_path / "b")
+    assert "different tasks (MountainCar, Pendulum)" in refused("compare", "a", "b")
+
+
+def test_episodes_on_the_axis_need_budgets_in_episodes(refused, tmp_path: Path) -> None:
+    synthetic(steps=2_000).save(tmp_path / "a")
+    assert "x is 'episodes'" in refused("compare", "a", "--x", "episodes")
+
+
+def test_a_round_that_is_not_there_cannot_be_evaluated(refused, trained: Path) -> None:
+    assert "there is no round 7 in this run. Give one of 0 to 1." in refused("evaluate", str(trained), "--round", "7")

@@ -1,0 +1,153 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from srgdqn import __version__
+from srgdqn.cli import main
+
+HEAVY = ("jax", "polars", "matplotlib", "gymnasium", "scipy", "numpy", "equinox")
+
+
+def modules_after(*words: str) -> list[str]:
+    """The heavy modules that a command line imports."""
+    code = (
+        "import sys, io, contextlib\n"
+        "from srgdqn.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+        f"    main({list(words)!r})\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    return eval(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["train", "MountainCar", "srg-dqn", "--help"],
+        ["compare", "--help"],
+        ["list"],
+        ["trian"],
+        ["train", "MountainCar", "--eta", "nan"],
+        ["train", "MountainCar", "--out", "/proc/run"],
+    ],
+)
+def test_help_lists_and_errors_come_without_the_heavy_imports(words: list[str]) -> None:
+    assert modules_after(*words) == []
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr()
+    for name in ("train", "evaluate", "show", "compare", "list"):
+        assert f"• {name} " in shown.out
+    assert "--tyro-print-completion bash" in shown.out
+    assert shown.err == ""
+
+
+def test_no_command_shows_help_and_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "usage: srgdqn" in capsys.readouterr().out
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"srgdqn {__version__}\n"
+
+
+@pytest.mark.parametrize("width", ["40", "80", "200"])
+def test_help_fits_the_terminal(
+    width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    for words in (["evaluate", "--help"], ["train", "--help"]):
+        assert main(words) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("usage", "  "))]
+        assert max(map(len, lines)) <= int(width)
+
+
+@pytest.mark.parametrize(("shell", "sign"), [("bash", "complete "), ("zsh", "#compdef srgdqn"), ("fish", "complete ")])
+def test_completion_scripts(shell: str, sign: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tyro-print-completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert sign in script
+    assert "--inner-iterations" in script
+    assert "evaluate" in script
+
+
+def test_the_bash_script_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--tyro-print-completion", "bash"]) == 0
+    (tmp_path / "srgdqn.bash").write_text(capsys.readouterr().out)
+    asked = (
+        "source srgdqn.bash; COMP_WORDS=(srgdqn train CartPole dqn-sgd --inner-b); COMP_CWORD=4; "
+        "_tyro_srgdqn; echo ${COMPREPLY[@]}"
+    )
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", asked], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment
+    )
+    assert done.stdout.split() == ["--inner-batch"]
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m srgdqn list | head -n 1", shell=True, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() == "Tasks"
+    assert done.stderr == ""
+
+
+def test_a_terminal_without_greek_letters_is_no_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "srgdqn", "train", "--help"],
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0
+    assert b"Step size ?" in done.stdout
+    assert done.stderr == b""
+
+
+def test_no_color_is_respected_on_a_terminal() -> None:
+    import pty
+
+    def shown(**extra: str) -> bytes:
+        master, slave = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm-256color", **extra}
+        if not extra:
+            environment.pop("NO_COLOR", None)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "srgdqn", "show", "--help"], stdout=slave, stderr=slave, env=environment
+        )
+        os.close(slave)
+        text = b""
+        while True:
+            try:
+                piece = os.read(master, 65_536)
+            except OSError:  # the terminal is gone once the process is
+                break
+            if not piece:
+                break
+            text += piece
+        os.close(master)
+        assert process.wait(60) == 0
+        return text
+
+    assert b"\x1b[" in shown()
+    plain = shown(NO_COLOR="1")
+    assert b"\x1b[" not in plain
+    assert "╭".encode() in plain
+
+
+def test_the_installed_script_is_the_same_program() -> None:
+    script = Path(sys.executable).with_name("srgdqn")
+    if not script.exists():
+        pytest.skip("the package is not installed with its script")
+    done = subprocess.run([str(script), "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"srgdqn {__version__}\n"

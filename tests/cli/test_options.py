@@ -1,0 +1,110 @@
+"""The options of the command line are those of the settings: all of them, each with its sentence and its default."""
+
+import re
+
+import pytest
+
+from srgdqn.algorithms import ALGORITHMS
+from srgdqn.cli import main
+from srgdqn.cli.options import options
+from srgdqn.cli.train import _read
+from srgdqn.presets import PRESETS
+from srgdqn.settings import Configuration, option_names
+
+
+def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
+    monkeypatch.setenv("COLUMNS", "2000")
+    assert main(["train", *words, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def defaults_in(text: str) -> dict[str, str]:
+    found = re.findall(r"^│ +--([a-z0-9-]+)[ ,].*\(default: ([^()]*)\) *│$", text, flags=re.MULTILINE)
+    return {name.replace("-", "_"): default for name, default in found}
+
+
+def test_every_option_of_every_room_is_there_but_those_that_names_decide() -> None:
+    assert {option.name for option in options()} == option_names().keys() - {"task", "network"}
+    assert all(option.sentence.endswith((".", ")")) and "\n" not in option.sentence for option in options())
+
+
+def test_help_shows_the_values_that_the_names_stand_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from srgdqn.configure import configure
+
+    for task, algorithm, readings in [("MountainCar", "srg-dqn", "printed"), ("CartPole", "dqn-adam", "corrected")]:
+        shown = defaults_in(help_of(capsys, monkeypatch, task, algorithm, "--readings", readings))
+        for name, value in configure(task, algorithm, readings=readings).options().items():
+            if name not in ("task", "network"):
+                expected = " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+                assert shown[name] == ("none" if value is None else expected), name
+
+
+def test_help_without_names_teaches(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = help_of(capsys, monkeypatch)
+    assert "srgdqn train MountainCar srg-dqn --rounds 50 --out runs/srg" in text
+    assert "name one to see its own" in text
+    for name in (*PRESETS, *ALGORITHMS):
+        assert name in text
+    for option in options():
+        assert f"--{option.name.replace('_', '-')}" in text
+        assert option.sentence in text
+    assert defaults_in(text)["eta"] == str(Configuration().optimiser.eta)
+
+
+def test_help_shows_a_files_values(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path
+) -> None:
+    (tmp_path / "o.toml").write_text("algorithm = 'dqn-gd'\neta = 0.125\n[task]\ntask = 'Pendulum'")
+    text = help_of(capsys, monkeypatch, "--config", str(tmp_path / "o.toml"), "--alpha", "0.5")
+    assert "Pendulum with dqn-gd (corrected readings)" in text
+    assert defaults_in(text)["eta"] == "0.125"
+    assert defaults_in(text)["alpha"] == "0.001"
+
+
+def test_only_what_was_given_is_read() -> None:
+    asked = _read(["CartPole", "--eta", "1", "--hidden", "20", "8", "--time-limit", "none", "--no-mask-terminal", "--steps", "100_000"])
+    assert asked.options == {
+        "eta": 1.0,
+        "hidden": (20, 8),
+        "time_limit": None,
+        "mask_terminal": False,
+        "steps": 100_000,
+    }
+    assert (asked.task, asked.algorithm, asked.readings, asked.out) == ("CartPole", "srg-dqn", "corrected", None)
+    assert (asked.json, asked.quiet, asked.overwrite) == (False, False, False)
+
+
+def test_options_may_come_before_names_and_with_underscores() -> None:
+    asked = _read(["--eta=0.5", "--inner_iterations", "3", "CartPole", "--json", "svr-dqn", "--hidden"])
+    assert (asked.task, asked.algorithm, asked.json) == ("CartPole", "svr-dqn", True)
+    assert asked.options == {"eta": 0.5, "inner_iterations": 3, "hidden": ()}
+
+
+@pytest.mark.parametrize("option", options(), ids=lambda option: option.name)
+def test_every_option_can_be_given(option) -> None:
+    """What help shows as an option's default can be given for it."""
+    value = getattr(getattr(Configuration(), option.room), option.name)
+    flag = f"--{option.name.replace('_', '-')}"
+    if option.is_flag:
+        words = [flag] if value else [f"--no-{flag[2:]}"]
+    else:
+        words = [flag, *option.specification(choices=True).str_from_instance(value)]
+    expected = (
+        {} if value is None and option.name in ("steps", "episodes", "outer_iterations") else {option.name: value}
+    )
+    assert _read(["CartPole", "dqn-sgd", *words]).options == expected
+
+
+def test_the_command_line_is_above_the_file_and_the_file_above_the_names(tmp_path) -> None:
+    file = tmp_path / "o.toml"
+    file.write_text(
+        "algorithm = 'svr-dqn'\nreadings = 'printed'\neta = 0.1\nalpha = 0.2\nsteps = 5000\ntask = 'CartPole'"
+    )
+    asked = _read(["--config", str(file), "--eta", "0.3"])
+    assert (asked.task, asked.algorithm, asked.readings) == ("CartPole", "svr-dqn", "printed")
+    assert asked.options == {"eta": 0.3, "alpha": 0.2, "steps": 5_000}
+    other = _read(["MountainCar", "dqn-sgd", "--config", str(file), "--readings", "corrected", "--episodes", "7"])
+    assert (other.task, other.algorithm, other.readings) == ("MountainCar", "dqn-sgd", "corrected")
+    assert other.options == {"eta": 0.1, "alpha": 0.2, "episodes": 7}

@@ -1,0 +1,218 @@
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import srgdqn
+from command_line import TRAIN
+from srgdqn.cli import main
+from srgdqn.configure import configure
+from srgdqn.result import Result
+from srgdqn.store.tables import SCHEMAS
+from synthetic_runs import synthetic
+
+
+def test_a_run_is_trained_saved_and_summed_up(trained: Path) -> None:
+    result = srgdqn.load(trained)
+    expected = configure("CartPole", "dqn-sgd", steps=2_000, rounds=2, lanes=2, evaluation_episodes=3)
+    assert result.configuration == expected
+    assert result.curves.select("round", "step").rows() == [(0, 1_000), (0, 2_000), (1, 1_000), (1, 2_000)]
+    printed = (trained.parent / "stdout").read_text()
+    final = result.curves.filter(step=2_000)["reward"].mean()
+    assert "CartPole · dqn-sgd · corrected readings" in printed
+    assert f"final reward per action    {final:.4g} [" in printed
+    assert f"queries per round          {int(result.rounds['queries'][0]):,}" in printed
+    assert str(trained) in printed.replace("\n", "").replace(" ", "")
+    assert (trained.parent / "stderr").read_text() == ""
+
+
+def test_a_saved_configuration_repeats_the_run(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    again = tmp_path / "again"
+    assert main(["train", "--config", str(trained / "configuration.toml"), "--out", str(again), "--json"]) == 0
+    first, second = srgdqn.load(trained), srgdqn.load(again)
+    assert first.configuration == second.configuration
+    for name in SCHEMAS.keys() - {"timings"}:
+        assert first.run.tables[name].equals(second.run.tables[name]), name
+    for name, array in first.run.parameters.items():
+        assert array.tobytes() == second.run.parameters[name].tobytes()
+
+    shown = capsys.readouterr()
+    summary = json.loads(shown.out)  # nothing but JSON on standard output
+    assert shown.err == ""
+    assert summary["saved"] == str(again)
+    assert summary["reward"]["mean"] == pytest.approx(first.curves.filter(step=2_000)["reward"].mean())
+    assert summary["phase_seconds"].keys() == {"compile", "train", "evaluate"}
+    assert summary["interrupted"] is False
+    assert summary["diverged"] == []
+
+
+def test_options_go_to_where_they_belong(fake_training: list, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "train Pendulum svr-dqn --readings printed --rounds 3 --eta 0.5 --episodes 9 --hidden 4 4 --no-anchor-step"
+    assert main(words.split()) == 0
+    expected = configure(
+        "Pendulum",
+        "svr-dqn",
+        readings="printed",
+        rounds=3,
+        eta=0.5,
+        episodes=9,
+        hidden=(4, 4),
+        anchor_step=False,
+    )
+    assert fake_training == [(expected, None)]
+    assert "not saved: give --out DIR" in capsys.readouterr().out
+
+
+@pytest.fixture
+def fake_training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool | None]]:
+    """Training that takes no time: what it was asked for is kept."""
+    asked: list[tuple[Any, bool | None]] = []
+
+    def train_configured(configuration: Any, *, progress: bool | None = None) -> Result:
+        asked.append((configuration, progress))
+        return synthetic(rounds=2, steps=3_000)
+
+    import srgdqn.api
+
+    monkeypatch.setattr(srgdqn.api, "train_configured", train_configured)
+    return asked
+
+
+def test_quiet_is_quiet(fake_training: list, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["train", "MountainCar", "--quiet", "--out", str(tmp_path / "run")]) == 0
+    assert fake_training[0][1] is False
+    assert tuple(capsys.readouterr()) == ("", "")
+    assert srgdqn.load(tmp_path / "run").rounds.height == 2
+
+
+def test_a_run_is_replaced_only_on_request(fake_training: list, tmp_path: Path) -> None:
+    synthetic(rounds=5, steps=2_000).save(tmp_path / "run")
+    assert main(["train", "MountainCar", "--quiet", "--out", str(tmp_path / "run")]) == 2
+    assert fake_training == []
+    assert main(["train", "MountainCar", "--quiet", "--out", str(tmp_path / "run"), "--overwrite"]) == 0
+    assert srgdqn.load(tmp_path / "run").rounds.height == 2
+
+
+def test_diverged_rounds_are_shown_with_their_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import srgdqn.api
+
+    result = synthetic(rounds=3, steps=5_000, diverged={2: 1_504})
+    monkeypatch.setattr(srgdqn.api, "train_configured", lambda *_, **__: result)
+    assert main(["train", "MountainCar"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 of 3: round 2 at step 1,504" in shown
+    assert "3, of which 2 reached the final stretch" in shown
+    assert main(["train", "MountainCar", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["diverged"] == [{"round": 2, "step": 1_504}]
+
+
+def test_what_was_trained_is_shown_even_if_it_cannot_be_saved(
+    fake_training: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(self: Result, folder: Path, *, overwrite: bool) -> Path:
+        raise srgdqn.InputError("the disk is full.")
+
+    monkeypatch.setattr(Result, "save", full)
+    assert main(["train", "MountainCar", "--out", str(tmp_path / "run")]) == 2
+    shown = capsys.readouterr()
+    assert "final reward per action" in shown.out
+    assert shown.err == "error: the disk is full.\n"
+
+
+@pytest.mark.parametrize("saving", [True, False])
+def test_an_interrupted_run_is_kept(
+    saving: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import srgdqn.api
+
+    result = synthetic(rounds=2, steps=10_000, ends=4_096, interrupted=True)
+    monkeypatch.setattr(srgdqn.api, "train_configured", lambda *_, **__: result)
+    folder = tmp_path / "run"
+    assert main(["train", "MountainCar", *(["--out", str(folder)] if saving else [])]) == 130
+    shown = capsys.readouterr()
+    assert "last reward per action" in shown.out
+    if saving:
+        assert shown.err == f"interrupted: what was reached is saved in {folder}.\n"
+        assert srgdqn.load(folder).run.provenance["interrupted"] is True
+    else:
+        assert shown.err == "interrupted: nothing was saved.\n"
+
+
+def test_an_interrupt_before_anything_was_reached_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import srgdqn.api
+
+    def interrupted(*_: Any, **__: Any) -> Result:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(srgdqn.api, "train_configured", interrupted)
+    assert main(["train", "MountainCar", "--out", str(tmp_path / "run")]) == 130
+    assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_saves_what_was_reached(tmp_path: Path) -> None:
+    """In a terminal: the bar moves, Ctrl-C is pressed, and the folder has the run so far."""
+    master, slave = pty.openpty()
+    # Where tests run in the background, the interrupt may be ignored from the start: it is not to be here.
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from srgdqn.cli import main; sys.exit(main())"
+    )
+    folder = tmp_path / "run"
+    words = [*TRAIN, "--steps", "500000000", "--out", str(folder)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
+    )
+    os.close(slave)
+    heard = bytearray()
+
+    def listen() -> None:
+        while True:
+            try:
+                piece = os.read(master, 4_096)
+            except OSError:  # the terminal is gone once the process is
+                return
+            if not piece:
+                return
+            heard.extend(piece)
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    try:
+        deadline = time.monotonic() + 200
+        while b"steps/s" not in heard and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert b"steps/s" in heard, heard.decode(errors="replace")
+        assert not folder.exists()
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    listener.join(10)
+    os.close(master)
+    assert process.returncode == 130
+    assert b"what was reached is saved in" in heard
+    assert b"Traceback" not in heard
+    result = srgdqn.load(folder)
+    assert result.run.provenance["interrupted"] is True
+    assert 0 < result.rounds["steps"][0] < 500_000_000
+    assert not result.rounds["completed"].any()
+    assert "yes: the budget was not spent" in out.decode()
