@@ -11,9 +11,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+# Not when it is first used, as its module has the same name and would take its place here.
+from srgdqn.configure import configure
+
 if TYPE_CHECKING:
     from srgdqn.api import load, train
-    from srgdqn.configure import configure
     from srgdqn.errors import InputError
     from srgdqn.estimators import Estimator, register_estimator
     from srgdqn.result import Result
@@ -22,7 +24,6 @@ _HOMES = {
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.estimators",
     "Result": "srgdqn.result",
-    "configure": "srgdqn.configure",
     "load": "srgdqn.api",
     "register_estimator": "srgdqn.estimators",
     "train": "srgdqn.api",

@@ -69,7 +69,6 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("train CartPole --steps 5000 --episodes 5", "a budget has one unit"),
         ("train CartPole --out /proc/run", "cannot be written to"),
         ("train CartPole --out .", "exists already"),
-        ("train CartPole --out . --overwrite", "is not the folder of a run"),
         ("train --config missing.toml", "missing.toml cannot be read (No such file or directory)"),
         ("train --config .", "cannot be read (Is a directory)"),
         ("show", "no run was given"),
@@ -118,6 +117,9 @@ def test_files_that_cannot_be_used_are_refused(refused, content: bytes, why: str
 def test_a_folder_that_exists_is_refused_before_training(refused, tmp_path: Path) -> None:
     synthetic(steps=2_000).save(tmp_path / "run")
     assert "exists already" in refused("train", "CartPole", "--out", "run")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").touch()
+    assert "is not the folder of a run" in refused("train", "CartPole", "--out", "precious", "--overwrite")
 
 
 @pytest.mark.parametrize("command", ["show", "evaluate", "compare"])

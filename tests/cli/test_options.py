@@ -13,14 +13,19 @@ from srgdqn.settings import Configuration, option_names
 
 
 def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
-    monkeypatch.setenv("COLUMNS", "2000")
+    """The help of `train`, without boxes and line breaks."""
+    monkeypatch.setenv("COLUMNS", "100")
     assert main(["train", *words, "--help"]) == 0
-    return capsys.readouterr().out
+    return " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
 
 
 def defaults_in(text: str) -> dict[str, str]:
-    found = re.findall(r"^│ +--([a-z0-9-]+)[ ,].*\(default: ([^()]*)\) *│$", text, flags=re.MULTILINE)
-    return {name.replace("-", "_"): default for name, default in found}
+    found = {}
+    for part in re.split(r" --(?!no-)(?=[a-z])", text):
+        default = re.search(r"\(default: ([^()]*)\)", part)
+        if default:
+            found[re.split("[ ,]", part)[0].replace("-", "_")] = default[1]
+    return found
 
 
 def test_every_option_of_every_room_is_there_but_those_that_names_decide() -> None:
@@ -64,7 +69,8 @@ def test_help_shows_a_files_values(
 
 
 def test_only_what_was_given_is_read() -> None:
-    asked = _read(["CartPole", "--eta", "1", "--hidden", "20", "8", "--time-limit", "none", "--no-mask-terminal", "--steps", "100_000"])
+    words = "CartPole --eta 1 --hidden 20 8 --time-limit none --no-mask-terminal --steps 100_000"
+    asked = _read(words.split())
     assert asked.options == {
         "eta": 1.0,
         "hidden": (20, 8),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from srgdqn.cli.parsing import one_of, parse
+from srgdqn.cli.parsing import one_of, parse_with_stray
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ class Compare:
 
 def run(words: Sequence[str]) -> int:
     """Compares runs."""
-    asked: Compare = parse(Compare, words, command="compare")
-    if not asked.runs:
+    asked, stray = parse_with_stray(Compare, words, command="compare")
+    folders = [*asked.runs, *map(Path, stray)]
+    if not folders:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
 
     from srgdqn.cli.presentation import print_json
@@ -56,16 +57,14 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.result import load_result
 
     check_figure(asked.out, overwrite=asked.overwrite)
-    results = [load_result(folder) for folder in asked.runs]
+    results = [load_result(folder) for folder in folders]
     require_one_task(results)
-    labels = distinct_labels(results, [str(folder) for folder in asked.runs])
+    labels = distinct_labels(results, [str(folder) for folder in folders])
     figure = comparison_figure(results, x=asked.x, labels=labels)
     summaries = [summarise(result, label) for result, label in zip(results, labels, strict=True)]
     saved = save_figure(figure, asked.out, overwrite=asked.overwrite)
     if asked.json:
-        runs = [
-            {"run": str(folder), **summary.as_dict()} for folder, summary in zip(asked.runs, summaries, strict=True)
-        ]
+        runs = [{"run": str(folder), **summary.as_dict()} for folder, summary in zip(folders, summaries, strict=True)]
         print_json({"task": summaries[0].task, "figure": str(saved), "runs": runs})
         return 0
     _print(summaries, results)

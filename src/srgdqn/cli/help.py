@@ -54,7 +54,8 @@ class _Drawn(io.StringIO):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        return getattr(self._target, "encoding", None) or "utf-8"
+        encoding: str = getattr(self._target, "encoding", None) or "utf-8"
+        return encoding.lower()  # tyro knows UTF-8 by one spelling only
 
     def isatty(self) -> bool:
         return bool(self._target.isatty()) and not os.environ.get("NO_COLOR")

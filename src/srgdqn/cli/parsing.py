@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import io
+import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,6 +23,14 @@ _LARGEST = 2**31 - 1
 
 def parse(form: Any, words: Sequence[str], *, command: str) -> Any:
     """The words as an instance of the form, a dataclass or a typed dictionary. Shows help where it is asked for."""
+    given, stray = parse_with_stray(form, words, command=command)
+    if stray:
+        raise InputError(f"srgdqn {command} has no use for {' '.join(stray)!r}. Add --help to see what can be given.")
+    return given
+
+
+def parse_with_stray(form: Any, words: Sequence[str], *, command: str) -> tuple[Any, list[str]]:
+    """The same, and the words that belong to no option, where options stand between positional ones."""
     if wants_help(words):
         print_help(form, command=command)
         raise SystemExit(0)
@@ -33,9 +42,10 @@ def parse(form: Any, words: Sequence[str], *, command: str) -> Any:
         raise InputError(str(refused)) from refused
     except SystemExit as ended:
         raise InputError(_out_of_the_box(complaint.getvalue())) from ended
-    if rest:
-        raise _unexpected(rest, _flags(form), command)
-    return given
+    for word in rest:
+        if re.match(r"--?[^\W\d]", word):
+            raise _unknown_option(word.partition("=")[0], _flags(form), command)
+    return given, rest
 
 
 def whole(name: str, least: int) -> PrimitiveConstructorSpec[int]:
@@ -87,25 +97,15 @@ def _flags(form: Any) -> list[str]:
     return [*(f"--{name}" for name in names), "--help"]
 
 
-def _unexpected(rest: Sequence[str], flags: Iterable[str], command: str) -> InputError:
-    flagged = [word.partition("=")[0] for word in rest if re.match(r"--?[^\W\d]", word)]
-    advice = f"'srgdqn {command} --help' shows them all."
-    if not flagged:
-        return InputError(
-            f"srgdqn {command} has no use for {' '.join(rest)!r}. {advice.replace('them all', 'its use')}"
-        )
-    near = difflib.get_close_matches(flagged[0].replace("_", "-").lower(), flags, n=1)
+def _unknown_option(word: str, flags: Iterable[str], command: str) -> InputError:
+    near = difflib.get_close_matches(word.replace("_", "-").lower(), flags, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return InputError(f"unknown option {flagged[0]!r} of srgdqn {command}.{hint} {advice}")
+    return InputError(f"unknown option {word!r} of srgdqn {command}.{hint} 'srgdqn {command} --help' shows them all.")
 
 
 def _out_of_the_box(drawn: str) -> str:
-    """What tyro complains about, without the box it draws around that and without its pointer to help."""
-    lines = [line.strip(" │|") for line in drawn.splitlines()[1:]]
-    said: list[str] = []
-    for line in lines:
-        if re.fullmatch(r"[─\-╰╯+ ]*", line):
-            break
-        said.append(line)
-    text = " ".join(said) or "these words could not be read"
-    return f"{text.rstrip('.')}. Add --help to see what can be given."
+    """What tyro complains about, without title, without pointer to help, and without the box it may draw around."""
+    lines = [re.sub(r"^[\s│╭╰─]+|[\s│╮╯─]+$|^[\s-]+$", "", line) for line in drawn.splitlines()]
+    untitled = itertools.dropwhile(lambda line: not line, lines[1:])
+    said = " ".join(itertools.takewhile(bool, untitled)) or "these words could not be read"
+    return f"{said.rstrip('.')}. Add --help to see what can be given."

@@ -15,7 +15,7 @@ from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, options
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import parse_with_stray
 from srgdqn.configure import configure, layered
 from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS, preset
@@ -120,8 +120,9 @@ def _parsed_form() -> Any:
 
 
 def _read(words: Sequence[str]) -> _Asked:
-    given = dict(parse(_parsed_form(), words, command="train"))
-    names = given.pop("names", ())
+    parsed, stray = parse_with_stray(_parsed_form(), words, command="train")
+    given = dict(parsed)
+    names = [*given.pop("names", ()), *stray]
     if len(names) > 2:
         raise InputError(
             f"{len(names)} names were given ({' '.join(names)}), but there are two: a task and an algorithm. "

@@ -1,0 +1,169 @@
+"""What is compiled anew and what is not: counted, for every option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import pytest
+
+from srgdqn import tasks
+from srgdqn.settings import option_names
+from srgdqn.training import program, train_rounds
+from srgdqn.training.program import programs_for
+from tiny import LEVERS, STUBBORN, Levers, Stubborn, bits, levers, tiny
+
+# Numbers, each with a value that changes what is learned from this start.
+START = dict(epsilon_start=0.9, epsilon_end=0.1)
+NUMBERS: dict[str, Any] = dict(
+    eta=0.02,
+    alpha=0.1,
+    gamma=0.5,
+    beta1=0.5,
+    beta2=0.5,
+    adam_epsilon=0.1,
+    epsilon_start=0.2,
+    epsilon_end=0.8,
+    epsilon_fraction=0.25,
+    coefficient=0.5,
+    reward_scale=3.0,
+    seed=5,
+    steps=240,
+    learning_starts=80,
+)
+# What changes what is recorded, or how often, but not what is learned.
+RECORDING: dict[str, Any] = dict(rounds=3, window=20, evaluation_interval=64)
+# Numbers that nothing uses at this start, where what they belong to is off.
+IDLE: dict[str, Any] = dict(target_period=7, target_tau=0.5, huber_delta=0.1, schedule_end=0.5)
+
+
+@pytest.fixture
+def compilations() -> Iterator[list[str]]:
+    """Grows with every program that XLA compiles, or finds in a cache on disk."""
+    seen: list[str] = []
+
+    def listen(event: str, seconds: float, **_: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture
+def at_start() -> list[Any]:
+    """The policies of one round, after whose making everything that could be needed again is compiled."""
+    return bits(train_rounds(*tiny(**START)).policies)
+
+
+@pytest.mark.parametrize("name", [*NUMBERS, *RECORDING, *IDLE])
+def test_a_number_is_used_without_compiling(name: str, at_start: list[Any], compilations: list[str]) -> None:
+    configuration, task = tiny(**{**START, name: {**NUMBERS, **RECORDING, **IDLE}[name]})
+    assert not programs_for(configuration, task)[1]
+    policies = train_rounds(configuration, task).policies
+    assert compilations == []
+    first = bits({path: array[:1] for path, array in policies.items()})
+    assert (first != at_start) == (name in NUMBERS)
+
+
+def test_another_batch_size_is_compiled_anew_once(at_start: list[Any], compilations: list[str]) -> None:
+    configuration, task = tiny(batch_size=5)
+    _, fresh = programs_for(configuration, task)
+    assert fresh
+    assert len(compilations) >= 3  # init, segment and evaluate
+    compilations.clear()
+    assert not programs_for(configuration, task)[1]
+    assert compilations == []
+
+
+# Which programs are shared, without compiling any
+
+SHAPES: dict[str, Any] = dict(
+    reward="raw",
+    time_limit=None,
+    hidden=(5,),
+    activation="tanh",
+    initialisation="normal",
+    replay_capacity=50,
+    batch_size=5,
+    sampling="newest",
+    normalise_observations=True,
+    normalise_rewards=True,
+    target="hard",
+    mask_terminal=False,
+    loss="huber",
+    differentiation="autodiff",
+    estimator="svrg",
+    inner_iterations=3,
+    inner_batch=2,
+    inner_sampling="without-replacement",
+    anchor_step=False,
+    step="adam",
+    adam_process=False,
+    adam_input="gradient",
+    adam_from="previous",
+    adam_denominator="norm",
+    schedule="cosine",
+    clip_norm=1.0,
+    outer_iterations=20,
+    episodes=20,
+    learning_frequency=8,
+    lanes=5,
+    evaluation_episodes=4,
+)
+# Not tried here: a name of a task or module, what Pendulum alone has, and what needs another algorithm.
+ELSEWHERE = {"task", "network", "torques", "dynamics", "single_step_matches", "episode_cap"}
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_cache", {})
+    monkeypatch.setattr(program, "_compile", lambda *_: object())
+
+
+def test_every_option_is_tried() -> None:
+    assert set(option_names()) == {*NUMBERS, *RECORDING, *IDLE, *SHAPES, *ELSEWHERE}
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_shape_has_a_program_of_its_own(name: str) -> None:
+    first, _ = programs_for(*tiny())
+    other, fresh = programs_for(*tiny(**{name: SHAPES[name]}))
+    assert fresh
+    assert other is not first
+    assert programs_for(*tiny()) == (first, False)
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_an_option_that_is_on_is_a_number_and_that_it_is_on_is_shape() -> None:
+    first, _ = programs_for(*tiny(clip_norm=1.0))
+    assert programs_for(*tiny(clip_norm=2.0)) == (first, False)
+    assert programs_for(*tiny(clip_norm=None))[1]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_names_are_not_shape() -> None:
+    first, _ = programs_for(*tiny("srg-dqn"))
+    assert programs_for(*tiny("svr-dqn", estimator="srg")) == (first, False)
+    assert programs_for(*tiny(readings="printed"))[1]
+    same = dict(mask_terminal=True, adam_input="delta", adam_from="last", adam_denominator="elementwise")
+    assert programs_for(*tiny(readings="printed", **same)) == (first, False)
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_a_users_network_and_environment_are_known_by_identity() -> None:
+    configuration, task = levers(steps=200)
+    first, _ = programs_for(configuration, task, STUBBORN)
+    assert programs_for(configuration, tasks.adopt(LEVERS, evaluation_limit=10), STUBBORN) == (first, False)
+    assert programs_for(configuration, task, Stubborn(STUBBORN.values))[1]
+    assert programs_for(configuration, tasks.adopt(Levers(), evaluation_limit=10), STUBBORN)[1]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_double_precision_has_a_program_of_its_own() -> None:
+    programs_for(*tiny())
+    with jax.enable_x64(True):
+        assert programs_for(*tiny())[1]
