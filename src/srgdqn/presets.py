@@ -6,17 +6,16 @@ from typing import Any
 
 from srgdqn.errors import unknown
 
+# The rows of Table 1 that are the same for every task.
+_SHARED: dict[str, Any] = dict(activation="relu", alpha=1e-3, beta1=0.9, beta2=0.999, inner_iterations=16)
+
 # Replay capacities, and the rewards of MountainCar and CartPole, are readings (rows 13, 17 and 18): Table 1 has none.
 PRESETS: dict[str, dict[str, Any]] = {
     "MountainCar": dict(
+        **_SHARED,
         hidden=(20,),
-        activation="relu",
-        alpha=1e-3,
         eta=1e-2,
-        beta1=0.9,
-        beta2=0.999,
         batch_size=64,
-        inner_iterations=16,
         gamma=0.9,
         steps=100_000,
         replay_capacity=3_000,
@@ -24,14 +23,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         evaluation_interval=10_000,
     ),
     "Pendulum": dict(
+        **_SHARED,
         hidden=(20,),
-        activation="relu",
-        alpha=1e-3,
         eta=1e-3,
-        beta1=0.9,
-        beta2=0.999,
         batch_size=32,
-        inner_iterations=16,
         gamma=0.9,
         steps=20_000,
         replay_capacity=3_000,
@@ -41,14 +36,10 @@ PRESETS: dict[str, dict[str, Any]] = {
         evaluation_interval=2_000,
     ),
     "CartPole": dict(
+        **_SHARED,
         hidden=(8,),
-        activation="relu",
-        alpha=1e-3,
         eta=1e-2,
-        beta1=0.9,
-        beta2=0.999,
         batch_size=64,
-        inner_iterations=16,
         gamma=0.99,
         episodes=800,
         replay_capacity=2_000,
