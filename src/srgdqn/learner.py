@@ -37,12 +37,12 @@ class LearnerState(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What happened within an outer iteration. The stacks are there only on request."""
+    """What happened within an outer iteration. The stacks at the end are there only on request."""
 
     loss: Float[Array, ""]  # mean loss on D at θ_0
     max_q: Float[Array, ""]  # mean max_a Q(S, a; θ_0) on D
     last_delta: Parameters  # Δ_M
-    last_gradient: Parameters  # g_M
+    last_gradient: Parameters | None  # g_M, where the stacks are asked for or Adam takes it
     queries: int  # gradients by the formula
     evaluations: int  # gradients evaluated
     deltas: Parameters | None  # Δ_0 … Δ_M

@@ -12,12 +12,14 @@ import numpy as np
 import polars as pl
 
 from srgdqn.errors import InputError
+from srgdqn.presets import PRESETS
 from srgdqn.settings import Configuration
 from srgdqn.store.run import Run, load, save
 from srgdqn.store.tables import frame
 
 if TYPE_CHECKING:
     import equinox as eqx
+    from gymnasium.experimental.functional import FuncEnv
 
     from srgdqn.networks import Network, NetworkFactory
 
@@ -101,12 +103,18 @@ class Result:
         return policy
 
     def evaluate(
-        self, *, episodes: int = 100, seed: int | None = None, rounds: Sequence[int] | None = None
+        self,
+        *,
+        episodes: int = 100,
+        seed: int | None = None,
+        rounds: Sequence[int] | None = None,
+        environment: FuncEnv | None = None,
     ) -> pl.DataFrame:
         """Plays episodes greedily with the policies of some rounds (by default of all), on the raw reward.
 
         The protocol is that of the evaluations during training, and so are the columns; `step` is the steps that a
         round was trained for. The starts depend on `seed` (by default the run's) and the episode's number alone.
+        `environment` is the user's own, where the run was trained in one.
         """
         import jax
 
@@ -121,7 +129,13 @@ class Result:
         for number in chosen:
             if number not in known:
                 raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
-        task, network = tasks.make(self.configuration.task), self._network()
+        settings, network = self.configuration.task, self._network()
+        if environment is None and settings.task not in PRESETS:
+            raise InputError(
+                f"the task of this run is the environment {settings.task!r}, which is not stored with it. Give it "
+                "again: result.evaluate(environment=…)."
+            )
+        task = tasks.make(settings) if environment is None else tasks.adopt(environment, name=settings.task)
         rows = np.array([known.index(number) for number in chosen], dtype=int)
         stored, moments = self.run.parameters, None
         if "normaliser.mean" in stored:

@@ -95,11 +95,15 @@ def test_the_bash_script_completes(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:
-    done = subprocess.run(
-        f"{sys.executable} -m srgdqn list | head -n 1", shell=True, capture_output=True, text=True, timeout=60
+    process = subprocess.Popen(
+        [sys.executable, "-m", "srgdqn", "list", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    assert done.stdout.strip() == "Tasks"
-    assert done.stderr == ""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(60) == 0
 
 
 def test_a_terminal_without_greek_letters_is_no_error() -> None:

@@ -1,5 +1,6 @@
 """`show`, `evaluate` and `compare` on saved runs."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 import srgdqn
 from srgdqn.cli import main
 from srgdqn.comparison import summarise
+from srgdqn.result import Result
+from srgdqn.tasks import CartPole
 from synthetic_runs import synthetic
 
 
@@ -85,7 +88,7 @@ def test_compare_writes_json_and_the_format_of_the_suffix(tmp_path: Path, capsys
     for eta in (0.1, 0.2):
         synthetic(eta=eta, rounds=2, steps=5_000).save(tmp_path / str(eta))
     (tmp_path / "c.svg").write_text("old")
-    assert main(["compare", "0.1", "0.2", "--out", "c.svg", "--overwrite", "--x", "queries", "--json"]) == 0
+    assert main(["compare", "0.1", "--out", "c.svg", "--overwrite", "0.2", "--x", "queries", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert [run["label"] for run in shown["runs"]] == ["srg-dqn, eta 0.1", "srg-dqn, eta 0.2"]
     assert [run["run"] for run in shown["runs"]] == ["0.1", "0.2"]
@@ -111,6 +114,16 @@ def test_evaluation_has_the_protocol_of_training(trained: Path) -> None:
     last = result.evaluations.filter(pl.col("step") == 2_000)
     assert played.schema == last.schema
     assert played.equals(last)
+
+
+def test_an_environment_of_the_users_own_is_given_again(trained: Path) -> None:
+    result = srgdqn.load(trained)
+    mine = Result(dataclasses.replace(result.run, configuration=result.configuration.with_options({"task": "Mine"})))
+    with pytest.raises(srgdqn.InputError, match=r"environment 'Mine', which is not stored with it.*environment=…"):
+        mine.evaluate()
+    played = mine.evaluate(episodes=3, environment=CartPole(reward="raw"))
+    assert played["return"].equals(result.evaluate(episodes=3)["return"])
+    assert played["success"].is_null().all()  # only the paper's tasks say what success is
 
 
 def test_evaluate_shows_every_round_and_all_together(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _print_whatever_the_encoding()
     try:
-        return _run(arguments)
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
     except InputError as error:
         print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)
         return 2

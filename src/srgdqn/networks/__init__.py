@@ -53,7 +53,9 @@ def make_network(
             return make_mlp(settings, (observation_size, *settings.hidden, actions), key=key)
         return user if isinstance(user, eqx.Module) else user(key)
 
-    module = eqx.filter_eval_shape(make, jax.random.key(0))
+    # The user's module may hold arrays that are not learned, so it is made once for its structure.
+    key = jax.random.key(0)
+    module = eqx.filter_eval_shape(make, key) if user is None else make(key)
     is_mlp = isinstance(module, MLP)
     _, structure = eqx.partition(module, _is_parameter)
     network = Network(lambda key: eqx.filter(make(key), eqx.is_inexact_array), structure, is_mlp)

@@ -1,0 +1,369 @@
+"""The front door: what a user writes, what comes out, and what is said where it cannot be done."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+
+import srgdqn
+from srgdqn.api import train_configured
+from srgdqn.errors import InputError
+from srgdqn.settings import option_names
+from srgdqn.store.tables import SCHEMAS
+from srgdqn.training import train_rounds
+from srgdqn.training.evaluation import evaluation_keys
+from srgdqn.training.program import SEGMENT_BLOCKS
+from tiny import BLOCK, STUBBORN, TINY, Levers, Stubborn, bits, tiny
+
+CartPoleFunctional = pytest.importorskip("gymnasium.envs.phys2d.cartpole", reason="needs flax").CartPoleFunctional
+
+# Still as in `tiny`, with steps that lead nowhere: parameters at the end are those at the start.
+STILL: dict[str, Any] = {**{k: v for k, v in TINY.items() if k != "hidden"}, "eta": 0.0, "alpha": 0.0, "rounds": 3}
+
+
+@pytest.fixture
+def compilations() -> Iterator[list[str]]:
+    """Grows with every program that XLA compiles."""
+    seen: list[str] = []
+
+    def listen(event: str, seconds: float, **_: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+# Names and options
+
+
+def test_train_does_what_the_names_and_options_say() -> None:
+    result = srgdqn.train("CartPole", "srg-dqn", **TINY, rounds=6, seed=3)
+    assert isinstance(result, srgdqn.Result)
+    assert result.configuration == srgdqn.configure("CartPole", "srg-dqn", **TINY, rounds=6, seed=3)
+    trained = train_rounds(*tiny(rounds=6, seed=3))
+    for name in ("curves", "episodes", "evaluations", "rounds"):
+        table: pl.DataFrame = getattr(result, name)
+        assert table.schema == pl.Schema(SCHEMAS[name])
+        for column, values in trained.tables[name].items():
+            found = table[column]
+            mask = np.ma.getmaskarray(values)
+            assert found.is_null().to_list() == mask.tolist()
+            assert found.drop_nulls().to_list() == np.ma.asarray(values).compressed().tolist()
+    assert bits(result.run.parameters) == bits(trained.policies)
+    assert result.rounds["round"].to_list() == list(range(6))
+    assert result.timings["seconds"].min() >= 0
+    provenance = result.run.provenance
+    assert (provenance["observation_size"], provenance["actions"], provenance["interrupted"]) == (4, 2, False)
+
+
+def test_the_algorithm_of_the_paper_is_the_default() -> None:
+    assert srgdqn.train("CartPole", **TINY).configuration.algorithm == "srg-dqn"
+
+
+def test_the_readings_are_those_named() -> None:
+    printed = srgdqn.train("CartPole", readings="printed", **TINY)
+    options = printed.configuration.options()
+    # Rows 3, 6, 7 and 8 of the readings.
+    assert options["mask_terminal"] is False
+    assert (options["adam_input"], options["adam_from"], options["adam_denominator"]) == (
+        "gradient",
+        "previous",
+        "norm",
+    )
+    corrected = srgdqn.train("CartPole", **TINY)
+    differing = {name for name, value in corrected.configuration.options().items() if options[name] != value}
+    assert differing == {"mask_terminal", "adam_input", "adam_from", "adam_denominator"}
+    assert bits(printed.run.parameters) != bits(corrected.run.parameters)
+    # Both start from the same network and see the same until they learn.
+    early = pl.col("step") < 48
+    assert printed.episodes.filter(early).equals(corrected.episodes.filter(early))
+    assert printed.episodes.filter(early).height > 0
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (dict(task="CartPol"), ["unknown task 'CartPol'", "Did you mean 'CartPole'?"]),
+        (dict(algorithm="srgdqn"), ["unknown algorithm 'srgdqn'", "Did you mean 'srg-dqn'?"]),
+        (dict(readings="print"), ["unknown set of readings 'print'", "Did you mean 'printed'?"]),
+        (dict(learning_start=5), ["unknown option 'learning_start'", "Did you mean 'learning_starts'?"]),
+        (dict(sampling="newst"), ["unknown sampling 'newst'", "Did you mean 'newest'?"]),
+        (dict(estimator="sgr"), ["unknown estimator 'sgr'", "srg"]),
+        (dict(eta=-1.0), ["eta", "-1.0"]),
+        (dict(episodes=3), ["steps", "episodes"]),
+        (dict(torques="midpoints"), ["torques", "Pendulum"]),
+        (dict(differentiation="closed-form", network=STUBBORN), ["closed-form", "Stubborn"]),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_compiled(
+    call: dict[str, Any], words: list[str], compilations: list[str]
+) -> None:
+    options: dict[str, Any] = {"task": "CartPole", **TINY, **call}
+    task = options.pop("task")
+    with pytest.raises(srgdqn.InputError) as caught:
+        srgdqn.train(task, **options)
+    assert [word for word in words if word not in str(caught.value)] == []
+    assert compilations == []
+
+
+def test_what_the_package_offers_can_be_used_again_and_again() -> None:
+    """`configure` is a function and the name of a module: the one must not take the place of the other."""
+    program = """
+import sys, srgdqn
+assert "jax" not in sys.modules
+for _ in range(2):
+    assert srgdqn.configure("CartPole").task.task == "CartPole"
+    assert [callable(getattr(srgdqn, name)) for name in srgdqn.__all__] == [True] * len(srgdqn.__all__)
+assert srgdqn.train.__name__ == "train"
+try:
+    srgdqn.trian
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no attribute 'trian'" in done.stdout
+
+
+def test_the_progress_bar_is_on_standard_error_and_only_where_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    srgdqn.train("CartPole", **TINY, rounds=2, progress=False)
+    srgdqn.train("CartPole", **TINY, rounds=2)  # no terminal here
+    assert capfd.readouterr() == ("", "")
+    srgdqn.train("CartPole", **TINY, rounds=2, progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "CartPole · srg-dqn · 2 rounds" in err
+    assert "100%" in err
+    assert "steps/s" in err
+
+
+def test_an_interrupted_run_is_a_result_that_can_be_saved(tmp_path: Path) -> None:
+    stop = threading.Event()
+    configuration = srgdqn.configure("CartPole", **{**TINY, "steps": 1_000_000}, rounds=2, eta=1e-3)
+    result = train_configured(configuration, listener=lambda progress: stop.set(), stop=stop)
+    assert result.run.provenance["interrupted"] is True
+    assert result.rounds["completed"].to_list() == [False, False]
+    assert result.rounds["steps"].to_list() == [SEGMENT_BLOCKS * BLOCK] * 2
+    assert result.evaluations.height == 0
+    loaded = srgdqn.load(result.save(tmp_path / "run"))
+    assert loaded.episodes.equals(result.episodes)
+    assert loaded.run.provenance["interrupted"] is True
+    assert loaded.policy(1)(np.zeros(4)) == result.policy(1)(np.zeros(4))
+
+
+# Users' own networks
+
+
+def factory(key: jax.Array) -> eqx.nn.MLP:
+    return eqx.nn.MLP(4, 2, width_size=5, depth=1, key=key)
+
+
+def by_equinox(parameters: dict[str, np.ndarray], row: int, observations: np.ndarray) -> np.ndarray:
+    """The Q-values of an `eqx.nn.MLP` with one hidden layer, whose weights have their outputs first, in NumPy."""
+    first, second = (
+        {kind: parameters[f"network.layers.{n}.{kind}"][row] for kind in ("weight", "bias")} for n in (0, 1)
+    )
+    hidden = np.maximum(observations.astype(np.float64) @ first["weight"].T + first["bias"], 0)
+    return hidden @ second["weight"].T + second["bias"]
+
+
+def test_a_factory_gives_every_round_a_network_of_its_own(tmp_path: Path) -> None:
+    result = srgdqn.train("CartPole", network=factory, **STILL)
+    assert result.configuration.network.network == "factory"
+    parameters = result.run.parameters
+    weights = parameters["network.layers.0.weight"]
+    assert weights.shape == (3, 5, 4)
+    assert len(np.unique(weights.reshape(3, -1), axis=0)) == 3
+    observations = np.random.default_rng(0).normal(0, 3, size=(50, 4)).astype(np.float32)
+    actions = [by_equinox(parameters, number, observations).argmax(1).tolist() for number in range(3)]
+    assert [result.policy(number)(observations).tolist() for number in range(3)] == actions
+    assert any(len(set(taken)) == 2 for taken in actions)
+
+    # A saved run knows the network's name alone.
+    folder = result.save(tmp_path / "run")
+    loaded = srgdqn.load(folder, network=factory)
+    assert loaded.policy(2)(observations).tolist() == result.policy(2)(observations).tolist()
+    with pytest.raises(InputError, match=r"module 'factory'.*not stored.*load\(folder, network=…\)"):
+        srgdqn.load(folder).policy(0)
+    with pytest.raises(InputError, match="shape"):
+        srgdqn.load(folder, network=eqx.nn.MLP(4, 2, 6, 1, key=jax.random.key(0))).policy(0)
+
+
+def test_a_factory_is_learned_with() -> None:
+    learning = {**STILL, "eta": 0.01, "alpha": 1e-3}
+    still, learned = (srgdqn.train("CartPole", network=factory, **options) for options in (STILL, learning))
+    for name, before in still.run.parameters.items():
+        after = learned.run.parameters[name]
+        assert np.isfinite(after).all()
+        assert (before != after).any(), name
+
+
+def test_every_round_starts_from_a_module_given() -> None:
+    module = Stubborn(jnp.array([0.25, -0.5]))
+    result = srgdqn.train("CartPole", network=module, **STILL)
+    assert result.configuration.network.network == "Stubborn"
+    assert result.run.parameters["network.values"].tolist() == [[0.25, -0.5]] * 3
+    assert result.policy(1)(np.zeros((4, 4))).tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("network", "words"),
+    [
+        (lambda key: eqx.nn.MLP(4, 3, 5, 1, key=key), ["output of shape (3,)", "2 actions"]),
+        (lambda key: eqx.nn.MLP(3, 2, 5, 1, key=key), ["observation of shape (4,)", "2 Q-values"]),
+        (eqx.nn.MLP(4, "scalar", 5, 1, key=jax.random.key(0)), ["output of shape ()", "2 actions"]),
+        (eqx.nn.Identity(), ["output of shape (4,)", "2 actions"]),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused_before_compiling(
+    network: Any, words: list[str], compilations: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        srgdqn.train("CartPole", network=network, **STILL)
+    assert [word for word in words if word not in str(caught.value)] == []
+    # At most the key that the network is drawn with, never a program.
+    assert len(compilations) <= 2
+
+
+# Users' own environments
+
+# Enough to learn to balance: one program, whatever the budget.
+LEARNING: dict[str, Any] = dict(
+    hidden=(16,),
+    lanes=4,
+    batch_size=64,
+    replay_capacity=3_000,
+    learning_frequency=4,
+    alpha=5e-3,
+    epsilon_start=0.3,
+    gamma=0.99,
+    evaluation_interval=None,
+    evaluation_episodes=5,
+    time_limit=500,
+    rounds=4,
+)
+
+
+def rolled_out(environment: Any, policy: Any, key: jax.Array, most: int) -> int:
+    """The length of a greedy episode, with the environment's own functions."""
+    state = environment.initial(key)
+    for length in range(1, most + 1):
+        state = environment.transition(state, policy(np.asarray(environment.observation(state, None))), None)
+        if environment.terminal(state, None):
+            return length
+    return most
+
+
+def test_a_functional_environment_of_gymnasium_is_trained_compiled() -> None:
+    environment = CartPoleFunctional()
+    early = srgdqn.train(environment, "dqn-adam", steps=1_000, **LEARNING)
+    assert early.configuration.task.task == "CartPoleFunctional"
+    assert early.evaluations["success"].null_count() == early.evaluations.height == 20
+    # What was evaluated is what its own functions do with the policy; the reward is 1 per step.
+    keys = evaluation_keys(0, 5)
+    lengths = {(row["round"], row["episode"]): row["length"] for row in early.evaluations.to_dicts()}
+    short = [place for place, length in lengths.items() if length < 40][:6]
+    assert len(short) >= 4
+    for number, episode in short:
+        assert rolled_out(environment, early.policy(number), keys[episode], 60) == lengths[number, episode]
+    assert early.evaluations["return"].to_list() == [float(length) for length in early.evaluations["length"]]
+
+    late = srgdqn.train(environment, "dqn-adam", steps=20_000, **LEARNING)
+    assert late.evaluations["length"].mean() > 70  # a random policy lasts for 22 steps, an untrained one for 10 to 40
+    assert late.episodes["ending"].unique().sort().to_list() in (["terminated"], ["terminated", "truncated"])
+
+
+def test_an_environment_of_ones_own_needs_a_budget() -> None:
+    with pytest.raises(InputError, match="No budget"):
+        srgdqn.train(Levers(), "dqn-adam")
+
+
+def test_an_environment_that_steps_on_the_host_is_refused() -> None:
+    import gymnasium
+
+    with pytest.raises(InputError, match="ordinary Gymnasium environment"):
+        srgdqn.train(gymnasium.make("CartPole-v1"), "dqn-adam", steps=2_000)  # type: ignore[arg-type]
+
+
+# Learning
+
+
+def test_dqn_with_adam_learns_to_balance() -> None:
+    result = srgdqn.train("CartPole", "dqn-adam", reward="raw", steps=30_000, **{**LEARNING, "evaluation_episodes": 10})
+    lasted = result.evaluations.group_by("round").agg(pl.col("length").mean()).sort("round")["length"]
+    # A random policy lasts for 22 steps and the best constant action for 10; seeds are fixed, rounding may differ.
+    assert lasted.mean() > 120
+    assert lasted.min() > 50
+    # It shows in training as well: the last tenth of the steps has far longer episodes than the first.
+    early = result.episodes.filter(pl.col("step") < 3_000)["length"].mean()
+    late = result.episodes.filter(pl.col("step") > 27_000)["length"].mean()
+    assert late > 2 * early
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "hard target": dict(target="hard", target_period=3),
+    "polyak target": dict(target="polyak", target_tau=0.1),
+    "outer target": dict(target="outer"),
+    "huber": dict(loss="huber", huber_delta=0.1),
+    "clip": dict(clip_norm=0.5),
+    "normalised observations": dict(normalise_observations=True),
+    "normalised rewards": dict(normalise_rewards=True),
+    "linear schedule": dict(schedule="linear"),
+    "cosine schedule": dict(schedule="cosine"),
+    "without replacement": dict(sampling="without-replacement"),
+    "newest": dict(sampling="newest"),
+    "inner batch": dict(inner_batch=3),
+    "inner sampling": dict(inner_batch=3, inner_sampling="without-replacement"),
+    "no anchor step": dict(anchor_step=False),
+    "unmasked": dict(mask_terminal=False),
+    "raw reward": dict(reward="raw"),
+    "cosine reward": dict(reward="upright-cosine"),
+    "tanh": dict(activation="tanh"),
+    "softplus": dict(activation="softplus"),
+    "normal initialisation": dict(initialisation="normal"),
+    "two hidden layers": dict(hidden=(4, 3)),
+    "no hidden layer": dict(hidden=()),
+}
+
+
+def test_the_variants_are_of_options_that_there_are() -> None:
+    assert {name for options in VARIANTS.values() for name in options} <= set(option_names())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_option_alone_changes_what_is_learned(variant: str) -> None:
+    usual: dict[str, Any] = {**TINY, "lanes": 1, "hidden": (3,)}
+    plain, other = (srgdqn.train("CartPole", **{**usual, **options}) for options in ({}, VARIANTS[variant]))
+    assert bits(plain.run.parameters) != bits(other.run.parameters)
+    assert all(np.isfinite(array).all() for array in other.run.parameters.values())
+    assert other.rounds["completed"].to_list() == [True]
+    assert other.rounds["outer_iterations"].to_list() == [10]
+    assert np.isfinite(other.curves["reward"].to_numpy()).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["svr-dqn", "sgd-inner", "dqn-sgd", "dqn-sgd-17eta", "dqn-sgd-queries", "dqn-gd"])
+@pytest.mark.parametrize("task", ["CartPole", "MountainCar", "Pendulum"])
+def test_every_task_is_learned_from(task: str, algorithm: str) -> None:
+    usual: dict[str, Any] = {**TINY, "lanes": 2, "hidden": (3,), "eta": 1e-3, "rounds": 2}
+    result = srgdqn.train(task, algorithm, **usual)
+    still = srgdqn.train(task, algorithm, **{**usual, "eta": 0.0})
+    for name, array in result.run.parameters.items():
+        assert np.isfinite(array).all()
+        assert (array != still.run.parameters[name]).any()
+    work = {"svr-dqn": 8, "sgd-inner": 6, "dqn-sgd": 4, "dqn-sgd-17eta": 4, "dqn-sgd-queries": 8, "dqn-gd": 12}
+    assert result.rounds["queries"].to_list() == [10 * work[algorithm]] * 2
