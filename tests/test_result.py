@@ -174,7 +174,7 @@ def test_a_folder_gives_back_what_was_saved(result: srgdqn.Result, observations:
 
 def test_a_folder_is_overwritten_only_where_asked_for(result: srgdqn.Result, tmp_path: Path) -> None:
     folder = result.save(tmp_path / "run")
-    with pytest.raises(InputError, match="overwrite"):
+    with pytest.raises(InputError, match="exists already"):
         result.save(folder)
     other = srgdqn.train("CartPole", **TINY, seed=9)
     other.save(folder, overwrite=True)

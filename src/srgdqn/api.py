@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +12,7 @@ from srgdqn import tasks
 from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
+from srgdqn.interrupts import let_interrupts_through
 from srgdqn.networks import NetworkFactory
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
@@ -90,7 +89,7 @@ def train_configured(
     else:
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
-    _let_interrupts_through()
+    let_interrupts_through()
     with reporting(configuration, progress) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
     about = {
@@ -101,15 +100,6 @@ def train_configured(
     }
     frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
     return Result(Run(configuration, frames, trained.policies, about), network)
-
-
-def _let_interrupts_through() -> None:
-    """Makes Ctrl-C wake a thread that waits. polars' own handler, set when it is imported, lets the wait go on
-    (pola-rs/polars#21739); setting Python's handler once more takes its place.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if handler is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

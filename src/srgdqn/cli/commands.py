@@ -13,6 +13,7 @@ COMMANDS = {
     "show": "srgdqn.cli.show",
     "compare": "srgdqn.cli.compare",
     "list": "srgdqn.cli.listing",
+    "reproduce": "srgdqn.cli.reproduce",
 }
 """Every command, and the module that runs it."""
 
@@ -26,6 +27,7 @@ _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, 
   srgdqn compare a b --out curves.pdf                    a figure and a table
   srgdqn show a                                          what a run was and came to
   srgdqn evaluate a                                      play 100 greedy episodes
+  srgdqn reproduce --out results                         the paper's Figure 2
 
 'srgdqn COMMAND --help' explains a command, and 'srgdqn train TASK ALGORITHM --help' shows every option with the values
 that those names stand for.
@@ -57,11 +59,12 @@ def _all_commands() -> Any:
     from srgdqn.cli.evaluate import Evaluate
     from srgdqn.cli.help import first_paragraph
     from srgdqn.cli.listing import List
+    from srgdqn.cli.reproduce import Reproduce
     from srgdqn.cli.show import Show
     from srgdqn.cli.train import help_form
     from srgdqn.settings import Configuration
 
-    forms = (help_form(Configuration(), choices=True), Evaluate, Show, Compare, List)
+    forms = (help_form(Configuration(), choices=True), Evaluate, Show, Compare, List, Reproduce)
     named = (
         Annotated[form, tyro.conf.subcommand(name, description=first_paragraph(form))]
         for name, form in zip(COMMANDS, forms, strict=True)

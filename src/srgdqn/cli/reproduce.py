@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ def run(words: Sequence[str]) -> int:
     asked: Reproduce = parse(Reproduce, words, command="reproduce")
 
     from srgdqn.algorithms import ALGORITHMS, PAPER
+    from srgdqn.cli import INTERRUPTED
     from srgdqn.cli.presentation import print_json
     from srgdqn.errors import InputError
     from srgdqn.figures import save_figure
@@ -57,8 +59,12 @@ def run(words: Sequence[str]) -> int:
     folder = make_folder(asked.out)
     enable_program_cache()
     cells = [cell for name in asked.readings for cell in figure_2.cells(name, algorithms, seed=asked.seed)]
-    with _progress(cells) as (listener, say):
-        results = compute(cells, folder / "cells", listener=listener, say=say)
+    try:
+        with _progress(cells) as (listener, say):
+            results = compute(cells, folder / "cells", listener=listener, say=say)
+    except KeyboardInterrupt:
+        print(f"interrupted: finished cells are kept in {folder}, and the same command goes on there.", file=sys.stderr)
+        return INTERRUPTED
 
     contrasts: list[Contrast] = []
     written = []

@@ -67,7 +67,9 @@ def run(words: Sequence[str]) -> int:
         check_destination(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.api import train_configured
+    from srgdqn.program_cache import enable_program_cache
 
+    enable_program_cache()
     result = train_configured(configuration, progress=False if asked.quiet else None)
     return _finish(asked, result)
 

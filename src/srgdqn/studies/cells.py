@@ -11,6 +11,7 @@ from srgdqn import __version__
 from srgdqn.api import train_configured
 from srgdqn.engines.local import run_locally
 from srgdqn.errors import InputError
+from srgdqn.interrupts import let_interrupts_through
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store.destination import MANIFEST
@@ -83,6 +84,7 @@ def compute(
         result.save(folder / cell.name, overwrite=True)
         return result
 
+    let_interrupts_through()
     for cell, result in run_locally(run, missing):
         if result is not None:
             results[cell.name] = result
