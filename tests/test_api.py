@@ -282,7 +282,8 @@ def test_a_functional_environment_of_gymnasium_is_trained_compiled() -> None:
     assert early.evaluations["return"].to_list() == [float(length) for length in early.evaluations["length"]]
 
     late = srgdqn.train(environment, "dqn-adam", steps=20_000, **LEARNING)
-    assert late.evaluations["length"].mean() > 70  # a random policy lasts for 22 steps, an untrained one for 10 to 40
+    assert late.evaluations["length"].mean() > 60  # a random policy lasts for 22 steps
+    assert late.evaluations["length"].mean() > 1.5 * early.evaluations["length"].mean()
     assert late.episodes["ending"].unique().sort().to_list() in (["terminated"], ["terminated", "truncated"])
 
 
@@ -302,14 +303,17 @@ def test_an_environment_that_steps_on_the_host_is_refused() -> None:
 
 
 def test_dqn_with_adam_learns_to_balance() -> None:
-    result = srgdqn.train("CartPole", "dqn-adam", reward="raw", steps=30_000, **{**LEARNING, "evaluation_episodes": 10})
-    lasted = result.evaluations.group_by("round").agg(pl.col("length").mean()).sort("round")["length"]
-    # A random policy lasts for 22 steps and the best constant action for 10; seeds are fixed, rounding may differ.
-    assert lasted.mean() > 120
-    assert lasted.min() > 50
+    options = {**LEARNING, "reward": "raw", "evaluation_episodes": 10}
+    untrained, trained = (srgdqn.train("CartPole", "dqn-adam", steps=steps, **options) for steps in (1_000, 30_000))
+    lasted = trained.evaluations.group_by("round").agg(pl.col("length").mean())["length"].to_list()
+    # A random policy lasts for 22 steps and a constant action for 10. Here they are 180 to 280, but other processors
+    # round otherwise, and learning amplifies that.
+    assert sum(lasted) / 4 > 100
+    assert sum(length > 60 for length in lasted) >= 3
+    assert sum(lasted) / 4 > 2 * untrained.evaluations["length"].mean()
     # It shows in training as well: the last tenth of the steps has far longer episodes than the first.
-    early = result.episodes.filter(pl.col("step") < 3_000)["length"].mean()
-    late = result.episodes.filter(pl.col("step") > 27_000)["length"].mean()
+    early = trained.episodes.filter(pl.col("step") < 3_000)["length"].mean()
+    late = trained.episodes.filter(pl.col("step") > 27_000)["length"].mean()
     assert late > 2 * early
 
 

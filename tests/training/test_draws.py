@@ -74,3 +74,12 @@ def test_no_two_words_or_keys_are_the_same(draws: Draws) -> None:
     keys = np.concatenate([getattr(draws, name).reshape(-1, 2) for name in ("episode", "environment", "sampling")])
     assert len(np.unique(keys, axis=0)) == len(keys)
     assert len(np.unique(draws.explore.reshape(-1, STEPS), axis=0)) == ROUNDS * BLOCKS
+
+
+def test_what_is_drawn_from_a_blocks_own_key_is_drawn_nowhere_else(draws: Draws) -> None:
+    keys = jax.random.wrap_key_data(draws.sampling.reshape(-1, 2))
+    words = np.asarray(jax.jit(jax.vmap(lambda key: jax.random.bits(key, (200,))))(keys))
+    assert len(np.intersect1d(words, draws.batch)) <= 1
+    children = jax.random.key_data(jax.jit(jax.vmap(lambda key: jax.random.split(key, STEPS)))(keys)).reshape(-1, 2)
+    both = np.concatenate([children, draws.environment.reshape(-1, 2)])
+    assert len(np.unique(both, axis=0)) == len(both)
