@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 
 import srgdqn
+from srgdqn import tasks
 from srgdqn.api import train_configured
 from srgdqn.errors import InputError
 from srgdqn.settings import option_names
@@ -182,7 +183,7 @@ def by_equinox(parameters: dict[str, np.ndarray], row: int, observations: np.nda
 
 def test_a_factory_gives_every_round_a_network_of_its_own(tmp_path: Path) -> None:
     result = srgdqn.train("CartPole", network=factory, **STILL)
-    assert result.configuration.network.network == "factory"
+    assert result.configuration.network.network.endswith(".factory")
     parameters = result.run.parameters
     weights = parameters["network.layers.0.weight"]
     assert weights.shape == (3, 5, 4)
@@ -214,7 +215,7 @@ def test_a_factory_is_learned_with() -> None:
 def test_every_round_starts_from_a_module_given() -> None:
     module = Stubborn(jnp.array([0.25, -0.5]))
     result = srgdqn.train("CartPole", network=module, **STILL)
-    assert result.configuration.network.network == "Stubborn"
+    assert result.configuration.network.network.endswith(".Stubborn")
     assert result.run.parameters["network.values"].tolist() == [[0.25, -0.5]] * 3
     assert result.policy(1)(np.zeros((4, 4))).tolist() == [0] * 4
 
@@ -371,3 +372,27 @@ def test_every_task_is_learned_from(task: str, algorithm: str) -> None:
         assert (array != still.run.parameters[name]).any()
     work = {"svr-dqn": 8, "sgd-inner": 6, "dqn-sgd": 4, "dqn-sgd-17eta": 4, "dqn-sgd-queries": 8, "dqn-gd": 12}
     assert result.rounds["queries"].to_list() == [10 * work[algorithm]] * 2
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "words"),
+    [
+        ("CartPole", dict(network="mlp"), "neither an equinox module"),
+        (tasks.CartPole, dict(steps=2_000), "is a class"),
+        (3, dict(steps=2_000), "int lacks initial"),
+        ("MountainCar", dict(episodes=5, episode_cap=None), "may never be spent"),
+    ],
+)
+def test_things_of_the_wrong_kind_are_refused(task: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        srgdqn.train(task, **options)
+
+
+def test_a_factory_called_mlp_is_not_taken_for_the_built_in_network(tmp_path: Path) -> None:
+    def mlp(key: Any) -> eqx.nn.MLP:
+        return eqx.nn.MLP(4, 2, 3, 1, key=key)
+
+    result = srgdqn.train("CartPole", network=mlp, **TINY)
+    result.save(tmp_path / "run")
+    with pytest.raises(InputError, match="not stored with it"):
+        srgdqn.load(tmp_path / "run").policy(0)

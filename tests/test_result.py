@@ -12,7 +12,9 @@ import pytest
 
 import srgdqn
 from srgdqn.errors import InputError
+from srgdqn.result import Result
 from srgdqn.store.tables import SCHEMAS, frame
+from synthetic_runs import synthetic
 from tiny import TINY, bits, q_values
 
 ROUNDS = 6
@@ -184,3 +186,13 @@ def test_a_folder_is_overwritten_only_where_asked_for(result: srgdqn.Result, tmp
 def test_a_folder_without_a_run(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not the folder of a run"):
         srgdqn.load(tmp_path)
+
+
+def test_a_run_without_evaluations_has_no_best_round() -> None:
+    empty = synthetic(rounds=2)
+    tables = {**empty.run.tables, "evaluations": empty.evaluations.clear(), "rounds": empty.rounds.clear()}
+    interrupted = Result(dataclasses.replace(empty.run, tables=tables))
+    with pytest.raises(InputError, match="none is the best"):
+        _ = interrupted.best
+    with pytest.raises(InputError, match="interrupted before any began"):
+        interrupted.policy(0)

@@ -54,7 +54,7 @@ def train(
 
     """
     environment = None if isinstance(task, str) else task
-    name = task if isinstance(task, str) else type(task).__name__
+    name = task if isinstance(task, str) else tasks.adopt(task).name
     if network is not None:
         options["network"] = _name_of(network)
     configuration = configure(
@@ -108,4 +108,11 @@ def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory
 
 
 def _name_of(network: Any) -> str:
-    return getattr(network, "__qualname__", type(network).__qualname__)
+    """What the user's own network is called in a configuration; never `mlp`, the built-in one's name."""
+    if not callable(network):
+        raise InputError(
+            f"network is {network!r}, which is neither an equinox module nor a function from a random key to one. Give "
+            "such a thing, or leave it out for a perceptron with the widths in hidden."
+        )
+    named = network if hasattr(network, "__qualname__") else type(network)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -69,6 +69,8 @@ class Result:
     @property
     def best(self) -> int:
         """The round whose last greedy evaluation has the highest mean return (the first of equals)."""
+        if self.evaluations.is_empty():
+            raise InputError("no round of this run was evaluated before it was interrupted, so that none is the best.")
         last = self.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
         means = last.group_by("round", maintain_order=True).agg(pl.col("return").mean())
         return int(means["round"][int(np.argmax(means["return"].to_numpy()))])
@@ -198,7 +200,10 @@ class Result:
 
     def _as_rows(self, observation: Any) -> np.ndarray:
         size = self.run.provenance["observation_size"]
-        rows = np.asarray(observation, dtype=next(iter(self.run.parameters.values())).dtype)
+        try:
+            rows = np.asarray(observation, dtype=next(iter(self.run.parameters.values())).dtype)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the observation is no array of numbers ({error}). Give an array of {size}.") from error
         if rows.ndim == 1:
             rows = rows[None]
         if rows.ndim != 2 or rows.shape[1] != size:
@@ -214,4 +219,6 @@ def load_result(folder: str | os.PathLike[str], *, network: eqx.Module | Network
 
 
 def _span(known: list[int]) -> str:
+    if not known:
+        return "none: it was interrupted before any began"
     return f"{known[0]} to {known[-1]}" if known == list(range(known[0], known[-1] + 1)) else str(known)

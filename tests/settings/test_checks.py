@@ -292,7 +292,6 @@ class TestRelations:
             dict(steps=16, learning_starts=16),
             dict(steps=1000, learning_frequency=1),
             dict(steps=None, episodes=2, episode_cap=504),
-            dict(steps=None, episodes=1, episode_cap=None),
             dict(steps=None, outer_iterations=1),
             dict(replay_capacity=64),
             dict(inner_sampling="without-replacement", inner_batch=64),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
+
+from srgdqn.cores import usable_cores
 
 Thing = TypeVar("Thing")
 Outcome = TypeVar("Outcome")
@@ -21,7 +22,7 @@ def run_locally(
     another call has raised. Both are raised here once the calls under way have ended.
     """
     stop = threading.Event()
-    with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)), thread_name_prefix="cell") as pool:
+    with ThreadPoolExecutor(workers or usable_cores(), thread_name_prefix="cell") as pool:
         jobs = {pool.submit(function, thing, stop): thing for thing in things}
         try:
             for job in as_completed(jobs):

@@ -176,6 +176,11 @@ RELATIONS: tuple[Relation, ...] = (
         "Give more episodes or longer ones, or lower learning_starts and learning_frequency",
     ),
     Relation(
+        lambda o: o.episodes is None or o.longest_episode is not None,
+        "episodes = {episodes} may never be spent, because neither time_limit nor episode_cap ends an episode",
+        "Give one of them, such as episode_cap = 2000, or a budget in steps",
+    ),
+    Relation(
         lambda o: o.learning_frequency <= o.replay_capacity,
         "learning_frequency = {learning_frequency} is more than replay_capacity = {replay_capacity}, so that "
         "transitions would be lost before any batch could have them",

@@ -139,6 +139,8 @@ def _check_limits(**limits: int | None) -> None:
 
 
 def _check_interface(environment: object) -> None:
+    if isinstance(environment, type):
+        raise InputError(f"{environment.__name__} is a class. Give an instance of it: {environment.__name__}(…).")
     if isinstance(environment, gymnasium.Env):
         raise InputError(
             f"{type(environment).__name__} is an ordinary Gymnasium environment, which steps on the host; expected a "

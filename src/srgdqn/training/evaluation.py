@@ -44,7 +44,7 @@ def evaluate_greedily(
         count, situations, played = carry
         seen = normalise_observation(normaliser, situations.observation)
         actions = jnp.argmax(network.q_values(parameters, seen), axis=-1).astype(jnp.int32)
-        step_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, count + 1)
+        step_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, count + 2)  # 1 is the first observation's
         after, outcome = jax.vmap(lambda s, a, fresh, key: take_step(environment, s, a, fresh, None, key))(
             situations, actions, situations, step_keys
         )

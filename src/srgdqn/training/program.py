@@ -54,7 +54,8 @@ def programs_for(
     """
     shape = _shape(configuration)
     unit = budget_of(configuration.training).unit
-    key = (shape, unit, _Identity(user_network), _Identity(task.environment), jnp.result_type(float))
+    environments = (_Identity(task.environment), _Identity(task.raw), task.time_limit, task.evaluation_limit)
+    key = (shape, unit, environments, _Identity(user_network), jnp.result_type(float))
     with _cache_lock:
         fresh = key not in _cache
         if fresh:

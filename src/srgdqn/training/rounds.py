@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -12,6 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from srgdqn.cores import usable_cores
 from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
@@ -76,7 +76,7 @@ def train_rounds(
             configuration, task, programs, index, chunks[index], timings, stopping, shared, segment_blocks
         )
 
-    workers = workers or min(len(os.sched_getaffinity(0)), len(chunks))
+    workers = workers or min(usable_cores(), len(chunks))
     with ThreadPoolExecutor(workers, thread_name_prefix="chunk") as pool:
         jobs = [pool.submit(run, index) for index in range(len(chunks))]
         try:
