@@ -6,7 +6,7 @@ WORKERS ?= 2
 BIN     := $(VENV)/bin
 
 # Compiled programs are kept here between test runs and shared by the test workers.
-export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
+test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
 .PHONY: install paper paper-controls test test-slow check format wheel bench clean
 

@@ -74,8 +74,9 @@ def compare(hidden: tuple[int, ...], turns: int, plain_steps: int, steps: int) -
 def plain_rate(hidden: tuple[int, ...], steps: int) -> float:
     """One process per core, each training a round of its own; their rates added up."""
     from plain_pytorch import train_round
+    from srgdqn.cores import usable_cores
 
-    cores = len(os.sched_getaffinity(0))
+    cores = usable_cores()
     with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
         seconds = list(pool.map(train_round, range(cores), [hidden] * cores, [steps] * cores))
     return sum(steps / each for each in seconds)
@@ -93,7 +94,9 @@ def grow(rounds: int) -> dict:
 
 def _in_process(what: str, hidden: list[int], steps: int, rounds: int = ROUNDS) -> list[float]:
     command = [sys.executable, __file__, "--child", json.dumps([what, hidden, steps, rounds])]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    # No cache of compiled programs: compiling is measured, too.
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
     return json.loads(answer.splitlines()[-1])
 
 
@@ -102,7 +105,7 @@ def child(what: str, hidden: list[int], steps: int, rounds: int) -> None:
 
     import srgdqn
 
-    options = dict(rounds=rounds, hidden=tuple(hidden), evaluation_interval=None)
+    options = dict(rounds=rounds, hidden=tuple(hidden), evaluation_interval=None, learning_starts=64)
     warm = srgdqn.train("MountainCar", "srg-dqn", steps=2_000, **{**options, "rounds": 1})
     start = time.perf_counter()
     srgdqn.train("MountainCar", "srg-dqn", steps=steps, **options)

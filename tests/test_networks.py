@@ -164,3 +164,15 @@ def test_a_module_for_other_observations_is_refused() -> None:
     expected = r"cannot take an observation of shape \(7,\): .*Give an equinox module that maps one flat observation"
     with pytest.raises(InputError, match=expected):
         make_network(NetworkSettings(), 7, 2, make_module(jax.random.key(0)))
+
+
+def test_a_subclass_of_the_perceptron_is_differentiated_as_it_is() -> None:
+    class Doubled(MLP):
+        def __call__(self, x: jax.Array) -> jax.Array:
+            return 2 * super().__call__(x)
+
+    plain = make_network(NetworkSettings(hidden=(3,)), 2, 2).init(jax.random.key(0))
+    network = make_network(NetworkSettings(), 2, 2, Doubled(plain.layers, plain.activation))
+    assert not network.is_mlp
+    x = jnp.ones((1, 2))
+    np.testing.assert_allclose(network.q_values(network.init(jax.random.key(0)), x), 2 * plain(x), rtol=1e-6)

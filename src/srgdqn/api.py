@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import equinox as eqx
+import jax
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn import tasks
@@ -23,6 +24,7 @@ from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import train_rounds
 from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.precision import is_double
 
 
 def train(
@@ -37,7 +39,8 @@ def train(
     """Trains an algorithm on a task, all rounds at once.
 
     Args:
-      task: the name of one of the paper's tasks, or a functional JAX environment (`gymnasium`'s `FuncEnv`).
+      task: the name of one of the paper's tasks, or a functional JAX environment (`gymnasium`'s `FuncEnv`), whose
+        attributes must not change once it is trained on: compiled programs would not notice.
       algorithm: a name that `srgdqn list` shows.
       readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
       network: an equinox module from one flat observation to Q-values, or a function from a random key to one; by
@@ -79,7 +82,7 @@ def train_configured(
     """Trains what a configuration describes. `environment` and `network` are the user's own, where it names such;
     `engine` says how `train_rounds` is to run it, if not on every core.
     """
-    check(configuration, {"none", *ESTIMATORS})
+    configuration = check(configuration, {"none", *ESTIMATORS})
     if configuration.network.network != "mlp" and network is None:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
@@ -89,6 +92,7 @@ def train_configured(
     else:
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
+    task = tasks.judged_for(task, configuration.training.evaluation_limit)
     let_interrupts_through()
     with reporting(configuration, progress) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
@@ -96,6 +100,9 @@ def train_configured(
         **provenance(),
         "observation_size": observation_size(task.environment),
         "actions": action_count(task.environment),
+        "evaluation_limit": task.evaluation_limit,
+        "precision": "float64" if is_double() else "float32",
+        "backend": jax.default_backend(),
         "interrupted": trained.interrupted,
     }
     frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}

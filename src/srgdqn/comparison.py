@@ -213,9 +213,8 @@ def _is_final(configuration: Configuration, step: pl.Expr, episodes: pl.Expr) ->
     if training.episodes is not None:
         return 5 * episodes > 4 * training.episodes
     if training.outer_iterations is not None:
-        frequency = training.learning_frequency
-        before = -(-training.learning_starts // frequency) - 1
-        return 5 * (step // frequency - before) > 4 * training.outer_iterations
+        made = step // training.learning_frequency - training.first_learning_block
+        return 5 * made > 4 * training.outer_iterations
     assert training.steps is not None
     return 5 * step > 4 * training.steps
 

@@ -147,7 +147,9 @@ def check_figure(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
     if not target.parent.is_dir():
         raise InputError(f"{target} cannot be written, because {target.parent} is not a folder. Make it first.")
     if os.path.lexists(target) and not (overwrite and target.is_file()):
-        raise InputError(f"{target} exists already. Give another file, or allow it to be overwritten.")
+        raise InputError(
+            f"{target} exists already. Give another file, or overwrite it (--overwrite, or overwrite=True in Python)."
+        )
     return target
 
 

@@ -52,16 +52,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 # The number of rounds behind each panel of the paper's Figure 2.
 FIGURE_2_ROUNDS = {"MountainCar": 50, "Pendulum": 50, "CartPole": 10}
 
-# The rewards that each task can be learned from (rows 17 and 18), and the options that only one task has.
-REWARDS: dict[str, tuple[str, ...]] = {
-    "MountainCar": ("height", "distance", "raw"),
-    "Pendulum": ("raw",),
-    "CartPole": ("position-and-angle", "upright-cosine", "raw"),
-}
-OWN_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "Pendulum": {"torques": ("endpoints", "midpoints"), "dynamics": ("v0", "v1")},
-}
-
 
 def preset(task: str) -> dict[str, Any]:
     """The options of a task's preset."""

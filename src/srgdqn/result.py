@@ -76,7 +76,11 @@ class Result:
         return int(means["round"][int(np.argmax(means["return"].to_numpy()))])
 
     def policy(self, number: int) -> Policy:
-        """The greedy policy of a round: from an observation to an action, or from rows of observations to actions."""
+        """The greedy policy of a round: from an observation to an action, or from rows of observations to actions.
+
+        An observation of several dimensions is flattened, and one that is a number (of a Discrete space that starts at
+        0) is made one-hot, as in training.
+        """
         import jax
 
         from srgdqn.normalisation import Moments, Normaliser, normalise_observation
@@ -98,9 +102,9 @@ class Result:
             return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
 
         def policy(observation: Any) -> Any:
-            rows = self._as_rows(observation)
+            rows, single = self._as_rows(observation)
             actions = np.asarray(act(rows))
-            return int(actions[0]) if rows.shape[0] == 1 and np.ndim(observation) < 2 else actions
+            return int(actions[0]) if single else actions
 
         return policy
 
@@ -138,6 +142,7 @@ class Result:
                 "again: result.evaluate(environment=…)."
             )
         task = tasks.make(settings) if environment is None else tasks.adopt(environment, name=settings.task)
+        task = tasks.judged_for(task, self.configuration.training.evaluation_limit)
         rows = np.array([known.index(number) for number in chosen], dtype=int)
         stored, moments = self.run.parameters, None
         if "normaliser.mean" in stored:
@@ -198,19 +203,22 @@ class Result:
 
         return jax.tree_util.tree_map_with_path(leaf, shapes)
 
-    def _as_rows(self, observation: Any) -> np.ndarray:
+    def _as_rows(self, observation: Any) -> tuple[np.ndarray, bool]:
+        """Observations as flat rows, and whether there was but one."""
         size = self.run.provenance["observation_size"]
+        dtype = next(iter(self.run.parameters.values())).dtype
         try:
-            rows = np.asarray(observation, dtype=next(iter(self.run.parameters.values())).dtype)
+            given = np.asarray(observation)
+            if given.ndim == 0 and np.issubdtype(given.dtype, np.integer) and 0 <= given < size:
+                return np.eye(size, dtype=dtype)[[int(given)]], True
+            given = given.astype(dtype)
         except (TypeError, ValueError) as error:
             raise InputError(f"the observation is no array of numbers ({error}). Give an array of {size}.") from error
-        if rows.ndim == 1:
-            rows = rows[None]
-        if rows.ndim != 2 or rows.shape[1] != size:
-            raise InputError(
-                f"the observation has shape {np.shape(observation)}; the policy expects ({size},), or (rows, {size})."
-            )
-        return rows
+        if given.ndim >= 2 and given[0].size == size:
+            return given.reshape(-1, size), False
+        if given.size == size and given.ndim >= 1:
+            return given.reshape(1, size), True
+        raise InputError(f"the observation has shape {given.shape}; the policy expects ({size},), or (rows, {size}).")
 
 
 def load_result(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

@@ -15,7 +15,10 @@ import srgdqn
 from command_line import TRAIN
 from srgdqn.cli import main
 from srgdqn.configure import configure
+from srgdqn.errors import InputError
 from srgdqn.result import Result
+from srgdqn.settings import Configuration
+from srgdqn.store.configurations import dumps
 from srgdqn.store.tables import SCHEMAS
 from synthetic_runs import synthetic
 
@@ -216,3 +219,24 @@ def test_ctrl_c_saves_what_was_reached(tmp_path: Path) -> None:
     assert 0 < result.rounds["steps"][0] < 500_000_000
     assert not result.rounds["completed"].any()
     assert "yes: the budget was not spent" in out.decode()
+
+
+def test_a_name_on_the_command_line_replaces_what_the_files_name_stands_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text(dumps(configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000)))
+    asked: list[Configuration] = []
+
+    def refuse(configuration: Configuration, **_: object) -> None:
+        asked.append(configuration)
+        raise InputError("enough")
+
+    monkeypatch.setattr("srgdqn.api.train_configured", refuse)
+    words = ["MountainCar", "dqn-sgd", "--readings", "printed", "--config", str(file)]
+    assert main(["train", *words]) == 2
+    assert asked == [configure("MountainCar", "dqn-sgd", readings="printed", gamma=0.7, steps=5_000)]
+    assert main(["train", "Pendulum", "--config", str(file)]) == 2
+    assert asked[1] == configure("Pendulum", "srg-dqn")
+    assert main(["train", "--config", str(file)]) == 2
+    assert asked[2] == configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS, REWARDS
+from srgdqn.presets import PRESETS
 from srgdqn.settings import Configuration, option_names, rooms
 from srgdqn.settings.checks import BUDGETS, RULES, check, coerce
 from srgdqn.settings.coercion import option_annotations, shown
+from srgdqn.settings.task import REWARDS
 
 VALID = Configuration().with_options(dict(steps=100_000, reward="height"))
 

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from srgdqn.settings import TrainingSettings
-from srgdqn.training.clock import Budget, budget_of, first_learning_block, limits_of, total_blocks
+from srgdqn.training.clock import Budget, budget_of, limits_of, total_blocks
 
 COUNTS = st.integers(1, 200)
 
@@ -21,7 +21,7 @@ def learning_steps(settings: TrainingSettings, until: int) -> list[int]:
 def test_learning_starts_with_the_first_block_that_ends_not_before_it(frequency: int, starts: int) -> None:
     settings = TrainingSettings(learning_frequency=frequency, learning_starts=starts)
     first = learning_steps(settings, until=starts + frequency)[0]
-    assert (first_learning_block(settings) + 1) * frequency == first
+    assert (settings.first_learning_block + 1) * frequency == first
 
 
 @given(frequency=st.integers(1, 20), starts=COUNTS, steps=COUNTS)

@@ -60,7 +60,7 @@ def in_gymnasium(policies: Policies, row: int, start: np.ndarray) -> Episode:
 def starts(seed: int, episodes: int) -> np.ndarray:
     """Where the episodes start, drawn as CartPole's documentation says: uniformly within 0.05."""
     keys = evaluation_keys(seed, episodes)
-    return np.stack([np.asarray(jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)) for key in keys])
+    return np.stack([np.asarray(jax.random.uniform(key, (4,), minval=-0.05, maxval=0.05)) for key in keys.start])
 
 
 def parameters_of(policies: Policies) -> Any:
@@ -135,9 +135,12 @@ def test_normalised_observations_are_what_the_network_sees(task: Task, policies:
 
 
 def test_the_keys_depend_on_the_seed_and_the_episode_alone() -> None:
-    few, many, other = (jax.random.key_data(evaluation_keys(*args)) for args in ((7, 2), (7, 5), (8, 5)))
-    assert len(np.unique(np.concatenate([many, other]), axis=0)) == 10
-    np.testing.assert_array_equal(few, many[:2])
+    few, many, other = (
+        [np.asarray(jax.random.key_data(part)) for part in evaluation_keys(*args)] for args in ((7, 2), (7, 5), (8, 5))
+    )
+    assert len(np.unique(np.concatenate([*many, *other]), axis=0)) == 30
+    for short, long in zip(few, many, strict=True):
+        np.testing.assert_array_equal(short, long[:2])
 
 
 def test_every_round_of_a_run_has_the_same_starts() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 from srgdqn import tasks
@@ -164,6 +165,22 @@ def test_a_users_network_and_environment_are_known_by_identity() -> None:
 
 @pytest.mark.usefixtures("nothing_compiled")
 def test_double_precision_has_a_program_of_its_own() -> None:
-    programs_for(*tiny())
+    configuration, task = tiny()
+    single = train_rounds(configuration, task)
     with jax.enable_x64(True):
-        assert programs_for(*tiny())[1]
+        assert programs_for(configuration, task)[1]
+        double = train_rounds(configuration, task)
+    assert {array.dtype for array in single.policies.values()} == {np.dtype(np.float32)}
+    assert {array.dtype for array in double.policies.values()} == {np.dtype(np.float64)}
+    # The same draws and nearly the same numbers: too short a run for rounding to change an action.
+    for name, array in double.policies.items():
+        np.testing.assert_allclose(array, single.policies[name], rtol=1e-3, atol=1e-4)
+    assert not programs_for(configuration, task)[1]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_another_limit_of_evaluation_has_a_program_of_its_own() -> None:
+    configuration, _ = levers(steps=200)
+    for limit in (3, 9):
+        trained = train_rounds(configuration, tasks.adopt(LEVERS, evaluation_limit=limit), STUBBORN)
+        assert set(trained.tables["evaluations"]["length"].tolist()) == {limit}

@@ -12,9 +12,10 @@ import tyro
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli.options import as_text
 from srgdqn.cli.parsing import parse
-from srgdqn.presets import PRESETS, REWARDS
+from srgdqn.presets import PRESETS
 from srgdqn.readings import READINGS
 from srgdqn.settings.checks import ESTIMATORS
+from srgdqn.settings.task import REWARDS
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
 

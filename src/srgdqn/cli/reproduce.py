@@ -37,6 +37,8 @@ class Reproduce:
     """Seed that every round's own seed is derived from."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the table as JSON, and nothing else, on standard output."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Show neither progress nor tables."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -55,12 +57,13 @@ def run(words: Sequence[str]) -> int:
 
     if not asked.readings:
         raise InputError("no set of readings was given. Give 'corrected', 'printed' or both after --readings.")
+    chosen = tuple(dict.fromkeys(asked.readings))
     algorithms = tuple(ALGORITHMS) if asked.controls else PAPER
     folder = make_folder(asked.out)
     enable_program_cache()
-    cells = [cell for name in asked.readings for cell in figure_2.cells(name, algorithms, seed=asked.seed)]
+    cells = [cell for name in chosen for cell in figure_2.cells(name, algorithms, seed=asked.seed)]
     try:
-        with _progress(cells) as (listener, say):
+        with _progress(cells, shown=not asked.quiet) as (listener, say):
             results = compute(cells, folder / "cells", listener=listener, say=say)
     except KeyboardInterrupt:
         print(f"interrupted: finished cells are kept in {folder}, and the same command goes on there.", file=sys.stderr)
@@ -68,7 +71,7 @@ def run(words: Sequence[str]) -> int:
 
     contrasts: list[Contrast] = []
     written = []
-    for name in asked.readings:
+    for name in chosen:
         panels: dict[str, Sequence[str]] = {f"figure-2-{name}": PAPER}
         if asked.controls:
             panels[f"figure-2-{name}-controls"] = algorithms
@@ -79,12 +82,13 @@ def run(words: Sequence[str]) -> int:
     table = figure_2.as_table(contrasts)
     written.append(write_file(folder / "figure-2.csv", table.write_csv().encode()))
     written.append(write_file(folder / "figure-2.md", figure_2.as_markdown(contrasts).encode()))
+    written.append(write_file(folder / "diverged.csv", figure_2.diverged_rounds(results).write_csv().encode()))
     if asked.json:
         print_json({"contrasts": table.to_dicts(), "files": [str(path) for path in written]})
-        return 0
-    _print(contrasts)
-    for path in written:
-        print(path)
+    elif not asked.quiet:
+        _print(contrasts)
+        for path in written:
+            print(path)
     return 0
 
 
@@ -98,8 +102,8 @@ def _print(contrasts: Sequence[Contrast]) -> None:
 
 
 @contextmanager
-def _progress(cells: Sequence[Cell]) -> Iterator[tuple[Listener, Any]]:
-    """One bar over all cells that have to be computed, on standard error."""
+def _progress(cells: Sequence[Cell], *, shown: bool) -> Iterator[tuple[Listener, Any]]:
+    """One bar over all cells on standard error, where that is a terminal; what is said is printed there in any case."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -111,7 +115,8 @@ def _progress(cells: Sequence[Cell]) -> Iterator[tuple[Listener, Any]]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console)
+    hidden = not (shown and console.is_terminal)
+    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, disable=hidden)
     shares = dict.fromkeys((cell.name for cell in cells), 0.0)
     with bar:
         task = bar.add_task("Figure 2", total=len(cells))

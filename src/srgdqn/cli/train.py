@@ -22,6 +22,8 @@ from srgdqn.presets import PRESETS, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, rooms
+from srgdqn.settings.checks import BUDGETS
+from srgdqn.settings.task import OWN_OPTIONS
 from srgdqn.store.configurations import UserOptions, options_from_toml
 from srgdqn.store.destination import check_destination
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
 
   srgdqn train MountainCar srg-dqn --rounds 50 --out runs/srg
-  srgdqn train CartPole dqn-adam --steps 50000 --eta 0.05 --hidden 20 20
+  srgdqn train CartPole dqn-adam --steps 50000 --alpha 0.005 --hidden 20 20
   srgdqn train --config runs/srg/configuration.toml --out again
 
 The names decide every default, and each option given overrides one. {shown} A budget (--steps, --outer-iterations or
@@ -138,7 +140,20 @@ def _read(words: Sequence[str]) -> _Asked:
     task = names[0] if names else file.task
     algorithm = names[1] if len(names) == 2 else file.algorithm or "srg-dqn"
     _check_names(task, algorithm, readings)
-    return _Asked(task, algorithm, readings, layered(file.options, given), file, out, **own)
+    kept = _without_replaced_names(file, task, algorithm, readings)
+    return _Asked(task, algorithm, readings, layered(kept, given), file, out, **own)
+
+
+def _without_replaced_names(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:
+    """The file's options, without those that a name in it stands for where the command line gives another name."""
+    replaced: set[str] = set()
+    if file.task not in (None, task):
+        replaced |= {*preset(str(task)), *(name for options in OWN_OPTIONS.values() for name in options), *BUDGETS}
+    if file.algorithm not in (None, algorithm):
+        replaced |= {name for each in ALGORITHMS.values() for name in each.options}
+    if file.readings not in (None, readings):
+        replaced |= set(readings_named(readings))
+    return {name: value for name, value in file.options.items() if name not in replaced}
 
 
 def _check_names(task: str | None, algorithm: str, readings: str) -> None:

@@ -26,7 +26,7 @@ def estimator(name: str) -> Estimator:
 
 
 def register_estimator(name: str, new: Estimator) -> None:
-    """Makes an estimator known by `name` to `train`, to every option called `estimator` and to every comparison."""
+    """Makes an estimator known to `srgdqn.train` as `estimator=name`."""
     if name == "none" or (name in ESTIMATORS and ESTIMATORS[name] is not new):
         raise InputError(f"there already is an estimator called {name!r}. Give the new one another name.")
     ESTIMATORS[name] = new

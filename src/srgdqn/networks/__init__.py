@@ -56,7 +56,7 @@ def make_network(
     # The user's module may hold arrays that are not learned, so it is made once for its structure.
     key = jax.random.key(0)
     module = eqx.filter_eval_shape(make, key) if user is None else make(key)
-    is_mlp = isinstance(module, MLP)
+    is_mlp = type(module) is MLP  # a subclass may compute something else, of which there is no closed form
     _, structure = eqx.partition(module, _is_parameter)
     network = Network(lambda key: eqx.filter(make(key), eqx.is_inexact_array), structure, is_mlp)
     if user is not None:

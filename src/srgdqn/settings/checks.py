@@ -9,9 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from srgdqn.errors import InputError, unknown
-from srgdqn.presets import OWN_OPTIONS, REWARDS
 from srgdqn.settings import Configuration
 from srgdqn.settings.coercion import coerce, shown
+from srgdqn.settings.task import OWN_OPTIONS, REWARDS
 
 __all__ = ["BUDGETS", "ESTIMATORS", "RELATIONS", "RULES", "Relation", "Rule", "check", "coerce"]
 
@@ -88,7 +88,7 @@ def _view(options: dict[str, Any]) -> SimpleNamespace:
     view.budgets_shown = " and ".join(f"{name} = {options[name]}" for name in view.budgets)
     view.longest_episode = view.time_limit if view.time_limit is not None else view.episode_cap
     view.most_steps = _product(view.episodes, view.longest_episode)
-    view.rewards = REWARDS.get(view.task, (view.reward,))
+    view.rewards = REWARDS.get(view.task, ("raw",))
     view.rewards_shown = ", ".join(view.rewards)
     return view
 
@@ -143,6 +143,7 @@ RULES: dict[str, Rule] = {
     "window": _count(1),
     "evaluation_interval": _count(1),
     "evaluation_episodes": _count(1),
+    "evaluation_limit": _count(1),
 }
 
 _FIRST_STEP = (
@@ -204,6 +205,12 @@ RELATIONS: tuple[Relation, ...] = (
         "Lower inner_batch to {batch_size} or less, or give inner_sampling = 'with-replacement'",
     ),
     Relation(
+        lambda o: o.anchor_step or (o.estimator != "none" and o.inner_iterations > 0),
+        "anchor_step is off and there are no inner iterations (estimator = {estimator!r}, inner_iterations = "
+        "{inner_iterations}), so that nothing would be learned",
+        "Switch anchor_step on, or give an estimator and inner_iterations = 1 or more",
+    ),
+    Relation(
         lambda o: o.single_step_matches == "nothing" or o.estimator == "none",
         "single_step_matches = {single_step_matches!r} is instead of inner iterations, but estimator = "
         "{estimator!r} makes them",
@@ -222,7 +229,7 @@ RELATIONS: tuple[Relation, ...] = (
     *(
         Relation(
             lambda o, owner=owner, option=option: (  # type: ignore[misc]
-                o.task == owner or o.task not in REWARDS or getattr(o, option) is None
+                o.task == owner or getattr(o, option) is None
             ),
             f"{option} = {{{option}!r}} is an option of {owner} alone, but task = {{task!r}}",
             f"Leave {option} out, or give task = {owner!r}",

@@ -10,6 +10,17 @@ from srgdqn.settings.numbers import number
 Reward = Literal["height", "distance", "position-and-angle", "upright-cosine", "raw"]
 
 
+# The rewards that each task can be learned from (rows 17 and 18), and the options that only one task has.
+REWARDS: dict[str, tuple[str, ...]] = {
+    "MountainCar": ("height", "distance", "raw"),
+    "Pendulum": ("raw",),
+    "CartPole": ("position-and-angle", "upright-cosine", "raw"),
+}
+OWN_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "Pendulum": {"torques": ("endpoints", "midpoints"), "dynamics": ("v0", "v1")},
+}
+
+
 @dataclass(frozen=True)
 class TaskSettings:
     """The task and the readings of the paper that concern it."""

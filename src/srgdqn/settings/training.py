@@ -34,3 +34,12 @@ class TrainingSettings:
     """Environment steps between two greedy evaluations on the raw reward (none: only one, at the end)."""
     evaluation_episodes: int = 5
     """Episodes in one greedy evaluation, from the same starts for every round and algorithm."""
+    evaluation_limit: int | None = None
+    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of the task, or else 1,000)."""
+
+    @property
+    def first_learning_block(self) -> int:
+        """The blocks of `learning_frequency` steps before the first that ends with an outer iteration: the first whose
+        end is not before `learning_starts`.
+        """
+        return -(-self.learning_starts // self.learning_frequency) - 1

@@ -96,7 +96,9 @@ def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], 
 
 def _check_replaceable(path: Path, *, overwrite: bool) -> None:
     if not overwrite:
-        raise InputError(f"{path} exists already. Give another folder, or allow it to be overwritten.")
+        raise InputError(
+            f"{path} exists already. Give another folder, or overwrite it (--overwrite, or overwrite=True in Python)."
+        )
     try:
         names = os.listdir(path)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import platform
@@ -19,6 +20,7 @@ def provenance() -> dict[str, Any]:
     """Versions and the kind of machine, as JSON values; None for what is not installed or cannot be told."""
     model, flags = _processor()
     return {
+        "source": source_digest(),
         "versions": {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}},
         "system": platform.system(),
         "machine": platform.machine(),
@@ -26,6 +28,16 @@ def provenance() -> dict[str, Any]:
         "instruction_sets": [name for name in INSTRUCTION_SETS if name in flags],
         "cores": os.cpu_count(),
     }
+
+
+@functools.cache
+def source_digest() -> str:
+    """A digest of the package's own source files, by which results of two states of the code are told apart."""
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def processor_fingerprint() -> str:

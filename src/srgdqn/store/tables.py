@@ -17,12 +17,13 @@ CURVES: Schema = {
     "reward": pl.Float64(),  # mean per action in the window
     "reward_cumulative": pl.Float64(),  # mean per action since the start
     "episodes": pl.Int32(),  # ended so far
-    "loss": pl.Float64(),  # mean over the window's outer iterations, null where it has none; so the next three
+    # The next four are means over the window's outer iterations whose value is finite, null where there is none.
+    "loss": pl.Float64(),  # mean over D
     "max_q": pl.Float64(),  # mean over D of the largest Q-value
     "delta_norm": pl.Float64(),  # norm of the last direction
     "theta_norm": pl.Float64(),  # norm of the parameters
-    "queries": pl.Int64(),  # gradient queries so far, by the estimator's formula
-    "gradient_evaluations": pl.Int64(),  # gradient evaluations really done so far
+    "queries": pl.Int64(),  # gradient queries so far, by the estimator's formula, with those of a diverged iteration
+    "gradient_evaluations": pl.Int64(),  # gradient evaluations really done so far, likewise
 }
 
 EPISODES: Schema = {
@@ -48,7 +49,7 @@ ROUNDS: Schema = {
     "round": pl.Int32(),  # from 0
     "steps": pl.Int64(),  # environment steps made
     "episodes": pl.Int32(),  # ended
-    "outer_iterations": pl.Int64(),  # made
+    "outer_iterations": pl.Int64(),  # made, with the one that diverged and was discarded
     "queries": pl.Int64(),  # gradient queries, by the estimator's formula
     "gradient_evaluations": pl.Int64(),  # gradient evaluations really done
     "censored": pl.Int32(),  # episodes cut at the cap

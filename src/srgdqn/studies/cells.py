@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from srgdqn import __version__
 from srgdqn.api import train_configured
 from srgdqn.engines.local import run_locally
 from srgdqn.errors import InputError
@@ -15,6 +14,7 @@ from srgdqn.interrupts import let_interrupts_through
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store.destination import MANIFEST
+from srgdqn.store.provenance import provenance
 from srgdqn.training import Progress
 
 
@@ -25,6 +25,8 @@ class Cell:
     name: str
     configuration: Configuration
 
+
+_WHAT_BITS_DEPEND_ON = ("source", "versions", "machine", "instruction_sets")
 
 Listener = Callable[[Cell, Progress], None]
 Say = Callable[[str], None]
@@ -47,9 +49,12 @@ def finished(cell: Cell, folder: Path, say: Say) -> Result | None:
     if result.rounds.height < cell.configuration.training.rounds or result.run.provenance["interrupted"]:
         say(f"{cell.name} is computed again: it was interrupted.")
         return None
-    made_by = result.run.provenance.get("versions", {}).get("srgdqn")
-    if result.configuration != cell.configuration or made_by != __version__:
-        say(f"{cell.name} is computed again: it was made with another configuration or version.")
+    here = provenance()
+    if result.configuration != cell.configuration:
+        say(f"{cell.name} is computed again: its configuration has changed.")
+        return None
+    if any(result.run.provenance.get(name) != here[name] for name in _WHAT_BITS_DEPEND_ON):
+        say(f"{cell.name} is computed again: it was made by another version or on another kind of machine.")
         return None
     return result
 

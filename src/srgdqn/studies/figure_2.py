@@ -131,6 +131,17 @@ def as_table(contrasts: Sequence[Contrast]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+def diverged_rounds(results: Mapping[str, Result]) -> pl.DataFrame:
+    """Every round that went non-finite, and the environment step at which it did."""
+    frames = [
+        result.rounds.filter(pl.col("diverged_at").is_not_null()).select(
+            pl.lit(name).alias("cell"), "round", pl.col("diverged_at").alias("step")
+        )
+        for name, result in results.items()
+    ]
+    return pl.concat(frames)
+
+
 def _interval(interval: Interval) -> str:
     if not np.isfinite(interval.estimate):
         return "–"  # no spread at all in one of the two, as where every round diverged

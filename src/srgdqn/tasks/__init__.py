@@ -6,6 +6,7 @@ limits that no state knows about.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,7 +22,7 @@ from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.tasks.pendulum import Pendulum
 
-__all__ = ["CartPole", "MountainCar", "Pendulum", "Task", "adopt", "make"]
+__all__ = ["CartPole", "MountainCar", "Pendulum", "Task", "adopt", "judged_for", "make"]
 
 Success = Literal["termination", "truncation", "none"]
 
@@ -114,7 +115,7 @@ def adopt(
     Args:
         environment: written for Gymnasium's functional interface in JAX: discrete actions counted from 0; observations
             in a Box of any shape (the training loop flattens them) or a Discrete space.
-        name: what to call it; the name of its class otherwise.
+        name: what to call it; the full name of its class otherwise, which no task of the paper's has.
         time_limit: steps after which a training episode is truncated (none: never).
         evaluation_limit: steps after which an evaluation episode is truncated.
 
@@ -123,13 +124,18 @@ def adopt(
     _check_spaces(environment)
     _check_limits(time_limit=time_limit, evaluation_limit=evaluation_limit)
     return Task(
-        name=name if name is not None else type(environment).__name__,
+        name=name if name is not None else f"{type(environment).__module__}.{type(environment).__qualname__}",
         environment=environment,
         raw=environment,
         time_limit=time_limit,
         evaluation_limit=evaluation_limit,
         success="none",
     )
+
+
+def judged_for(task: Task, limit: int | None) -> Task:
+    """The task with another limit on its episodes of evaluation, where one is given."""
+    return task if limit is None else dataclasses.replace(task, evaluation_limit=limit)
 
 
 def _check_limits(**limits: int | None) -> None:

@@ -1,7 +1,7 @@
 """Where an outer iteration's batch D, its inner picks and, if need be, its anchor come from.
 
-The loop takes any such source. The live replay is the ordinary one; a recording of an earlier run, with anchors over
-all that was recorded, is what SVR-DQN with exact anchors needs.
+The live replay is the one source there is. Another, such as a recording of an earlier run with anchors over all that
+was recorded (SVR-DQN with exact anchors), takes its place as `Program.source`: the loop is the same.
 """
 
 from __future__ import annotations

@@ -40,18 +40,13 @@ def budget_of(settings: TrainingSettings) -> Budget:
     return budget
 
 
-def first_learning_block(settings: TrainingSettings) -> int:
-    """The first block that ends with an outer iteration: the first whose end is not before `learning_starts`."""
-    return -(-settings.learning_starts // settings.learning_frequency) - 1
-
-
 def total_blocks(settings: TrainingSettings) -> int | None:
     """The blocks that a round takes; None if that is only known once its episodes have ended."""
     budget = budget_of(settings)
     if budget.unit == "steps":
         return -(-budget.amount // settings.learning_frequency)
     if budget.unit == "outer_iterations":
-        return first_learning_block(settings) + budget.amount
+        return settings.first_learning_block + budget.amount
     return None
 
 
@@ -61,6 +56,6 @@ def limits_of(settings: TrainingSettings) -> Limits:
     last = {"steps": budget.amount // settings.learning_frequency}.get(budget.unit, jnp.iinfo(jnp.int32).max)
     return Limits(
         jnp.asarray(budget.amount, jnp.float32),
-        jnp.asarray(first_learning_block(settings), jnp.int32),
+        jnp.asarray(settings.first_learning_block, jnp.int32),
         jnp.asarray(last, jnp.int32),
     )

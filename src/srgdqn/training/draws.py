@@ -27,6 +27,7 @@ class Draws(NamedTuple):
     batch: UInt32[Array, " rows"]
     picks: UInt32[Array, "inner_iterations inner_batch"]
     environment: PRNGKeyArray  # one key per step
+    first_observation: PRNGKeyArray  # one key per step, for an episode that starts after it
     sampling: PRNGKeyArray  # for drawing D and the picks without replacement
 
 
@@ -37,17 +38,20 @@ def draw_block(
     block, inner = configuration.training.learning_frequency, configuration.estimator
     shapes = ((block,), (block,), (block, 2), (rows,), (inner.inner_iterations, inner.inner_batch))
     sizes = [math.prod(shape) for shape in shapes]
-    words = jax.random.bits(_stream(key, index, 0), (sum(sizes),))
+    words = jax.random.bits(_stream(key, index, 0), (sum(sizes),), jnp.uint32)
     explore, action, episode, batch, picks = (
         part.reshape(shape) for part, shape in zip(_split(words, sizes), shapes, strict=True)
     )
+    # Twice as many keys begin with the same ones, and neither half costs anything where an environment draws nothing.
+    environment = jax.random.split(_stream(key, index, 1), 2 * block)
     return Draws(
         explore=(explore >> 8) * jnp.asarray(2.0**-24, jnp.result_type(float)),
         action=(action % actions).astype(jnp.int32),
         episode=jax.random.wrap_key_data(episode, impl="threefry2x32"),
         batch=batch,
         picks=picks,
-        environment=jax.random.split(_stream(key, index, 1), block),
+        environment=environment[:block],
+        first_observation=environment[block:],
         sampling=_stream(key, index, 2),
     )
 

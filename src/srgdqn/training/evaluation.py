@@ -28,23 +28,33 @@ class Evaluation(NamedTuple):
     terminated: Bool[Array, " episodes"]
 
 
-def evaluation_keys(seed: int, episodes: int) -> PRNGKeyArray:
+class EvaluationKeys(NamedTuple):
+    """Random keys, one per episode."""
+
+    start: PRNGKeyArray
+    steps: PRNGKeyArray
+    first_observation: PRNGKeyArray
+
+
+def evaluation_keys(seed: int, episodes: int) -> EvaluationKeys:
     """The random keys of the evaluation episodes of a run."""
-    return jax.random.split(jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _STREAM), episodes)
+    stream = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), _STREAM)
+    parts = [jax.random.fold_in(stream, part) for part in (2**32 - 1, 2**32 - 2)]
+    return EvaluationKeys(jax.random.split(stream, episodes), *(jax.random.split(part, episodes) for part in parts))
 
 
 def evaluate_greedily(
-    task: Task, network: Network, parameters: Parameters, normaliser: Normaliser, keys: PRNGKeyArray
+    task: Task, network: Network, parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys
 ) -> Evaluation:
     """Plays one episode per key with the greedy policy of one round."""
     environment, limit = task.raw, task.evaluation_limit
-    starts = jax.vmap(lambda key: begin_episode(environment, key))(keys)
+    starts = jax.vmap(begin_episode, (None, 0, 0))(environment, keys.start, keys.first_observation)
 
     def step(carry: tuple[Array, Situation, Evaluation]) -> tuple[Array, Situation, Evaluation]:
         count, situations, played = carry
         seen = normalise_observation(normaliser, situations.observation)
         actions = jnp.argmax(network.q_values(parameters, seen), axis=-1).astype(jnp.int32)
-        step_keys = jax.vmap(jax.random.fold_in, (0, None))(keys, count + 2)  # 1 is the first observation's
+        step_keys = jax.vmap(jax.random.fold_in, (0, None))(keys.steps, count)
         after, outcome = jax.vmap(lambda s, a, fresh, key: take_step(environment, s, a, fresh, None, key))(
             situations, actions, situations, step_keys
         )
@@ -63,6 +73,6 @@ def evaluate_greedily(
         count, _, played = carry
         return (count < limit) & ~played.terminated.all()
 
-    episodes = keys.shape[0]
+    episodes = keys.start.shape[0]
     nothing = Evaluation(jnp.zeros(episodes), jnp.zeros(episodes, jnp.int32), jnp.zeros(episodes, bool))
     return jax.lax.while_loop(unfinished, step, (jnp.zeros((), jnp.int32), starts, nothing))[2]

@@ -39,10 +39,10 @@ def action_count(environment: FuncEnv) -> int:
     return gym.spaces.flatdim(environment.action_space)
 
 
-def begin_episode(environment: FuncEnv, key: PRNGKeyArray) -> Situation:
-    """A fresh episode."""
+def begin_episode(environment: FuncEnv, key: PRNGKeyArray, observation_key: PRNGKeyArray) -> Situation:
+    """A fresh episode. Environments split their keys as they like, so the state and the observation have one each."""
     state = environment.initial(key, **_parameters(environment))
-    observation = _observe(environment, state, jax.random.fold_in(key, 1))
+    observation = _observe(environment, state, observation_key)
     return Situation(state, observation, jnp.zeros((), jnp.int32))
 
 

@@ -72,13 +72,13 @@ class Program(NamedTuple):
 def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]) -> Lane:
     """Round `number` of `seed`, before its first step."""
     configuration, environment = program.configuration, program.task.environment
-    key = jax.random.fold_in(jax.random.key(seed), number)
-    network_key, episode_key, key = jax.random.split(key, 3)
+    key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), number)
+    network_key, episode_key, key, observation_key = jax.random.split(key, 4)
     size = observation_size(environment)
     slots = ring_length(configuration.replay, program.block)
     return Lane(
         key=key,
-        situation=begin_episode(environment, episode_key),
+        situation=begin_episode(environment, episode_key, observation_key),
         ring=jnp.zeros((slots, 2 * size + 3)),
         learner=init_learner(configuration, program.network.init(network_key)),
         normaliser=init_normaliser(configuration.normalisation, size),
@@ -127,7 +127,7 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
     """One block of steps under the ε-greedy policy."""
     environment, block = program.task.environment, program.block
     # Fresh episodes for every step at once: drawing them one by one inside the loop costs more than the steps do.
-    fresh = jax.vmap(begin_episode, (None, 0))(environment, draws.episode)
+    fresh = jax.vmap(begin_episode, (None, 0, 0))(environment, draws.episode, draws.first_observation)
 
     def step(carry: tuple[Situation, Array], inputs: tuple) -> tuple[tuple[Situation, Array], Step]:
         situation, episodes = carry

@@ -14,13 +14,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from srgdqn.networks import Network, NetworkFactory, make_network
+from srgdqn.networks import NetworkFactory, make_network
 from srgdqn.settings import Configuration, TrainingSettings
 from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, budget_of, limits_of
-from srgdqn.training.evaluation import Evaluation, evaluate_greedily, evaluation_keys
+from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import BlockLog, Lane, Program, init_lane, run_block
+from srgdqn.training.precision import in_this_precision, is_double
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
@@ -36,10 +37,11 @@ class Programs(NamedTuple):
 
     init: Callable[[Array, Array, Array], Lane]
     segment: Callable[[Lane, Numbers, Array, Array, Limits], tuple[Lane, BlockLog]]
-    evaluate: Callable[[Lane, Array], Evaluation]
-    network: Network
+    evaluate: Callable[[Lane, EvaluationKeys], Evaluation]
     compile_seconds: float
 
+
+_MOST_KEPT = 64  # shapes whose programs are kept in memory
 
 _cache: dict[Any, Programs] = {}
 _cache_lock = threading.Lock()
@@ -50,16 +52,19 @@ def programs_for(
 ) -> tuple[Programs, bool]:
     """The executables for this configuration, and whether they had to be compiled now.
 
+    An environment or a network of the user's is known by its identity: changing its attributes changes no program.
     Configurations that differ in numbers only, in their budget's size, or in how many rounds they ask for share them.
     """
     shape = _shape(configuration)
     unit = budget_of(configuration.training).unit
     environments = (_Identity(task.environment), _Identity(task.raw), task.time_limit, task.evaluation_limit)
-    key = (shape, unit, environments, _Identity(user_network), jnp.result_type(float))
+    key = (shape, unit, environments, _Identity(user_network), is_double())
     with _cache_lock:
         fresh = key not in _cache
         if fresh:
             _cache[key] = _compile(configuration, task, user_network)
+            for oldest in list(_cache)[:-_MOST_KEPT]:
+                del _cache[oldest]
         return _cache[key], fresh
 
 
@@ -105,7 +110,7 @@ def _compile(configuration: Configuration, task: Task, user_network: eqx.Module 
         log = jax.tree.map(lambda r: jnp.zeros((r.shape[0], SEGMENT_BLOCKS, *r.shape[1:]), r.dtype), row)
         return jax.lax.fori_loop(0, blocks, block, (lanes, log))
 
-    def evaluate(lanes: Lane, keys: Array) -> Evaluation:
+    def evaluate(lanes: Lane, keys: EvaluationKeys) -> Evaluation:
         return jax.vmap(lambda lane: evaluate_greedily(task, network, lane.learner.parameters, lane.normaliser, keys))(
             lanes
         )
@@ -115,7 +120,7 @@ def _compile(configuration: Configuration, task: Task, user_network: eqx.Module 
     starts = (jnp.zeros((), jnp.uint32), jnp.zeros(settings.lanes, jnp.uint32), jnp.zeros(settings.lanes, bool))
     lanes = jax.eval_shape(init, *starts)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
-    jobs = (
+    jobs: tuple[Callable[[], Any], ...] = (
         lambda: (
             jax.jit(segment, donate_argnums=0)
             .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings))
@@ -126,8 +131,12 @@ def _compile(configuration: Configuration, task: Task, user_network: eqx.Module 
         lambda: jax.jit(evaluate).lower(lanes, keys).compile(),
     )
     with ThreadPoolExecutor(len(jobs)) as pool:
-        run_segment, run_init, run_evaluate = pool.map(lambda job: job(), jobs)
-    return Programs(run_init, run_segment, run_evaluate, network, time.perf_counter() - start)
+        run_segment, run_init, run_evaluate = pool.map(in_this_precision(_call), jobs)
+    return Programs(run_init, run_segment, run_evaluate, time.perf_counter() - start)
+
+
+def _call(job: Callable[[], Any]) -> Any:
+    return job()
 
 
 class _Identity:

@@ -98,16 +98,17 @@ def _curve_rows(configuration: Configuration, number: int, log: _RoundLog) -> Co
     ends = np.flatnonzero(log.flags & (TERMINATED | TRUNCATED)) + 1
     made = np.searchsorted(log.iteration_steps, edges, side="right")
     before = np.append(0, made[:-1])
-    means = np.full((len(edges), len(_DIAGNOSTICS)), np.nan)
+    # The iteration that diverged was discarded: its queries were spent, but its values are none to average.
+    means = np.ma.masked_all((len(edges), len(_DIAGNOSTICS)))
     for row in np.flatnonzero(made > before):
-        means[row] = log.diagnostics[before[row] : made[row]].mean(0)
+        means[row] = np.ma.masked_invalid(log.diagnostics[before[row] : made[row]]).mean(0)
     return {
         "round": np.full(len(edges), number, np.int32),
         "step": edges.astype(np.int64),
         "reward": totals / (edges - starts),
         "reward_cumulative": np.cumsum(totals) / edges,
         "episodes": np.searchsorted(ends, edges, side="right").astype(np.int32),
-        **{name: np.ma.array(means[:, i], mask=made == before) for i, name in enumerate(_DIAGNOSTICS)},
+        **{name: means[:, i] for i, name in enumerate(_DIAGNOSTICS)},
         "queries": made.astype(np.int64) * queries_per_iteration(configuration),
         "gradient_evaluations": made.astype(np.int64) * evaluations_per_iteration(configuration),
     }

@@ -18,6 +18,7 @@ from srgdqn.tasks import Task
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import budget_of
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, Lane
+from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, programs_for
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, merge_tables
 
@@ -28,7 +29,7 @@ class Progress(NamedTuple):
     share: float  # of the whole run's budget
     steps: int  # environment steps since the last report, over the rounds of the chunk
     reward: float  # their mean reward
-    diverged: int  # rounds frozen so far in the chunk
+    diverged: int  # rounds frozen so far
 
 
 class Trained(NamedTuple):
@@ -76,16 +77,17 @@ def train_rounds(
             configuration, task, programs, index, chunks[index], timings, stopping, shared, segment_blocks
         )
 
+    job = in_this_precision(run)
     workers = workers or min(usable_cores(), len(chunks))
     with ThreadPoolExecutor(workers, thread_name_prefix="chunk") as pool:
-        jobs = [pool.submit(run, index) for index in range(len(chunks))]
+        jobs = [pool.submit(job, index) for index in range(len(chunks))]
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
         except KeyboardInterrupt:
             pass
         finally:
             ended.set()
-        results = [part for part in (job.result() for job in jobs) if part is not None]
+        results = [part for part in (each.result() for each in jobs) if part is not None]
     tables = merge_tables([part.tables for part in results])
     names = results[0].policies if results else ()
     policies = {name: np.concatenate([part.policies[name] for part in results]) for name in names}
@@ -145,6 +147,7 @@ class _SharedListener:
     def __init__(self, listener: Listener, chunks: int) -> None:
         self._listener, self._lock = listener, threading.Lock()
         self._shares = np.zeros(chunks)
+        self._diverged = np.zeros(chunks, int)
         self._episodes: dict[int, int] = {}
 
     def hear(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> None:
@@ -153,15 +156,15 @@ class _SharedListener:
         with self._lock:
             self._shares[chunk] = 1.0 if segment.last else self._share(configuration, chunk, rounds, segment)
             reward = float(segment.log.reward[:rounds][lived].mean()) if steps else float("nan")
-            diverged = int((np.asarray(segment.lanes.diverged_at)[:rounds] >= 0).sum())
-            self._listener(Progress(float(self._shares.mean()), steps, reward, diverged))
+            self._diverged[chunk] = (np.asarray(segment.lanes.diverged_at)[:rounds] >= 0).sum()
+            self._listener(Progress(float(self._shares.mean()), steps, reward, int(self._diverged.sum())))
 
     def _share(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> float:
         budget, block = budget_of(configuration.training), configuration.training.learning_frequency
         if budget.unit == "steps":
             return min(segment.blocks_done * block / budget.amount, 1.0)
         if budget.unit == "outer_iterations":
-            made = segment.blocks_done - configuration.training.learning_starts / block
+            made = segment.blocks_done - configuration.training.first_learning_block
             return float(np.clip(made / budget.amount, 0.0, 1.0))
         flags = segment.log.flags[:rounds]
         ended = ((flags & LIVED) > 0) & ((flags & (TERMINATED | TRUNCATED)) > 0)
