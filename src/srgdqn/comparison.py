@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from srgdqn.algorithms import ALGORITHMS
+from srgdqn.configure import named_options
 from srgdqn.curves import training_seconds, windows_of
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS
 from srgdqn.readings import READINGS
 from srgdqn.result import Result
 from srgdqn.settings import Configuration
@@ -179,14 +178,7 @@ def differing_options(configurations: Sequence[Configuration]) -> list[str]:
 
 def departures(configuration: Configuration) -> dict[str, tuple[Any, Any]]:
     """The options whose values are not those that the names stand for: (the value, what the names stand for)."""
-    algorithm = ALGORITHMS.get(configuration.algorithm)
-    named = {
-        **Configuration().options(),
-        **PRESETS.get(configuration.task.task, {}),
-        **(algorithm.options if algorithm else {}),
-        **READINGS.get(configuration.readings, {}),
-        "task": configuration.task.task,
-    }
+    named = named_options(configuration.task.task, configuration.algorithm, configuration.readings)
     return {name: (value, named[name]) for name, value in configuration.options().items() if value != named[name]}
 
 

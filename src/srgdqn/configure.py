@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.errors import InputError, unknown
-from srgdqn.presets import preset
+from srgdqn.presets import PRESETS, preset
+from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
 from srgdqn.settings.checks import BUDGETS, ESTIMATORS, check
 from srgdqn.settings.coercion import shown
 
-__all__ = ["configure", "layered"]
+__all__ = ["configure", "layered", "named_options"]
 
 
 def configure(
@@ -49,6 +51,17 @@ def configure(
         {"task": task},
     )
     return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimators)
+
+
+def named_options(task: str, algorithm: str, readings: str) -> dict[str, Any]:
+    """Every option's value that these names stand for; a name that is not known stands for nothing."""
+    return {
+        **Configuration().options(),
+        **PRESETS.get(task, {}),
+        **(ALGORITHMS[algorithm].options if algorithm in ALGORITHMS else {}),
+        **READINGS.get(readings, {}),
+        "task": task,
+    }
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -214,7 +215,7 @@ class Result:
             given = given.astype(dtype)
         except (TypeError, ValueError) as error:
             raise InputError(f"the observation is no array of numbers ({error}). Give an array of {size}.") from error
-        if given.ndim >= 2 and given[0].size == size:
+        if given.ndim >= 2 and math.prod(given.shape[1:]) == size:
             return given.reshape(-1, size), False
         if given.size == size and given.ndim >= 1:
             return given.reshape(1, size), True

@@ -237,6 +237,6 @@ def test_a_name_on_the_command_line_replaces_what_the_files_name_stands_for(
     assert main(["train", *words]) == 2
     assert asked == [configure("MountainCar", "dqn-sgd", readings="printed", gamma=0.7, steps=5_000)]
     assert main(["train", "Pendulum", "--config", str(file)]) == 2
-    assert asked[1] == configure("Pendulum", "srg-dqn")
+    assert asked[1] == configure("Pendulum", "srg-dqn", gamma=0.7, steps=5_000)
     assert main(["train", "--config", str(file)]) == 2
     assert asked[2] == configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000)

@@ -308,9 +308,12 @@ class TestRelations:
     def test_what_just_fits_is_allowed(self, options: dict[str, Any]) -> None:
         assert check(VALID.with_options(options)) == VALID.with_options(options)
 
-    def test_tasks_of_others_have_no_rules_of_their_own(self) -> None:
-        adopted = VALID.with_options(dict(task="Acrobot-v1", reward="height", torques="midpoints"))
+    def test_tasks_of_others_have_their_own_reward_and_none_of_the_papers_options(self) -> None:
+        adopted = VALID.with_options(dict(task="mine.Acrobot", reward="raw"))
         assert check(adopted) == adopted
+        for options in (dict(reward="height"), dict(torques="midpoints"), dict(dynamics="v1")):
+            with pytest.raises(InputError, match=next(iter(options))):
+                check(adopted.with_options(options))
 
     def test_the_first_learning_step_is_the_first_multiple_from_learning_starts(self) -> None:
         for frequency in (1, 3, 16):

@@ -84,6 +84,7 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "window": counts(),
     "evaluation_interval": st.none() | counts(),
     "evaluation_episodes": counts(),
+    "evaluation_limit": st.none() | counts(),
 }
 BUDGET = st.sampled_from(["steps", "outer_iterations", "episodes"])
 
@@ -92,6 +93,10 @@ BUDGET = st.sampled_from(["steps", "outer_iterations", "episodes"])
 def configurations(draw: st.DrawFn) -> Configuration:
     options = draw(st.fixed_dictionaries(OPTIONS))
     options[draw(BUDGET)] = draw(counts(3_000, 2**31 - 1))
+    # What `check` would refuse, however well it is written and read.
+    options |= {"reward": "raw", "torques": None, "dynamics": None}
+    if options["estimator"] == "none" or options["inner_iterations"] == 0:
+        options["anchor_step"] = True
     labels = draw(st.tuples(NAMES, NAMES))
     return Configuration(*labels).with_options(options)
 

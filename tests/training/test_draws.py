@@ -29,7 +29,7 @@ def draws() -> Draws:
         )
 
     drawn = of_round(jax.random.split(jax.random.key(3), ROUNDS))
-    keys = ("episode", "environment", "sampling")
+    keys = ("episode", "environment", "first_observation", "sampling")
     arrays = {n: jax.random.key_data(v) if n in keys else v for n, v in drawn._asdict().items()}
     return Draws(**{name: np.asarray(value) for name, value in arrays.items()})
 
@@ -42,6 +42,7 @@ def test_shapes(draws: Draws) -> None:
         "batch": (ROWS,),
         "picks": (INNER, PICKED),
         "environment": (STEPS, 2),
+        "first_observation": (STEPS, 2),
         "sampling": (2,),
     }
 
@@ -71,7 +72,8 @@ def test_words_are_uniform_over_all_32_bits(draws: Draws, name: str) -> None:
 def test_no_two_words_or_keys_are_the_same(draws: Draws) -> None:
     words = np.concatenate([draws.batch.ravel(), draws.picks.ravel()])
     assert len(np.unique(words)) > len(words) - 3  # 2,400 of 2**32: a coincidence is possible, two are not
-    keys = np.concatenate([getattr(draws, name).reshape(-1, 2) for name in ("episode", "environment", "sampling")])
+    names = ("episode", "environment", "first_observation", "sampling")
+    keys = np.concatenate([getattr(draws, name).reshape(-1, 2) for name in names])
     assert len(np.unique(keys, axis=0)) == len(keys)
     assert len(np.unique(draws.explore.reshape(-1, STEPS), axis=0)) == ROUNDS * BLOCKS
 

@@ -105,7 +105,7 @@ class Rooms(Corridor):
 
 def test_discrete_observations_are_one_hot_and_parameters_are_passed_on() -> None:
     environment = Rooms()
-    start = begin_episode(environment, KEY, KEY)
+    start = begin_episode(environment, KEY, jax.random.key(9))
     assert start.observation.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
     after, step = take_step(environment, start, jnp.int32(1), start, None, KEY)
     assert after.observation.tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
@@ -115,7 +115,7 @@ def test_discrete_observations_are_one_hot_and_parameters_are_passed_on() -> Non
 @pytest.mark.parametrize(("environment", "size"), [(Corridor(), 2), (Rooms(), 5)])
 def test_sizes(environment: FuncEnv, size: int) -> None:
     assert (observation_size(environment), action_count(environment)) == (size, 2)
-    assert begin_episode(environment, KEY, KEY).observation.shape == (size,)
+    assert begin_episode(environment, KEY, jax.random.key(9)).observation.shape == (size,)
 
 
 class Noisy(Corridor):
@@ -138,7 +138,7 @@ class Noisy(Corridor):
 
 def test_what_is_random_in_one_step_is_independent() -> None:
     environment = Noisy()
-    start = begin_episode(environment, KEY, KEY)
+    start = begin_episode(environment, KEY, jax.random.key(9))
     after, step = take_step(environment, start, jnp.int32(0), start, None, jax.random.key(1))
     again, _ = take_step(environment, start, jnp.int32(0), start, None, jax.random.key(2))
     numbers = [

@@ -113,6 +113,7 @@ SHAPES: dict[str, Any] = dict(
     learning_frequency=8,
     lanes=5,
     evaluation_episodes=4,
+    evaluation_limit=7,
 )
 # Not tried here: a name of a task or module, what Pendulum alone has, and what needs another algorithm.
 ELSEWHERE = {"task", "network", "torques", "dynamics", "single_step_matches", "episode_cap"}
@@ -163,7 +164,6 @@ def test_a_users_network_and_environment_are_known_by_identity() -> None:
     assert programs_for(configuration, tasks.adopt(Levers(), evaluation_limit=10), STUBBORN)[1]
 
 
-@pytest.mark.usefixtures("nothing_compiled")
 def test_double_precision_has_a_program_of_its_own() -> None:
     configuration, task = tiny()
     single = train_rounds(configuration, task)
@@ -172,13 +172,11 @@ def test_double_precision_has_a_program_of_its_own() -> None:
         double = train_rounds(configuration, task)
     assert {array.dtype for array in single.policies.values()} == {np.dtype(np.float32)}
     assert {array.dtype for array in double.policies.values()} == {np.dtype(np.float64)}
-    # The same draws and nearly the same numbers: too short a run for rounding to change an action.
-    for name, array in double.policies.items():
-        np.testing.assert_allclose(array, single.policies[name], rtol=1e-3, atol=1e-4)
+    # Not single precision in a wider type: numbers were drawn and learned that it cannot hold.
+    assert all((array != array.astype(np.float32)).mean() > 0.9 for array in double.policies.values())
     assert not programs_for(configuration, task)[1]
 
 
-@pytest.mark.usefixtures("nothing_compiled")
 def test_another_limit_of_evaluation_has_a_program_of_its_own() -> None:
     configuration, _ = levers(steps=200)
     for limit in (3, 9):

@@ -16,14 +16,12 @@ from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, options
 from srgdqn.cli.parsing import parse_with_stray
-from srgdqn.configure import configure, layered
+from srgdqn.configure import configure, layered, named_options
 from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, rooms
-from srgdqn.settings.checks import BUDGETS
-from srgdqn.settings.task import OWN_OPTIONS
 from srgdqn.store.configurations import UserOptions, options_from_toml
 from srgdqn.store.destination import check_destination
 
@@ -140,20 +138,19 @@ def _read(words: Sequence[str]) -> _Asked:
     task = names[0] if names else file.task
     algorithm = names[1] if len(names) == 2 else file.algorithm or "srg-dqn"
     _check_names(task, algorithm, readings)
-    kept = _without_replaced_names(file, task, algorithm, readings)
+    kept = _what_the_file_adds(file, task, algorithm, readings)
     return _Asked(task, algorithm, readings, layered(kept, given), file, out, **own)
 
 
-def _without_replaced_names(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:
-    """The file's options, without those that a name in it stands for where the command line gives another name."""
-    replaced: set[str] = set()
-    if file.task not in (None, task):
-        replaced |= {*preset(str(task)), *(name for options in OWN_OPTIONS.values() for name in options), *BUDGETS}
-    if file.algorithm not in (None, algorithm):
-        replaced |= {name for each in ALGORITHMS.values() for name in each.options}
-    if file.readings not in (None, readings):
-        replaced |= set(readings_named(readings))
-    return {name: value for name, value in file.options.items() if name not in replaced}
+def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:
+    """The file's options. Where the command line gives another name than the file, only those whose values are not just
+    what the file's own names stand for: a run's file has them all.
+    """
+    own = (file.task or task or "", file.algorithm or algorithm, file.readings or readings)
+    if own == (task, algorithm, readings):
+        return dict(file.options)
+    named = named_options(*own)
+    return {name: value for name, value in file.options.items() if named[name] != value}
 
 
 def _check_names(task: str | None, algorithm: str, readings: str) -> None:
