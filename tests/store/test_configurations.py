@@ -97,6 +97,8 @@ def configurations(draw: st.DrawFn) -> Configuration:
     options |= {"reward": "raw", "torques": None, "dynamics": None}
     if options["estimator"] == "none" or options["inner_iterations"] == 0:
         options["anchor_step"] = True
+    if options["time_limit"] is None:
+        options["episode_cap"] = 2_000
     labels = draw(st.tuples(NAMES, NAMES))
     return Configuration(*labels).with_options(options)
 
