@@ -51,6 +51,18 @@ def test_figures_and_tables_come_out_and_a_second_time_from_the_cells(
     assert {place.name: place.stat().st_mtime_ns for place in (tmp_path / "cells").iterdir()} == computed
     assert (tmp_path / "figure-2-corrected.png").read_bytes() == picture
 
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(words[:-1]) == 0
+    shown = capsys.readouterr().out
+    for row in first["contrasts"]:
+        assert f"{row['task']}, corrected: SRG-DQN scores {row['score']:.3f}" in shown
+        (line,) = [line for line in shown.split(row["task"])[1].splitlines() if line.startswith(f"{row['against']} ")]
+        assert f"{row['difference_estimate']:+.3f} [{row['difference_low']:+.3f}" in line
+    assert str(tmp_path / "diverged.csv") in shown
+
+    assert main([*words[:-1], "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
 
 @pytest.mark.parametrize(
     ("words", "said"),

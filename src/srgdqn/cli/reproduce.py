@@ -94,11 +94,26 @@ def run(words: Sequence[str]) -> int:
 
 def _print(contrasts: Sequence[Contrast]) -> None:
     from srgdqn.cli.presentation import print_table
-    from srgdqn.studies.figure_2 import COLUMNS, texts
+    from srgdqn.studies.figure_2 import interval_text
 
-    for task in dict.fromkeys((contrast.task, contrast.readings) for contrast in contrasts):
-        rows = [texts(contrast) for contrast in contrasts if (contrast.task, contrast.readings) == task]
-        print_table(f"{task[0]}, {task[1]} readings: SRG-DQN against", COLUMNS, [row[2:] for row in rows])
+    for place in dict.fromkeys((contrast.task, contrast.readings) for contrast in contrasts):
+        mine = [contrast for contrast in contrasts if (contrast.task, contrast.readings) == place]
+        first = mine[0]
+        champion = f"SRG-DQN scores {first.score:.3f}, {first.champion_diverged} of its rounds diverged"
+        print_table(
+            f"{first.task}, {first.readings}: {champion}",
+            ("against", "score", "difference [95 %]", "log sd ratio [95 %]", "diverged"),
+            [
+                (
+                    contrast.against,
+                    f"{contrast.other_score:.3f}",
+                    interval_text(contrast.difference),
+                    interval_text(contrast.log_sd_ratio),
+                    str(contrast.diverged),
+                )
+                for contrast in mine
+            ],
+        )
 
 
 @contextmanager

@@ -107,8 +107,8 @@ def texts(contrast: Contrast) -> tuple[str, ...]:
         contrast.against,
         f"{contrast.score:.3f}",
         f"{contrast.other_score:.3f}",
-        _interval(contrast.difference),
-        _interval(contrast.log_sd_ratio),
+        interval_text(contrast.difference),
+        interval_text(contrast.log_sd_ratio),
         f"{contrast.champion_diverged}, {contrast.diverged}",
     )
 
@@ -142,7 +142,8 @@ def diverged_rounds(results: Mapping[str, Result]) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def _interval(interval: Interval) -> str:
+def interval_text(interval: Interval) -> str:
+    """An interval as a reader wants it."""
     if not np.isfinite(interval.estimate):
         return "–"  # no spread at all in one of the two, as where every round diverged
     return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
