@@ -196,3 +196,8 @@ def test_a_run_without_evaluations_has_no_best_round() -> None:
         _ = interrupted.best
     with pytest.raises(InputError, match="interrupted before any began"):
         interrupted.policy(0)
+
+
+def test_a_result_shows_itself_in_one_line() -> None:
+    assert repr(synthetic(rounds=3)) == "<Result of srg-dqn on MountainCar: 3 rounds>"
+    assert repr(synthetic(rounds=3, interrupted=True)).endswith("3 rounds, interrupted>")

@@ -106,7 +106,7 @@ def train_configured(
         "interrupted": trained.interrupted,
     }
     frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
-    return Result(Run(configuration, frames, trained.policies, about), network)
+    return Result(Run(configuration, frames, trained.policies, about), network, environment)
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

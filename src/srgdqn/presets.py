@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from srgdqn.errors import unknown
+from srgdqn.errors import InputError, unknown
 
 # The rows of Table 1 that are the same for every task.
 _SHARED: dict[str, Any] = dict(activation="relu", alpha=1e-3, beta1=0.9, beta2=0.999, inner_iterations=16)
@@ -56,5 +57,12 @@ FIGURE_2_ROUNDS = {"MountainCar": 50, "Pendulum": 50, "CartPole": 10}
 def preset(task: str) -> dict[str, Any]:
     """The options of a task's preset."""
     if task not in PRESETS:
+        plain = re.sub(r"-v\d+$", "", task)
+        if plain != task:
+            hint = f" Did you mean the compiled task {plain!r}?" if plain in PRESETS else ""
+            raise InputError(
+                f"{task!r} is the id of a Gymnasium environment, and those cannot be trained on yet.{hint} "
+                f"The compiled tasks are {', '.join(sorted(PRESETS))}."
+            )
         raise unknown("task", task, PRESETS)
     return dict(PRESETS[task])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Policy = Callable[[Any], Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """A finished (or interrupted) run.
 
@@ -36,6 +36,12 @@ class Result:
 
     run: Run
     user_network: eqx.Module | NetworkFactory | None = None
+    user_environment: FuncEnv | None = None
+
+    def __repr__(self) -> str:
+        task, algorithm = self.configuration.task.task, self.configuration.algorithm
+        state = ", interrupted" if self.run.provenance.get("interrupted") else ""
+        return f"<Result of {algorithm} on {task}: {self.rounds.height} rounds{state}>"
 
     @property
     def configuration(self) -> Configuration:
@@ -137,12 +143,17 @@ class Result:
             if number not in known:
                 raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
         settings, network = self.configuration.task, self._network()
+        environment = environment or self.user_environment
         if environment is None and settings.task not in PRESETS:
             raise InputError(
                 f"the task of this run is the environment {settings.task!r}, which is not stored with it. Give it "
                 "again: result.evaluate(environment=…)."
             )
-        task = tasks.make(settings) if environment is None else tasks.adopt(environment, name=settings.task)
+        task = (
+            tasks.make(settings)
+            if environment is None
+            else tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
+        )
         task = tasks.judged_for(task, self.configuration.training.evaluation_limit)
         rows = np.array([known.index(number) for number in chosen], dtype=int)
         stored, moments = self.run.parameters, None

@@ -95,9 +95,7 @@ def test_gymnasiums_own_functional_cart_pole_is_adopted() -> None:
 
     environment = CartPoleFunctional()
     task = adopt(environment, time_limit=500)
-    assert task == Task(
-        "gymnasium.envs.phys2d.cartpole.CartPoleFunctional", environment, environment, 500, 1_000, "none"
-    )
+    assert task == Task("gymnasium.envs.phys2d.cartpole.CartPoleFunctional", environment, environment, 500, 500, "none")
 
     def step(state: jax.Array, action: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
         reached = task.environment.transition(state, action, None)

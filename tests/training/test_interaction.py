@@ -11,6 +11,7 @@ import pytest
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
+from srgdqn.errors import InputError
 from srgdqn.training.interaction import Situation, action_count, begin_episode, observation_size, take_step
 
 
@@ -150,3 +151,12 @@ def test_what_is_random_in_one_step_is_independent() -> None:
         again.state,
     ]
     assert len({float(number) for number in numbers}) == len(numbers)
+
+
+@pytest.mark.parametrize("name", ["reward", "terminal"])
+def test_what_is_not_one_number_is_refused_by_name(name: str) -> None:
+    environment = Noisy()
+    setattr(environment, name, lambda *_, **__: jnp.zeros(1))
+    start = begin_episode(environment, KEY, jax.random.key(9))
+    with pytest.raises(InputError, match=rf"{name} of Noisy gives an array of shape \(1,\)"):
+        take_step(environment, start, jnp.int32(0), start, None, KEY)

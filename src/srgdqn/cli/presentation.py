@@ -99,7 +99,10 @@ def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
         ("greedy success", share(summary.success)),
         ("environment steps", count(summary.steps)),
         ("queries per round", count(summary.queries)),
-        ("seconds", ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in phases.items()) or NOTHING),
+        (
+            "seconds over all chunks",
+            ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in phases.items()) or NOTHING,
+        ),
     ]
     if summary.censored:
         rows.insert(2, ("censored episodes", count(summary.censored)))

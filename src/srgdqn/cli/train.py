@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
-from srgdqn.settings import Configuration, rooms
+from srgdqn.settings import Configuration, option_names, rooms
 from srgdqn.store.configurations import UserOptions, options_from_toml
 from srgdqn.store.destination import check_destination
 
@@ -96,7 +95,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
 _READINGS = "What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."
 _CONFIG = (
     "TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file, "
-    "and the file above the names' defaults."
+    "and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."
 )
 _OUT = "New folder that the run is saved in."
 _FLAGS = {
@@ -143,11 +142,12 @@ def _read(words: Sequence[str]) -> _Asked:
 
 
 def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:
-    """The file's options. Where the command line gives another name than the file, only those whose values are not just
-    what the file's own names stand for: a run's file has them all.
+    """The file's options. A run's own file has them all: where the command line gives another name than such a file,
+    only those whose values are not just what the file's names stand for.
     """
     own = (file.task or task or "", file.algorithm or algorithm, file.readings or readings)
-    if own == (task, algorithm, readings):
+    complete = {*file.options, "task"} >= option_names().keys()
+    if own == (task, algorithm, readings) or not complete:
         return dict(file.options)
     named = named_options(*own)
     return {name: value for name, value in file.options.items() if named[name] != value}
@@ -155,15 +155,8 @@ def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, rea
 
 def _check_names(task: str | None, algorithm: str, readings: str) -> None:
     if task is not None and task not in PRESETS:
-        tasks = ", ".join(sorted(PRESETS))
-        plain = re.sub(r"-v\d+$", "", task)
-        if plain != task:
-            hint = f" Did you mean the compiled task {plain!r}?" if plain in PRESETS else ""
-            raise InputError(
-                f"{task!r} is the id of a Gymnasium environment, and those cannot be trained on yet.{hint} "
-                f"The compiled tasks are {tasks}."
-            )
         if task in ALGORITHMS:
+            tasks = ", ".join(sorted(PRESETS))
             raise InputError(f"{task!r} is an algorithm, but the task comes first. Give one of {tasks} before it.")
         preset(task)
     algorithm_named(algorithm)

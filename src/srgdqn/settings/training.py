@@ -35,7 +35,8 @@ class TrainingSettings:
     evaluation_episodes: int = 5
     """Episodes in one greedy evaluation, from the same starts for every round and algorithm."""
     evaluation_limit: int | None = None
-    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of the task, or else 1,000)."""
+    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of the paper's tasks; the time
+    limit of a task of your own, or else 1,000)."""
 
     @property
     def first_learning_block(self) -> int:

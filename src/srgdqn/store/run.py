@@ -58,9 +58,8 @@ def load(folder: str | os.PathLike[str]) -> Run:
     """The run in a folder, if not a byte of it differs from what was saved. Runs no code from it, follows no links."""
     path = Path(folder)
     if not os.path.isfile(path / MANIFEST):
-        raise InputError(
-            f"{path} is not the folder of a run: it has no {MANIFEST}. Give a folder that a run was saved in."
-        )
+        reason = f"it has no {MANIFEST}" if os.path.exists(path) else "it does not exist"
+        raise InputError(f"{path} is not the folder of a run: {reason}. Give a folder that a run was saved in.")
     listed = _decoded(path / MANIFEST, manifest.parse, _read(path / MANIFEST, _LONGEST_MANIFEST))
     for name in (_CONFIGURATION, _PARAMETERS):
         if name not in listed.files:

@@ -108,7 +108,11 @@ def _make(settings: TaskSettings) -> Task:
 
 
 def adopt(
-    environment: FuncEnv, *, name: str | None = None, time_limit: int | None = None, evaluation_limit: int = 1_000
+    environment: FuncEnv,
+    *,
+    name: str | None = None,
+    time_limit: int | None = None,
+    evaluation_limit: int | None = None,
 ) -> Task:
     """A task from anybody's functional JAX environment, trained and evaluated with its own reward.
 
@@ -117,7 +121,7 @@ def adopt(
             in a Box of any shape (the training loop flattens them) or a Discrete space.
         name: what to call it; the full name of its class otherwise, which no task of the paper's has.
         time_limit: steps after which a training episode is truncated (none: never).
-        evaluation_limit: steps after which an evaluation episode is truncated.
+        evaluation_limit: steps after which an evaluation episode is truncated (none: the time limit, or else 1,000).
 
     """
     _check_interface(environment)
@@ -128,7 +132,7 @@ def adopt(
         environment=environment,
         raw=environment,
         time_limit=time_limit,
-        evaluation_limit=evaluation_limit,
+        evaluation_limit=evaluation_limit or time_limit or 1_000,
         success="none",
     )
 
@@ -151,7 +155,7 @@ def _check_interface(environment: object) -> None:
         raise InputError(
             f"{type(environment).__name__} is an ordinary Gymnasium environment, which steps on the host; expected a "
             "functional one (gymnasium.experimental.functional.FuncEnv). If it was made from a functional one, give "
-            "that (environment.unwrapped.func_env); otherwise train on its id."
+            "that (environment.unwrapped.func_env); ordinary environments cannot be trained on yet."
         )
     parts = ("initial", "transition", "observation", "reward", "terminal", "observation_space", "action_space")
     missing = [part for part in parts if not hasattr(environment, part)]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from gymnasium.experimental.functional import FuncEnv
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
 
 
@@ -61,6 +62,12 @@ def take_step(
     reward = environment.reward(situation.state, action, state, reward_key, **extra)
     terminated = jnp.asarray(environment.terminal(state, terminal_key, **extra), bool)
     observation = _observe(environment, state, observation_key)
+    for name, value in (("reward", reward), ("terminal", terminated)):
+        if jnp.shape(value) != ():
+            raise InputError(
+                f"{name} of {type(environment).__name__} gives an array of shape {jnp.shape(value)}, but must give one "
+                "number. Index or squeeze it."
+            )
     steps = situation.episode_steps + 1
     truncated = jnp.zeros((), bool) if time_limit is None else ~terminated & (steps >= time_limit)
     dtype = observation.dtype
