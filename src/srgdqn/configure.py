@@ -14,6 +14,7 @@ from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
 from srgdqn.settings.checks import BUDGETS, ESTIMATORS, check
 from srgdqn.settings.coercion import shown
+from srgdqn.settings.synonyms import called_here
 
 __all__ = ["configure", "layered", "named_options"]
 
@@ -42,6 +43,8 @@ def configure(
     known = option_names()
     for name in options:
         if name not in known:
+            if ours := called_here(name):
+                raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
             raise unknown("option", name, {*known, "algorithm", "readings"})
     merged = layered(
         {} if adopted else preset(task),

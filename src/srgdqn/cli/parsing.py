@@ -17,6 +17,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import RefusedError
 from srgdqn.errors import InputError, unknown
+from srgdqn.settings.synonyms import called_here
 
 _LARGEST = 2**31 - 1
 
@@ -98,6 +99,9 @@ def _flags(form: Any) -> list[str]:
 
 
 def _unknown_option(word: str, flags: Iterable[str], command: str) -> InputError:
+    if command == "train" and (ours := called_here(word)):
+        flagged = " or ".join(f"--{name.replace('_', '-')}" for name in ours)
+        return InputError(f"unknown option {word!r} of srgdqn {command}. It is called {flagged} here.")
     near = difflib.get_close_matches(word.replace("_", "-").lower(), flags, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return InputError(f"unknown option {word!r} of srgdqn {command}.{hint} 'srgdqn {command} --help' shows them all.")
