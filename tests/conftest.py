@@ -1,12 +1,30 @@
 """What all tests share: the reference can be imported, and hypothesis tries the same examples every time."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
+import jax
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 # No deadline: the first example of a shape pays for compiling it.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25)
 hypothesis.settings.load_profile("repeatable")
+
+
+@pytest.fixture
+def compilations() -> Iterator[list[str]]:
+    """Grows with every program that XLA compiles, or finds in a cache on disk."""
+    seen: list[str] = []
+
+    def listen(event: str, seconds: float, **_: Any) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    jax.monitoring.unregister_event_duration_listener(listen)

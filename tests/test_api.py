@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +30,6 @@ CartPoleFunctional = pytest.importorskip("gymnasium.envs.phys2d.cartpole", reaso
 
 # Still as in `tiny`, with steps that lead nowhere: parameters at the end are those at the start.
 STILL: dict[str, Any] = {**{k: v for k, v in TINY.items() if k != "hidden"}, "eta": 0.0, "alpha": 0.0, "rounds": 3}
-
-
-@pytest.fixture
-def compilations() -> Iterator[list[str]]:
-    """Grows with every program that XLA compiles."""
-    seen: list[str] = []
-
-    def listen(event: str, seconds: float, **_: Any) -> None:
-        if event == "/jax/core/compile/backend_compile_duration":
-            seen.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield seen
-    jax.monitoring.unregister_event_duration_listener(listen)
 
 
 # Names and options

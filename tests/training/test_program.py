@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -37,20 +36,6 @@ NUMBERS: dict[str, Any] = dict(
 RECORDING: dict[str, Any] = dict(rounds=3, window=20, evaluation_interval=64)
 # Numbers that nothing uses at this start, where what they belong to is off.
 IDLE: dict[str, Any] = dict(target_period=7, target_tau=0.5, huber_delta=0.1, schedule_end=0.5)
-
-
-@pytest.fixture
-def compilations() -> Iterator[list[str]]:
-    """Grows with every program that XLA compiles, or finds in a cache on disk."""
-    seen: list[str] = []
-
-    def listen(event: str, seconds: float, **_: Any) -> None:
-        if event == "/jax/core/compile/backend_compile_duration":
-            seen.append(event)
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    yield seen
-    jax.monitoring.unregister_event_duration_listener(listen)
 
 
 @pytest.fixture
