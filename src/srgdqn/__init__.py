@@ -16,6 +16,7 @@ from srgdqn.configure import configure
 
 if TYPE_CHECKING:
     from srgdqn.api import load, train
+    from srgdqn.comparison import compare
     from srgdqn.errors import InputError
     from srgdqn.estimators import Estimator, register_estimator
     from srgdqn.result import Result
@@ -24,12 +25,13 @@ _HOMES = {
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.estimators",
     "Result": "srgdqn.result",
+    "compare": "srgdqn.comparison",
     "load": "srgdqn.api",
     "register_estimator": "srgdqn.estimators",
     "train": "srgdqn.api",
 }
 
-__all__ = ["Estimator", "InputError", "Result", "configure", "load", "register_estimator", "train"]
+__all__ = ["Estimator", "InputError", "Result", "compare", "configure", "load", "register_estimator", "train"]
 __version__ = "0.1.0"
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gymnasium.experimental.functional import FuncEnv
 
     from srgdqn.networks import Network, NetworkFactory
+    from srgdqn.normalisation import Moments
 
 Policy = Callable[[Any], Any]
 
@@ -90,19 +91,12 @@ class Result:
         """
         import jax
 
-        from srgdqn.normalisation import Moments, Normaliser, normalise_observation
+        from srgdqn.normalisation import Normaliser, normalise_observation
 
-        known = self.rounds["round"].to_list()
-        if number not in known:
-            raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
-        row = known.index(number)
+        (row,) = self._rows_of([number])
         network = self._network()
         parameters = self._fill(network, row)
-        stored = self.run.parameters
-        moments = None
-        if "normaliser.mean" in stored:
-            moments = Moments(*(stored[f"normaliser.{name}"][row] for name in Moments._fields))
-        normaliser = Normaliser(moments, None, None)
+        normaliser = Normaliser(self._moments(row), None, None)
 
         @jax.jit
         def act(rows: Any) -> Any:
@@ -132,16 +126,13 @@ class Result:
         import jax
 
         from srgdqn import tasks
-        from srgdqn.normalisation import Moments, Normaliser
+        from srgdqn.normalisation import Normaliser
         from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
 
         if episodes < 1:
             raise InputError(f"episodes is {episodes}, but must be 1 or more. Give 100 for a steady mean.")
-        known = self.rounds["round"].to_list()
-        chosen = known if rounds is None else list(rounds)
-        for number in chosen:
-            if number not in known:
-                raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
+        chosen = self.rounds["round"].to_list() if rounds is None else list(rounds)
+        rows = self._rows_of(chosen)
         settings, network = self.configuration.task, self._network()
         environment = environment or self.user_environment
         if environment is None and settings.task not in PRESETS:
@@ -155,16 +146,12 @@ class Result:
             else tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
         )
         task = tasks.judged_for(task, self.configuration.training.evaluation_limit)
-        rows = np.array([known.index(number) for number in chosen], dtype=int)
-        stored, moments = self.run.parameters, None
-        if "normaliser.mean" in stored:
-            moments = Moments(*(stored[f"normaliser.{name}"][rows] for name in Moments._fields))
         keys = evaluation_keys(self.configuration.training.seed if seed is None else seed, episodes)
 
-        def play(parameters: Any, moments: Moments | None) -> Any:
+        def play(parameters: Any, moments: Any) -> Any:
             return evaluate_greedily(task, network, parameters, Normaliser(moments, None, None), keys)
 
-        played = jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(self._fill(network, rows), moments))
+        played = jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(self._fill(network, rows), self._moments(rows)))
         success = ~played.terminated if task.success == "truncation" else played.terminated
         return frame(
             "evaluations",
@@ -181,6 +168,23 @@ class Result:
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes the run to a new folder, whole or not at all."""
         return save(self.run, folder, overwrite=overwrite)
+
+    def _rows_of(self, numbers: Sequence[int]) -> np.ndarray:
+        """Where the rounds of these numbers stand in the stored arrays."""
+        known = self.rounds["round"].to_list()
+        for number in numbers:
+            if number not in known:
+                raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
+        return np.array([known.index(number) for number in numbers], dtype=int)
+
+    def _moments(self, rows: Any) -> Moments | None:
+        """The statistics that observations were normalised with, where they were."""
+        from srgdqn.normalisation import Moments
+
+        stored = self.run.parameters
+        if "normaliser.mean" not in stored:
+            return None
+        return Moments(*(stored[f"normaliser.{name}"][rows] for name in Moments._fields))
 
     def _network(self) -> Network:
         from srgdqn.networks import make_network

@@ -35,7 +35,7 @@ def segments(rounds: list[int], blocks: int = 256, **options: Any) -> list[Segme
     configuration, task = tiny(**options)
     programs, _ = programs_for(configuration, task)
     return [
-        segment._replace(lanes=copied(segment.lanes), active=segment.active.copy())
+        segment._replace(lanes=copied(segment.lanes))
         for segment in train_chunk(configuration, programs, rounds, segment_blocks=blocks)
     ]
 

@@ -24,7 +24,6 @@ class Segment(NamedTuple):
     log: BlockLog
     lanes: Lane
     evaluation: Evaluation | None  # greedy, after the segment, where one was due
-    active: np.ndarray  # which lanes go on
     train_seconds: float
     evaluate_seconds: float
     last: bool
@@ -55,14 +54,14 @@ def train_chunk(
         first, blocks = jnp.asarray(done, jnp.int32), jnp.asarray(stop - done, jnp.int32)
         lanes, log = programs.segment(lanes, numbers, first, blocks, limits)
         log = jax.tree.map(lambda leaf, count=stop - done: np.asarray(leaf)[:, :count], log)
-        active = np.asarray(lanes.active)
+        any_active = bool(np.asarray(lanes.active).any())
         trained = time.perf_counter()
         done = stop
-        last = done == last_block or not active.any()
+        last = done == last_block or not any_active
         evaluation = None
         if last or _evaluation_due(configuration, done):
             evaluation = jax.tree.map(np.asarray, programs.evaluate(lanes, keys))
-        yield Segment(done, log, lanes, evaluation, active, trained - start, time.perf_counter() - trained, last)
+        yield Segment(done, log, lanes, evaluation, trained - start, time.perf_counter() - trained, last)
         if last:
             return
 
