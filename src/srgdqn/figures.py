@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import matplotlib
 import numpy as np
@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from srgdqn.charts import BLACK, OLIVE, RED, SKY, STYLES, Style
 from srgdqn.comparison import distinct_labels, require_one_task
 from srgdqn.curves import AXES, SMOOTHING, Axis, Points, curve, points_of
 from srgdqn.errors import InputError, unknown
@@ -25,44 +26,16 @@ Band = Literal["interval", "sd", "none"]
 FORMATS = ("png", "pdf", "svg")
 
 
-class Style(NamedTuple):
-    """How a curve is drawn. Lines of one colour differ in their dashes, so that no two need colour alone."""
-
-    color: str
-    dashes: str | tuple = "-"
-
-
-# The paper's four have its colours (blue, green, purple, orange), in shades that colour-blind readers tell apart;
-# controls have the colour of what they control for, or one of their own.
-_BLUE, _GREEN, _PURPLE, _ORANGE = "#0066b4", "#00916b", "#8c4ba0", "#e68a00"
-_SKY, _RED, _GREY, _BLACK, _OLIVE = "#4fb3e8", "#c8321e", "#8a8a8a", "#202020", "#8a8a1e"
-
-STYLES: dict[str, Style] = {
-    "dqn-sgd": Style(_BLUE),
-    "svr-dqn": Style(_GREEN),
-    "srg-dqn-no-adam": Style(_PURPLE),
-    "srg-dqn": Style(_ORANGE),
-    "svr-dqn-no-adam": Style(_GREEN, "--"),
-    "sgd-inner": Style(_SKY, "--"),
-    "sgd-inner-adam": Style(_SKY),
-    "dqn-sgd-17eta": Style(_BLUE, "--"),
-    "dqn-sgd-queries": Style(_BLUE, ":"),
-    "dqn-gd": Style(_GREY, "--"),
-    "dqn-gd-adam": Style(_GREY),
-    "dqn-adam": Style(_RED),
-    "dqn-adam-repeated": Style(_RED, "--"),
-}
-
 # For algorithms without a style, and for further runs of one that is drawn already.
 _SPARE = (
-    Style(_BLACK),
-    Style(_SKY),
-    Style(_RED),
-    Style(_OLIVE),
-    Style(_BLACK, "--"),
-    Style(_SKY, ":"),
-    Style(_RED, "--"),
-    Style(_OLIVE, "-."),
+    Style(BLACK),
+    Style(SKY),
+    Style(RED),
+    Style(OLIVE),
+    Style(BLACK, "--"),
+    Style(SKY, ":"),
+    Style(RED, "--"),
+    Style(OLIVE, "-."),
 )
 
 _ABOVE_BANDS = 3

@@ -1,0 +1,112 @@
+"""Figures as data: what is drawn, free of any drawing library, so that an image and an interactive page show the same.
+
+`srgdqn.figures` draws a chart with matplotlib; `srgdqn.report` makes it interactive; `data_of` is the table behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+
+class Style(NamedTuple):
+    """How a series is drawn. Lines of one colour differ in their dashes, so that no two need colour alone."""
+
+    color: str
+    dashes: str | tuple = "-"
+
+
+# The paper's four have its colours (blue, green, purple, orange), in shades that colour-blind readers tell apart;
+# controls have the colour of what they control for, or one of their own.
+BLUE, GREEN, PURPLE, ORANGE = "#0066b4", "#00916b", "#8c4ba0", "#e68a00"
+SKY, RED, GREY, BLACK, OLIVE = "#4fb3e8", "#c8321e", "#8a8a8a", "#202020", "#8a8a1e"
+
+STYLES: dict[str, Style] = {
+    "dqn-sgd": Style(BLUE),
+    "svr-dqn": Style(GREEN),
+    "srg-dqn-no-adam": Style(PURPLE),
+    "srg-dqn": Style(ORANGE),
+    "svr-dqn-no-adam": Style(GREEN, "--"),
+    "sgd-inner": Style(SKY, "--"),
+    "sgd-inner-adam": Style(SKY),
+    "dqn-sgd-17eta": Style(BLUE, "--"),
+    "dqn-sgd-queries": Style(BLUE, ":"),
+    "dqn-gd": Style(GREY, "--"),
+    "dqn-gd-adam": Style(GREY),
+    "dqn-adam": Style(RED),
+    "dqn-adam-repeated": Style(RED, "--"),
+    "random": Style(BLACK, ":"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """One line, set of points or set of bars."""
+
+    label: str
+    style: Style
+    x: Mapping[str, np.ndarray]
+    """Positions by the name of an axis (`steps`, `queries`, …); every series of a panel has the panel's axes."""
+    y: np.ndarray
+    low: np.ndarray | None = None
+    """Lower edge of the band around a line, or of the error bars of points and bars."""
+    high: np.ndarray | None = None
+    kind: Literal["line", "points", "bars"] = "line"
+    group: str = ""
+    """What is switched on and off together, such as a set of readings; beside the label in legends."""
+    shown: bool = True
+    """Whether an interactive figure starts with it on. An image shows only what is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    y_label: str
+    x_labels: Mapping[str, str]
+    """The axes that x can be shown along, the first by default, each with its label."""
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+    categories: tuple[str, ...] = ()
+    """Names of the positions 0, 1, 2, … where x is no number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A figure: panels side by side, `columns` in a row, and a sentence that says what is drawn."""
+
+    name: str
+    """What its files are called."""
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    columns: int = 3
+    alternatives: tuple[str, ...] = field(default=())
+    """Names of charts that show the same otherwise, for a reader to go on to."""
+
+
+def data_of(chart: Chart) -> pl.DataFrame:
+    """Every point of a chart: a row per panel, series and point."""
+    frames = []
+    for panel in chart.panels:
+        for series in panel.series:
+            nothing = np.full(len(series.y), np.nan)
+            columns: dict[str, object] = {
+                "panel": [panel.title] * len(series.y),
+                "series": [series.label] * len(series.y),
+                "group": [series.group] * len(series.y),
+            }
+            columns |= {name: np.asarray(values, float) for name, values in series.x.items()}
+            columns |= {
+                "y": np.asarray(series.y, float),
+                "low": nothing if series.low is None else np.asarray(series.low, float),
+                "high": nothing if series.high is None else np.asarray(series.high, float),
+            }
+            frames.append(pl.DataFrame(columns))
+    return pl.concat(frames, how="diagonal")

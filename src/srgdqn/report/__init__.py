@@ -1,0 +1,1 @@
+"""The report: one self-contained page, images and tables, made of plain data."""
