@@ -28,6 +28,8 @@ SMOOTHING = 10
 """Episodes averaged into one point of a curve of returns: each with those before it."""
 
 _RESAMPLES = 10_000
+# Points resampled at once, so that memory stays small for long curves.
+_POINTS_AT_ONCE = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +64,18 @@ class Curve:
         rounds = len(self.values)
         picks = np.random.default_rng(seed).multinomial(rounds, np.full(rounds, 1 / rounds), size=_RESAMPLES)
         low, high = np.full((2, self.values.shape[1]), np.nan)
-        for point in np.flatnonzero(self.counts > 1):
-            present = np.isfinite(self.values[:, point])
+        told = np.flatnonzero(self.counts > 1)
+        # Points that the same rounds have are resampled together: one product of matrices instead of one per point.
+        masks, kinds = np.unique(np.isfinite(self.values[:, told]), axis=1, return_inverse=True)
+        for kind, present in enumerate(masks.T):
             drawn = picks[:, present].astype(float)
-            some = drawn.any(1)  # a resample may have none of the rounds that are left
-            means = drawn[some] @ self.values[present, point] / drawn[some].sum(1)
-            low[point], high[point] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+            drawn = drawn[drawn.any(1)]  # a resample may have none of the rounds that are left
+            weights = drawn / drawn.sum(1, keepdims=True)
+            points = told[kinds.reshape(-1) == kind]
+            for first in range(0, len(points), _POINTS_AT_ONCE):
+                some = points[first : first + _POINTS_AT_ONCE]
+                means = self.values[np.ix_(present, some)].T @ weights.T
+                low[some], high[some] = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=1)
         return low, high
 
 
@@ -79,16 +87,24 @@ def points_of(results: Sequence[Result]) -> Points:
 
 def curve(result: Result, *, points: Points = "windows", x: Axis = "steps") -> Curve:
     """The learning curve of a run. There are `episodes` on the x axis only where the points are episodes."""
+    return curves_along(result, (x,), points=points)[x]
+
+
+def curves_along(result: Result, axes: Sequence[Axis], *, points: Points = "windows") -> dict[Axis, Curve]:
+    """The learning curve of a run against each of the axes; its values, which are the same along all, are shared."""
     rows = _episodes(result) if points == "episodes" else _on_grid(result)
     numbers = result.rounds["round"].sort().to_list()
     places = rows["place"].unique().sort().to_numpy()
-    values, at = np.full((2, len(numbers), len(places)), np.nan)
+    values = np.full((len(numbers), len(places)), np.nan)
+    at = {axis: np.full_like(values, np.nan) for axis in axes}
     for index, number in enumerate(numbers):
         mine = rows.filter(pl.col("round") == number).sort("place")
         columns = np.searchsorted(places, mine["place"].to_numpy())
         values[index, columns] = mine["value"].to_numpy()
-        at[index, columns] = mine["place"].to_numpy() if x == "episodes" else _spent(result, number, mine["step"], x)
-    return Curve(_mean_of_present(at), values)
+        for axis in axes:
+            spent = mine["place"].to_numpy() if axis == "episodes" else _spent(result, number, mine["step"], axis)
+            at[axis][index, columns] = spent
+    return {axis: Curve(_mean_of_present(at[axis]), values) for axis in axes}
 
 
 def windows_of(result: Result) -> pl.DataFrame:

@@ -1,51 +1,89 @@
-"""Figures of learning curves: a line for the mean over rounds, a band around it."""
+"""Figures as images: charts, and the learning curves of runs."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
-from srgdqn.charts import BLACK, OLIVE, RED, SKY, STYLES, Style
-from srgdqn.comparison import distinct_labels, require_one_task
-from srgdqn.curves import AXES, SMOOTHING, Axis, Points, curve, points_of
-from srgdqn.errors import InputError, unknown
+from srgdqn.charts import Chart, Panel, Series
+from srgdqn.curves import AXES, Axis
+from srgdqn.errors import InputError
+from srgdqn.learning_panels import Band, default_axes, learning_panel
 from srgdqn.result import Result
-
-Band = Literal["interval", "sd", "none"]
 
 FORMATS = ("png", "pdf", "svg")
 
-
-# For algorithms without a style, and for further runs of one that is drawn already.
-_SPARE = (
-    Style(BLACK),
-    Style(SKY),
-    Style(RED),
-    Style(OLIVE),
-    Style(BLACK, "--"),
-    Style(SKY, ":"),
-    Style(RED, "--"),
-    Style(OLIVE, "-."),
-)
-
+_PANEL_WIDTH, _PANEL_HEIGHT, _LEGEND_ROW = 4.4, 3.2, 0.24  # inches
 _ABOVE_BANDS = 3
 
-_X_LABELS: dict[Axis, str] = {
-    "episodes": "episodes",
-    "steps": "environment steps",
-    "queries": "gradient queries",
-    "seconds": "training seconds per round",
-}
+# Series of one style in several groups differ in these: the first for the first group, and so on.
+_LINE_MARKERS = ("", "s", "^", "D", "v")
+_POINT_MARKERS = ("o", "s", "^", "D", "v")
+_HATCHES = ("", "///", "...", "xxx", "\\\\\\")
+
+
+def draw_chart(chart: Chart) -> Figure:
+    """An image of a chart: what is shown of every panel against its first axis, with one legend for all.
+
+    Titles are those of the panels: the chart's own, and its caption, belong to the text around the image.
+    """
+    columns = min(chart.columns, len(chart.panels))
+    rows = -(-len(chart.panels) // columns)
+    groups = list(dict.fromkeys(series.group for panel in chart.panels for series in panel.series))
+    handles: dict[tuple[str, str], Any] = {}
+    figure = Figure(layout=ConstrainedLayoutEngine(w_pad=0.12))
+    for index, panel in enumerate(chart.panels):
+        axes = figure.add_subplot(rows, columns, index + 1)
+        for key, handle in draw_panel(axes, panel, groups=groups).items():
+            handles.setdefault(key, handle)
+    named = {key: handle for key, handle in handles.items() if any(key)}
+    width, height = columns * _PANEL_WIDTH, rows * _PANEL_HEIGHT
+    if named:
+        several = len({group for _, group in named}) > 1
+        texts = [_legend_text(label, group if several else "") for label, group in named]
+        # About eleven letters of small type fit into an inch, and a sample of the line takes six.
+        across = max(1, min(len(texts), int(11 * width) // (max(map(len, texts)) + 6)))
+        height += _LEGEND_ROW * -(-len(texts) // across)
+        figure.legend(
+            list(named.values()), texts, loc="outside lower center", ncols=across, frameon=False, fontsize="small"
+        )
+    figure.set_size_inches(width, height)
+    return figure
+
+
+def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[tuple[str, str], Any]:
+    """Draws what is shown of a panel, without a legend.
+
+    Args:
+      axes: where to draw.
+      panel: what to draw, against the first of its axes.
+      groups: all groups of the chart that the panel belongs to, so that each looks the same in every panel.
+
+    Returns:
+      By label and group what stands for each series in a legend.
+
+    """
+    along = next(iter(panel.x_labels))
+    drawn = [series for series in panel.series if series.shown]
+    order = {group: place for place, group in enumerate(dict.fromkeys((*groups, *(each.group for each in drawn))))}
+    offsets, width = _side_by_side(drawn, along, panel)
+    handles = {}
+    for series, offset in zip(drawn, offsets, strict=True):
+        x = np.asarray(series.x[along], float) + offset
+        handles[series.label, series.group] = _draw_series(axes, series, x, width, order[series.group])
+    _dress(axes, panel, along, drawn)
+    return handles
 
 
 def curve_panel(
@@ -59,34 +97,29 @@ def curve_panel(
     title: str | None = None,
     legend: bool = True,
 ) -> None:
-    """Draws the learning curves of runs of one task.
+    """Draws the learning curves of runs of one task: `srgdqn.learning_panels.learning_panel` tells what they are.
 
     Args:
       axes: where to draw.
-      results: the runs; where every budget is in episodes, curves show returns per episode, and rewards per action
-        otherwise.
-      x: what the curves are drawn against: `episodes` (only where curves show returns), `steps`, `queries` or
-        `seconds` (a round's share of the wall clock, as `srgdqn.curves` defines it); by default the budget's unit.
-      band: the mean's 95 % bootstrap `interval`, one `sd` over rounds to either side, or `none`.
-      labels: one per run; by default the algorithms and what else tells the runs apart.
+      results: the runs.
+      x: what the curves are drawn against; by default the budget's unit.
+      band: what is drawn around the mean.
+      labels: one per run.
       without_band: algorithms that are drawn without their band.
       title: by default the task.
       legend: whether to draw one.
 
     """
-    require_one_task(results)
-    points = points_of(results)
-    along = _axis(x, points)
-    named = distinct_labels(results) if labels is None else labels
-    for result, label, style in zip(results, named, _styles(results), strict=True):
-        drawn = curve(result, points=points, x=along)
-        (line,) = axes.plot(drawn.x, drawn.mean(), color=style.color, linestyle=style.dashes, zorder=_ABOVE_BANDS)
-        line.set(label=_counted(result, label), linewidth=1.6)
-        if band != "none" and result.configuration.algorithm not in without_band:
-            low, high = drawn.interval_band() if band == "interval" else drawn.sd_band()
-            if not np.isnan(low).all():  # a single round has no spread
-                axes.fill_between(drawn.x, low, high, color=style.color, alpha=0.18, linewidth=0)
-    _dress(axes, results, points, along, title)
+    panel = learning_panel(
+        results,
+        axes=default_axes(results)[:1] if x is None else (x,),
+        band=band,
+        labels=labels,
+        without_band=without_band,
+        title=title,
+        count_diverged=True,
+    )
+    draw_panel(axes, panel)
     if legend:
         axes.legend(frameon=False, fontsize="small")
 
@@ -149,55 +182,76 @@ def _reproducible() -> Iterator[None]:
         yield
 
 
-def _axis(x: Axis | None, points: Points) -> Axis:
-    if x is None:
-        return "episodes" if points == "episodes" else "steps"
-    if x not in AXES:
-        raise unknown("axis", x, AXES)
-    if x == "episodes" and points != "episodes":
-        raise InputError(
-            "x is 'episodes', but not every run has its budget in episodes. Give x = 'steps', 'queries' or 'seconds'."
+def _draw_series(axes: Axes, series: Series, x: np.ndarray, width: float, place: int) -> Any:
+    color, y = series.style.color, np.asarray(series.y, float)
+    edges = None if series.low is None or series.high is None else (series.low, series.high)
+    if series.kind == "line":
+        marks: Mapping[str, Any] = {}
+        if marker := _pick(_LINE_MARKERS, place):
+            marks = dict(marker=marker, markersize=4, markevery=max(1, len(x) // 8))
+        (line,) = axes.plot(
+            x, y, color=color, linestyle=series.style.dashes, linewidth=1.6, zorder=_ABOVE_BANDS, **marks
         )
-    return x
+        line.set_label(series.label)
+        if edges is not None:
+            axes.fill_between(x, *edges, color=color, alpha=0.18, linewidth=0)
+        return line
+    if series.kind == "points":
+        (line,) = axes.plot(x, y, color=color, linestyle="none", marker=_pick(_POINT_MARKERS, place), markersize=5)
+        line.set(label=series.label, zorder=_ABOVE_BANDS)
+        if edges is not None:
+            axes.vlines(x, *edges, color=color, linewidth=1.3)
+        return line
+    bars = axes.bar(x, y, width=width, color=color, label=series.label)
+    if hatch := _pick(_HATCHES, place):
+        for bar in bars:
+            bar.set(hatch=hatch, edgecolor="white", linewidth=0)
+    if edges is not None:
+        axes.vlines(x, *edges, color="0.2", linewidth=1.1)
+    return bars
 
 
-def _styles(results: Sequence[Result]) -> list[Style]:
-    """A style for each run; the first run of an algorithm gets the algorithm's."""
-    taken = {STYLES[name] for name in (result.configuration.algorithm for result in results) if name in STYLES}
-    spare = [style for style in _SPARE if style not in taken]
-    styles: list[Style] = []
-    met: set[str] = set()
-    for result in results:
-        name = result.configuration.algorithm
-        if name in STYLES and name not in met:
-            styles.append(STYLES[name])
-        else:
-            spare.append(spare[0])
-            styles.append(spare.pop(0))
-        met.add(name)
-    return styles
+def _side_by_side(drawn: Sequence[Series], along: str, panel: Panel) -> tuple[list[float], float]:
+    """How far each series is moved so that bars, and points of one category, stand beside each other; a bar's width."""
+    moved = [series.kind == "bars" or (series.kind == "points" and bool(panel.categories)) for series in drawn]
+    positions = np.unique([float(x) for series in drawn if series.kind == "bars" for x in series.x[along]])
+    distance = 1.0 if panel.categories or len(positions) < 2 else float(np.diff(positions).min())
+    width = 0.8 * distance / max(1, sum(moved))
+    slots = iter(width * (np.arange(sum(moved)) - (sum(moved) - 1) / 2))
+    return [float(next(slots)) if move else 0.0 for move in moved], width
 
 
-def _counted(result: Result, label: str) -> str:
-    """The label, and how many rounds diverged: their curves are missing from there on."""
-    diverged = int(result.rounds["diverged_at"].is_not_null().sum())
-    return f"{label} ({diverged} of {result.rounds.height} diverged)" if diverged else label
-
-
-def _dress(axes: Axes, results: Sequence[Result], points: Points, x: Axis, title: str | None) -> None:
-    windows = sorted({result.configuration.training.window for result in results})
-    if points == "episodes":
-        axes.set_ylabel(f"return per episode\n(mean of the last {SMOOTHING})")
-    elif len(windows) == 1:
-        axes.set_ylabel(f"reward per action\n(windows of {windows[0]:,} steps)")
-    else:
-        axes.set_ylabel("reward per action")
-    axes.set_xlabel(_X_LABELS[x])
-    axes.set_title(results[0].configuration.task.task if title is None else title)
-    if x in ("steps", "queries"):
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+def _dress(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) -> None:
+    axes.set(title=panel.title, xlabel=panel.x_labels[along], ylabel=panel.y_label)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
-    axes.margins(x=0)
-    axes.set_xlim(left=0)
+    if panel.log_x:
+        axes.set_xscale("log")
+    elif along in AXES and all(series.kind == "line" for series in drawn):
+        # What is spent starts at nothing.
+        axes.margins(x=0)
+        axes.set_xlim(left=0)
+    if panel.log_y:
+        axes.set_yscale("log")
+    if panel.categories:
+        crowded = sum(map(len, panel.categories)) > 40
+        axes.set_xticks(
+            range(len(panel.categories)),
+            panel.categories,
+            rotation=35 if crowded else 0,
+            ha="right" if crowded else "center",
+            rotation_mode="anchor",
+        )
+        axes.set_xlim(-0.5, len(panel.categories) - 0.5)
+        axes.grid(False, axis="x")
+    elif along in ("steps", "queries") and not panel.log_x:
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+
+
+def _legend_text(label: str, group: str) -> str:
+    return f"{label} ({group})" if label and group else label or group
+
+
+def _pick(choices: Sequence[str], place: int) -> str:
+    return choices[place % len(choices)]

@@ -15,3 +15,7 @@ def let_interrupts_through() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+
+
+class ToldToStopError(Exception):
+    """Raised by work that was asked to stop and has nothing to show yet."""

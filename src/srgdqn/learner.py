@@ -42,7 +42,7 @@ class Trace(NamedTuple):
     loss: Float[Array, ""]  # mean loss on D at θ_0
     max_q: Float[Array, ""]  # mean max_a Q(S, a; θ_0) on D
     last_delta: Parameters  # Δ_M
-    last_gradient: Parameters | None  # g_M, where the stacks are asked for or Adam takes it
+    last_gradient: Parameters | None  # g_M, where it is asked for or Adam takes it
     queries: int  # gradients by the formula
     evaluations: int  # gradients evaluated
     deltas: Parameters | None  # Δ_0 … Δ_M
@@ -108,6 +108,7 @@ def outer_iteration(
     anchor: Parameters | None = None,
     progress: Float[Array, ""] | float = 0.0,
     keep_iterates: bool = False,
+    keep_gradient: bool = False,
 ) -> tuple[LearnerState, Trace]:
     """Lines 3 to 21 of Algorithm 1 on the batch D and the inner picks given.
 
@@ -119,7 +120,8 @@ def outer_iteration(
       picks: row m - 1 holds the b rows of D that inner iteration m uses.
       anchor: Δ_0, where it is not to be the gradient on D (SVR-DQN with exact anchors).
       progress: the share of the budget already spent, for step-size schedules.
-      keep_iterates: return every Δ_m and θ_m in the trace.
+      keep_iterates: return every Δ_m and θ_m, and g_M, in the trace.
+      keep_gradient: return g_M in the trace.
 
     Returns:
       The new state, and the trace.
@@ -149,7 +151,7 @@ def outer_iteration(
     else:
         theta_1, moments = theta_0, state.adam
     needs_previous = settings.adam_process and settings.adam_from == "previous"
-    needs_gradient = keep_iterates or (settings.adam_process and settings.adam_input == "gradient")
+    needs_gradient = keep_iterates or keep_gradient or (settings.adam_process and settings.adam_input == "gradient")
     end = _Inner(
         theta_1,
         delta_0,

@@ -108,7 +108,9 @@ def story(eta: list[float]) -> Story:
     lanes = programs.init(jnp.uint32(0), jnp.arange(LANES, dtype=jnp.uint32), jnp.ones(LANES, bool))
     states, logs = [copied(lanes)], []
     for index in range(BLOCKS):
-        lanes, log = programs.segment(lanes, numbers, jnp.int32(index), jnp.int32(1), limits_of(configuration.training))
+        lanes, log = programs.segment(
+            lanes, numbers, jnp.int32(index), jnp.int32(1), limits_of(configuration.training), None
+        )
         states.append(copied(lanes))
         logs.append(jax.tree.map(lambda leaf: np.array(leaf)[:, 0], log))
     return Story(states, logs)

@@ -1,4 +1,4 @@
-"""The manifest of a run's folder: what is in it, digests to tell damage by, and where the run came from."""
+"""The manifest of a stored folder: what is in it, digests to tell damage by, and where it came from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 
 from srgdqn.errors import InputError
 
-KIND = "srgdqn-run"
+RUN, MEASUREMENT = "srgdqn-run", "srgdqn-measurement"
+"""The kinds of folder there are."""
 VERSION = 1
 """Version of the folder's format: raised when an older release could no longer read what is written."""
 
@@ -40,10 +41,10 @@ class Manifest:
     provenance: dict[str, Any]
 
 
-def render(files: Mapping[str, bytes], provenance: Mapping[str, Any]) -> bytes:
+def render(files: Mapping[str, bytes], provenance: Mapping[str, Any], kind: str = RUN) -> bytes:
     """The bytes of the manifest of these files."""
     entries = {name: vars(Entry.of(data)) for name, data in files.items()}
-    content = {"kind": KIND, "version": VERSION, "provenance": provenance, "files": entries}
+    content = {"kind": kind, "version": VERSION, "provenance": provenance, "files": entries}
     try:
         written = json.loads(_canonical(content))
     except (TypeError, ValueError) as error:
@@ -57,14 +58,14 @@ def render(files: Mapping[str, bytes], provenance: Mapping[str, Any]) -> bytes:
     return (json.dumps({**content, "sha256": _digest(content)}, indent=2) + "\n").encode()
 
 
-def parse(data: bytes) -> Manifest:
-    """The manifest in these bytes."""
+def parse(data: bytes, kind: str = RUN) -> Manifest:
+    """The manifest of that kind in these bytes."""
     try:
         content = json.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise InputError(f"not JSON ({error})") from error
-    if not isinstance(content, dict) or content.get("kind") != KIND:
-        raise InputError(f"not the manifest of a run (its kind should be {KIND!r})")
+    if not isinstance(content, dict) or content.get("kind") != kind:
+        raise InputError(f"not the manifest of a {kind.removeprefix('srgdqn-')} (its kind should be {kind!r})")
     version = content.get("version")
     if type(version) is int and version > VERSION:
         raise NewerFormatError(

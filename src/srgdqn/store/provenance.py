@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import os
@@ -12,15 +13,20 @@ from typing import Any
 
 PACKAGES = ("srgdqn", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 
+_ROOT = Path(__file__).parents[1]
+
 # The extensions by which compiled programs differ, on x86 and on ARM.
 INSTRUCTION_SETS = ("avx2", "avx512f", "fma", "asimd", "sve")
 
 
-def provenance() -> dict[str, Any]:
-    """Versions and the kind of machine, as JSON values; None for what is not installed or cannot be told."""
+def provenance(module: str = "srgdqn.training") -> dict[str, Any]:
+    """Versions and the kind of machine, as JSON values; None for what is not installed or cannot be told.
+
+    `module` is the one that computed the result.
+    """
     model, flags = _processor()
     return {
-        "source": source_digest(),
+        "source": source_digest(module),
         "versions": {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}},
         "system": platform.system(),
         "machine": platform.machine(),
@@ -31,13 +37,44 @@ def provenance() -> dict[str, Any]:
 
 
 @functools.cache
-def source_digest() -> str:
-    """A digest of the package's own source files, by which results of two states of the code are told apart."""
-    root = Path(__file__).parents[1]
+def source_digest(module: str = "srgdqn.training") -> str:
+    """A digest of the package's own source files that a module needs, by which results of two states of the code are
+    told apart. What only draws or reports is not among them.
+    """
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in sources_of(module):
+        digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def sources_of(module: str) -> list[Path]:
+    """The source files that importing a module of the package runs: its own, and those it imports, and so on."""
+    found: set[Path] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _file_of(name)
+        if path is None or path in found:
+            continue
+        found.add(path)
+        waiting.append(name.rpartition(".")[0])  # the packages around it
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return sorted(found)
+
+
+def _file_of(module: str) -> Path | None:
+    """The source of a module of the package; None for other modules, for names that are none, and for the package's
+    own door, through which everything can be reached.
+    """
+    package, *parts = module.split(".")
+    if package != "srgdqn" or not parts:
+        return None
+    place = _ROOT.joinpath(*parts)
+    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
 def processor_fingerprint() -> str:

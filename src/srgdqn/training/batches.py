@@ -1,13 +1,13 @@
 """Where an outer iteration's batch D, its inner picks and, if need be, its anchor come from.
 
-The live replay is the one source there is. Another, such as a recording of an earlier run with anchors over all that
-was recorded (SVR-DQN with exact anchors), takes its place as `Program.source`: the loop is the same.
+The live replay is the usual source. Another, such as a recording of an earlier run with anchors over all that was
+recorded (SVR-DQN with exact anchors), takes its place among a run's `Instruments`: the loop is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.gradients import Transitions
 from srgdqn.learner import LearnerState, batch_rows
-from srgdqn.networks import Parameters
+from srgdqn.networks import Network, Parameters
 from srgdqn.replay import draw_slots, unpack
 from srgdqn.settings import Configuration
 from srgdqn.training.draws import Draws
@@ -30,17 +30,28 @@ class Served(NamedTuple):
 
 
 Ring = Float[Array, "slots width"]
-BatchSource = Callable[[Configuration, LearnerState, Ring, Int[Array, ""], Draws], Served]
-"""From (configuration, learner, ring, block, draws) to what the outer iteration after that block is made on."""
 
 
-def from_replay(
-    configuration: Configuration, learner: LearnerState, ring: Ring, index: Int[Array, ""], draws: Draws
-) -> Served:
+class Occasion(NamedTuple):
+    """What is known when an outer iteration is due."""
+
+    configuration: Configuration
+    network: Network
+    learner: LearnerState | None  # None where a past batch is looked at again
+    ring: Ring
+    block: Int[Array, ""]  # the number of the one just lived
+    draws: Draws
+    data: Any  # the round's own, where the run was given any
+
+
+BatchSource = Callable[[Occasion], Served]
+
+
+def from_replay(occasion: Occasion) -> Served:
     """D drawn from the live replay, and the picks from D."""
-    del learner
+    configuration, ring, draws = occasion.configuration, occasion.ring, occasion.draws
     inner, rows = configuration.estimator, batch_rows(configuration)
-    written = (index + 1) * configuration.training.learning_frequency
+    written = (occasion.block + 1) * configuration.training.learning_frequency
     slots_key, picks_key = jax.random.split(draws.sampling)
     slots = draw_slots(configuration.replay, ring.shape[0], written, draws.batch, slots_key)
     if inner.inner_sampling == "with-replacement":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,25 +34,27 @@ def train_chunk(
     programs: Programs,
     rounds: Sequence[int],
     *,
+    data: Any = None,
     segment_blocks: int = SEGMENT_BLOCKS,
 ) -> Iterator[Segment]:
     """Runs `rounds` until their budget is spent or no lane is active, a segment at a time.
 
-    Spare lanes run masked. The caller may stop iterating at any time. A segment's `lanes` are valid until the next
-    segment is asked for.
+    `data` holds arrays with an axis of all rounds first. Spare lanes run masked. The caller may stop iterating at any
+    time. A segment's `lanes` are valid until the next segment is asked for.
     """
     settings = configuration.training
     width, spare = settings.lanes, settings.lanes - len(rounds)
     numbers, limits = lane_numbers(configuration), limits_of(settings)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
     padded = np.array([*rounds, *[0] * spare], np.uint32)
+    own = jax.tree.map(lambda leaf: jnp.asarray(leaf[padded]), data)
     lanes = programs.init(jnp.asarray(settings.seed, jnp.uint32), jnp.asarray(padded), jnp.arange(width) < len(rounds))
     done, last_block = 0, total_blocks(settings)
     while True:
         stop = _next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))
         start = time.perf_counter()
         first, blocks = jnp.asarray(done, jnp.int32), jnp.asarray(stop - done, jnp.int32)
-        lanes, log = programs.segment(lanes, numbers, first, blocks, limits)
+        lanes, log = programs.segment(lanes, numbers, first, blocks, limits, own)
         log = jax.tree.map(lambda leaf, count=stop - done: np.asarray(leaf)[:, :count], log)
         any_active = bool(np.asarray(lanes.active).any())
         trained = time.perf_counter()

@@ -6,6 +6,7 @@ alone, so a round's bits depend neither on how many rounds run beside it nor on 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -14,13 +15,13 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from srgdqn.acting import epsilon, epsilon_greedy
-from srgdqn.learner import LearnerState, batch_rows, init_learner, outer_iteration
+from srgdqn.learner import LearnerState, Trace, batch_rows, init_learner, outer_iteration
 from srgdqn.networks import Network
 from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
 from srgdqn.replay import pack, ring_length, write
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
-from srgdqn.training.batches import BatchSource, from_replay
+from srgdqn.training.batches import BatchSource, Occasion, from_replay
 from srgdqn.training.clock import Limits, Unit
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
@@ -51,6 +52,22 @@ class BlockLog(NamedTuple):
     max_q: Float[Array, ""]
     delta_norm: Float[Array, ""]
     theta_norm: Float[Array, ""]
+    probed: Any = None  # what the run's probe measured; NaN likewise, and in lanes that are not active
+
+
+Probe = Callable[[LearnerState, Trace], Any]
+"""From the state before an outer iteration, and its trace, to a row of arrays that is logged."""
+
+
+class Instruments(NamedTuple):
+    """What a study adds to the loop, which is otherwise the same."""
+
+    source: BatchSource = from_replay
+    probe: Probe | None = None
+    blocks_kept: int | None = None  # the ring's length in blocks, where it is to be a recording of the whole round
+
+
+PLAIN = Instruments()
 
 
 class Program(NamedTuple):
@@ -61,25 +78,34 @@ class Program(NamedTuple):
     network: Network
     unit: Unit
     time_limit: int | None
-    source: BatchSource = from_replay
+    instruments: Instruments = PLAIN
 
     @property
     def block(self) -> int:
         """Environment steps per outer iteration."""
         return self.configuration.training.learning_frequency
 
+    @property
+    def slots(self) -> int:
+        """Length of the ring."""
+        kept = self.instruments.blocks_kept
+        return ring_length(self.configuration.replay, self.block) if kept is None else kept * self.block
+
+
+def round_keys(seed: Int[Array, ""], number: Int[Array, ""]) -> PRNGKeyArray:
+    """The four keys of round `number`: of its network, its first episode, its blocks and its first observation."""
+    return jax.random.split(jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), number), 4)
+
 
 def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], active: Bool[Array, ""]) -> Lane:
     """Round `number` of `seed`, before its first step."""
     configuration, environment = program.configuration, program.task.environment
-    key = jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), number)
-    network_key, episode_key, key, observation_key = jax.random.split(key, 4)
+    network_key, episode_key, key, observation_key = round_keys(seed, number)
     size = observation_size(environment)
-    slots = ring_length(configuration.replay, program.block)
     return Lane(
         key=key,
         situation=begin_episode(environment, episode_key, observation_key),
-        ring=jnp.zeros((slots, 2 * size + 3)),
+        ring=jnp.zeros((program.slots, 2 * size + 3)),
         learner=init_learner(configuration, program.network.init(network_key)),
         normaliser=init_normaliser(configuration.normalisation, size),
         episodes=jnp.zeros((), jnp.int32),
@@ -88,8 +114,10 @@ def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], ac
     )
 
 
-def run_block(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits) -> tuple[Lane, BlockLog]:
-    """Block `index`: the steps, then (where it is time) the outer iteration."""
+def run_block(
+    program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, data: Any = None
+) -> tuple[Lane, BlockLog]:
+    """Block `index`: the steps, then (where it is time) the outer iteration. `data` is for the source of batches."""
     configuration = program.configuration
     actions, rows = action_count(program.task.environment), batch_rows(configuration)
     draws = draw_block(configuration, lane.key, index, actions=actions, rows=rows)
@@ -103,11 +131,15 @@ def run_block(program: Program, lane: Lane, index: Int[Array, ""], limits: Limit
     )
 
     due = (index >= limits.first_learning) & (index < limits.last_block)
-    learner, diagnostics = jax.lax.cond(
-        due,
-        lambda: _learn(program, acted, index, limits, draws),
-        lambda: (acted.learner, jnp.full(4, jnp.nan, acted.ring.dtype)),
-    )
+
+    def learn() -> tuple[LearnerState, Array, Any]:
+        return _learn(program, acted, index, limits, draws, data)
+
+    def wait() -> tuple[LearnerState, Array, Any]:
+        shapes = jax.eval_shape(learn)
+        return acted.learner, *jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes[1:])
+
+    learner, diagnostics, probed = jax.lax.cond(due, learn, wait)
     healthy = ~due | jnp.isfinite(diagnostics[2:]).all()
     finished = (program.unit == "episodes") & (acted.episodes >= limits.amount)
     after = lane._replace(
@@ -120,7 +152,8 @@ def run_block(program: Program, lane: Lane, index: Int[Array, ""], limits: Limit
         diverged_at=jnp.where(lane.active & ~healthy, (index + 1) * program.block, lane.diverged_at),
     )
     flags = LIVED * lane.active + TERMINATED * steps.terminated + TRUNCATED * steps.truncated
-    return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)
+    probed = jax.tree.map(lambda leaf: jnp.where(lane.active, leaf, jnp.nan), probed)
+    return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)._replace(probed=probed)
 
 
 def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws) -> tuple[Lane, Step]:
@@ -150,10 +183,11 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
 
 
 def _learn(
-    program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws
-) -> tuple[LearnerState, Float[Array, " 4"]]:
+    program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws, data: Any
+) -> tuple[LearnerState, Float[Array, " 4"], Any]:
     """One outer iteration on what the source serves."""
-    served = program.source(program.configuration, lane.learner, lane.ring, index, draws)
+    source, probe, _ = program.instruments
+    served = source(Occasion(program.configuration, program.network, lane.learner, lane.ring, index, draws, data))
     batch = served.transitions._replace(
         observation=normalise_observation(lane.normaliser, served.transitions.observation),
         next_observation=normalise_observation(lane.normaliser, served.transitions.next_observation),
@@ -172,9 +206,11 @@ def _learn(
         served.picks,
         anchor=served.anchor,
         progress=spent / limits.amount,
+        keep_gradient=probe is not None,
     )
     norms = optax.tree.norm(trace.last_delta), optax.tree.norm(learner.parameters)
-    return learner, jnp.stack([trace.loss, trace.max_q, *norms])
+    row = None if probe is None else probe(lane.learner, trace)
+    return learner, jnp.stack([trace.loss, trace.max_q, *norms]), row
 
 
 def _where(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:

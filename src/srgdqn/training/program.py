@@ -20,7 +20,7 @@ from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
-from srgdqn.training.lane import BlockLog, Lane, Program, init_lane, run_block
+from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
 from srgdqn.training.precision import in_this_precision, is_double
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
@@ -31,12 +31,12 @@ Numbers = dict[str, Array]
 class Programs(NamedTuple):
     """The executables for one shape of configuration; calling them is safe from several threads.
 
-    `init` takes (seed, round numbers, which lanes are in use), `segment` (lanes, numbers, first block, blocks, limits)
-    and consumes the lanes it is given, `evaluate` (lanes, keys).
+    `init` takes (seed, round numbers, which lanes are in use), `segment` (lanes, numbers, first block, blocks,
+    limits, data) and consumes the lanes it is given, `evaluate` (lanes, keys).
     """
 
     init: Callable[[Array, Array, Array], Lane]
-    segment: Callable[[Lane, Numbers, Array, Array, Limits], tuple[Lane, BlockLog]]
+    segment: Callable[[Lane, Numbers, Array, Array, Limits, Any], tuple[Lane, BlockLog]]
     evaluate: Callable[[Lane, EvaluationKeys], Evaluation]
     compile_seconds: float
 
@@ -48,9 +48,15 @@ _cache_lock = threading.Lock()
 
 
 def programs_for(
-    configuration: Configuration, task: Task, user_network: eqx.Module | NetworkFactory | None = None
+    configuration: Configuration,
+    task: Task,
+    user_network: eqx.Module | NetworkFactory | None = None,
+    instruments: Instruments = PLAIN,
+    data: Any = None,
 ) -> tuple[Programs, bool]:
     """The executables for this configuration, and whether they had to be compiled now.
+
+    `data` holds arrays with an axis of rounds first, from which a lane is given its own round's; their shapes count.
 
     An environment or a network of the user's is known by its identity: changing its attributes changes no program.
     Configurations that differ in numbers only, in their budget's size, or in how many rounds they ask for share them.
@@ -58,11 +64,13 @@ def programs_for(
     shape = _shape(configuration)
     unit = budget_of(configuration.training).unit
     environments = (_Identity(task.environment), _Identity(task.raw), task.time_limit, task.evaluation_limit)
-    key = (shape, unit, environments, _Identity(user_network), is_double())
+    leaves, structure = jax.tree.flatten(data)
+    shapes = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
+    key = (shape, unit, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
     with _cache_lock:
         fresh = key not in _cache
         if fresh:
-            _cache[key] = _compile(configuration, task, user_network)
+            _cache[key] = _compile(configuration, task, user_network, instruments, data)
             for oldest in list(_cache)[:-_MOST_KEPT]:
                 del _cache[oldest]
         return _cache[key], fresh
@@ -82,7 +90,13 @@ def _shape(configuration: Configuration) -> Configuration:
     return dataclasses.replace(configuration.shape(), training=training, algorithm="", readings="")
 
 
-def _compile(configuration: Configuration, task: Task, user_network: eqx.Module | NetworkFactory | None) -> Programs:
+def _compile(
+    configuration: Configuration,
+    task: Task,
+    user_network: eqx.Module | NetworkFactory | None,
+    instruments: Instruments,
+    data: Any,
+) -> Programs:
     environment, settings = task.environment, configuration.training
     network = make_network(
         configuration.network, observation_size(environment), action_count(environment), user_network
@@ -91,22 +105,25 @@ def _compile(configuration: Configuration, task: Task, user_network: eqx.Module 
     time_limit = task.time_limit
     if time_limit is None and unit == "episodes":
         time_limit = settings.episode_cap
-    program = Program(configuration.shape(), task, network, unit, time_limit)
+    program = Program(configuration.shape(), task, network, unit, time_limit, instruments)
 
     def init(seed: Array, rounds: Array, active: Array) -> Lane:
         return jax.vmap(lambda number, on: init_lane(program, seed, number, on))(rounds, active)
 
-    def segment(lanes: Lane, numbers: Numbers, first: Array, blocks: Array, limits: Limits) -> tuple[Lane, BlockLog]:
-        def one(lane: Lane, lane_numbers: Numbers, index: Array) -> tuple[Lane, BlockLog]:
+    def segment(
+        lanes: Lane, numbers: Numbers, first: Array, blocks: Array, limits: Limits, data: Any
+    ) -> tuple[Lane, BlockLog]:
+        def one(lane: Lane, lane_numbers: Numbers, index: Array, lane_data: Any) -> tuple[Lane, BlockLog]:
             filled = program._replace(configuration=program.configuration.with_numbers(lane_numbers))
-            return run_block(filled, lane, index, limits)
+            return run_block(filled, lane, index, limits, lane_data)
 
         def block(offset: Array, carry: tuple[Lane, BlockLog]) -> tuple[Lane, BlockLog]:
             lanes, log = carry
-            lanes, row = jax.vmap(one, (0, 0, None))(lanes, numbers, first + offset)
+            lanes, row = every_lane(lanes, numbers, first + offset, data)
             return lanes, jax.tree.map(lambda buffer, new: buffer.at[:, offset].set(new), log, row)
 
-        row = jax.eval_shape(jax.vmap(one, (0, 0, None)), lanes, numbers, first)[1]
+        every_lane = jax.vmap(one, (0, 0, None, 0))
+        row = jax.eval_shape(every_lane, lanes, numbers, first, data)[1]
         log = jax.tree.map(lambda r: jnp.zeros((r.shape[0], SEGMENT_BLOCKS, *r.shape[1:]), r.dtype), row)
         return jax.lax.fori_loop(0, blocks, block, (lanes, log))
 
@@ -120,10 +137,11 @@ def _compile(configuration: Configuration, task: Task, user_network: eqx.Module 
     starts = (jnp.zeros((), jnp.uint32), jnp.zeros(settings.lanes, jnp.uint32), jnp.zeros(settings.lanes, bool))
     lanes = jax.eval_shape(init, *starts)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
+    given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((settings.lanes, *leaf.shape[1:]), leaf.dtype), data)
     jobs: tuple[Callable[[], Any], ...] = (
         lambda: (
             jax.jit(segment, donate_argnums=0)
-            .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings))
+            .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
             .compile()
         ),
         # Called once per chunk: not worth the compiler's effort.

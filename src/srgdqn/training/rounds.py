@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -17,9 +17,9 @@ from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import budget_of
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, Lane
+from srgdqn.training.lane import LIVED, PLAIN, TERMINATED, TRUNCATED, BlockLog, Instruments, Lane
 from srgdqn.training.precision import in_this_precision
-from srgdqn.training.program import SEGMENT_BLOCKS, Programs, programs_for
+from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, merge_tables
 
 
@@ -33,14 +33,22 @@ class Progress(NamedTuple):
 
 
 class Trained(NamedTuple):
-    """What training leaves: columns for the tables, and each round's policy."""
+    """What training leaves: columns for the tables, and each round's policy. The rest is there where it was asked for.
+
+    Rows of a probe that a round has not, because it stopped before, are NaN.
+    """
 
     tables: Tables
     policies: dict[str, np.ndarray]  # by path, with one row per round
     interrupted: bool
+    probed_blocks: np.ndarray | None = None
+    probed: Any = None  # arrays with axes of rounds and of those blocks first
+    recording: np.ndarray | None = None  # every packed transition: axes of rounds, steps and numbers
 
 
 Listener = Callable[[Progress], None]
+Choice = Callable[[np.ndarray], np.ndarray]
+"""From numbers of blocks to whether each one's probed row is kept."""
 
 
 def train_rounds(
@@ -52,13 +60,19 @@ def train_rounds(
     segment_blocks: int = SEGMENT_BLOCKS,
     workers: int | None = None,
     stop: threading.Event | None = None,
+    instruments: Instruments = PLAIN,
+    data: Any = None,
+    probe_at: Choice = lambda blocks: np.ones(len(blocks), bool),
 ) -> Trained:
     """Trains every round of the configuration.
+
+    `instruments` are a study's additions to the loop, `data` what its source of batches needs (arrays with an axis of
+    rounds first), and `probe_at` chooses the blocks whose probed rows are kept.
 
     A KeyboardInterrupt in the calling thread ends the run after the segments under way, as does setting `stop` from
     another; what was reached is returned, marked as interrupted. A second KeyboardInterrupt is not caught.
     """
-    programs, fresh = programs_for(configuration, task, user_network)
+    programs, fresh = programs_for(configuration, task, user_network, instruments, data)
     settings = configuration.training
     every = range(settings.rounds)
     chunks = [every[start : start + settings.lanes] for start in every[:: settings.lanes]]
@@ -73,9 +87,8 @@ def train_rounds(
         if stopping():
             return None
         timings = list(compiled) if index == 0 else []
-        return _run_chunk(
-            configuration, task, programs, index, chunks[index], timings, stopping, shared, segment_blocks
-        )
+        segments = train_chunk(configuration, programs, chunks[index], data=data, segment_blocks=segment_blocks)
+        return _run_chunk(configuration, task, segments, index, chunks[index], timings, stopping, shared, probe_at)
 
     job = in_this_precision(run)
     workers = workers or min(usable_cores(), len(chunks))
@@ -92,32 +105,45 @@ def train_rounds(
     names = results[0].policies if results else ()
     policies = {name: np.concatenate([part.policies[name] for part in results]) for name in names}
     whole = len(results) == len(chunks) and all(part.whole for part in results)
-    return Trained(tables, policies, interrupted=not whole)
+    trained = Trained(tables, policies, interrupted=not whole)
+    if instruments.probe is not None:
+        blocks, probed = _joined([part.probed for part in results])
+        trained = trained._replace(probed_blocks=blocks, probed=probed)
+    if instruments.blocks_kept is not None:
+        trained = trained._replace(recording=np.concatenate([part.ring for part in results]))
+    return trained
 
 
 class _ChunkResult(NamedTuple):
     tables: Tables
     policies: dict[str, np.ndarray]
     whole: bool  # not cut short
+    probed: list[tuple[np.ndarray, Any]]  # numbers of blocks, and their rows
+    ring: np.ndarray
 
 
 def _run_chunk(
     configuration: Configuration,
     task: Task,
-    programs: Programs,
+    segments: Iterator[Segment],
     index: int,
     rounds: range,
     timings: list[tuple[str, int, float]],
     stopping: Callable[[], bool],
     listener: _SharedListener,
-    segment_blocks: int,
+    probe_at: Choice,
 ) -> _ChunkResult:
     logs: list[BlockLog] = []
+    probed: list[tuple[np.ndarray, Any]] = []
     evaluations = []
     segment: Segment | None = None
-    for segment in train_chunk(configuration, programs, rounds, segment_blocks=segment_blocks):
+    for segment in segments:
         steps = segment.blocks_done * configuration.training.learning_frequency
-        logs.append(segment.log)
+        blocks = np.arange(segment.blocks_done - segment.log.reward.shape[1], segment.blocks_done)
+        chosen = probe_at(blocks)
+        rows = jax.tree.map(lambda leaf, mask=chosen: leaf[: len(rounds), mask], segment.log.probed)
+        probed.append((blocks[chosen], rows))
+        logs.append(segment.log._replace(probed=None))
         timings.append(("train", steps, segment.train_seconds))
         if segment.evaluation is not None:
             evaluations.append((segment.blocks_done, segment.last, segment.evaluation))
@@ -126,10 +152,30 @@ def _run_chunk(
         if stopping():
             break
     assert segment is not None
-    log = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *logs)
+    log = _concatenated(logs, axis=1)
     history = ChunkHistory(log, evaluations, np.asarray(segment.lanes.diverged_at), timings)
     tables = chunk_tables(configuration, task, index, rounds, history)
-    return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last)
+    ring = np.asarray(segment.lanes.ring)[: len(rounds)]
+    return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last, probed, ring)
+
+
+def _joined(chunks: list[list[tuple[np.ndarray, Any]]]) -> tuple[np.ndarray, Any]:
+    """The probed rows of all chunks; one whose rounds have all stopped early has NaN where others have rows."""
+    parts = [
+        (np.concatenate([blocks for blocks, _ in chunk]), _concatenated([rows for _, rows in chunk], axis=1))
+        for chunk in chunks
+    ]
+    longest = max((blocks for blocks, _ in parts), key=len)
+
+    def padded(leaf: np.ndarray) -> np.ndarray:
+        missing = len(longest) - leaf.shape[1]
+        return np.pad(leaf, ((0, 0), (0, missing), *[(0, 0)] * (leaf.ndim - 2)), constant_values=np.nan)
+
+    return longest, _concatenated([jax.tree.map(padded, rows) for _, rows in parts], axis=0)
+
+
+def _concatenated(trees: list[Any], axis: int) -> Any:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=axis), *trees)
 
 
 def _policies(lanes: Lane, count: int) -> dict[str, np.ndarray]:

@@ -1,0 +1,123 @@
+"""The anchors of one algorithm's training run, looked at again: their distances, and the anatomy of their error."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+
+from srgdqn.acting import epsilon
+from srgdqn.interrupts import ToldToStopError
+from srgdqn.measurements.anchor_distances import ESTIMATORS, anchor_distances
+from srgdqn.measurements.anchor_error import anchor_error, fresh_transitions
+from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
+from srgdqn.replay import pack
+from srgdqn.settings import Configuration
+from srgdqn.training.interaction import action_count
+
+_TRAINING_SHARE = 0.2  # of the time, roughly
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Whose run, and at which environment steps to look."""
+
+    configuration: Configuration
+    steps: tuple[int, ...]
+
+
+def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    """Distances for every estimator and inner iteration, and the anatomy, of every round that did not diverge."""
+    run = record(
+        plan.configuration,
+        lambda share: hear(_TRAINING_SHARE * share),
+        stop,
+        probe_at=at_steps(plan.configuration, plan.steps),
+    )
+    look = _Look(run)
+    distances: list[dict[str, Any]] = []
+    anatomy: list[dict[str, Any]] = []
+    moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
+    for count, (number, position) in enumerate(moments):
+        if stop.is_set():
+            raise ToldToStopError
+        place: dict[str, Any] = {"round": number, "step": run.steps_of(int(run.blocks[position]))}
+        distances += [place | row for row in look.distances(number, position)]
+        anatomy.append(place | look.anatomy(number, position))
+        hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
+    diverged = plan.configuration.training.rounds - len(run.finite)
+    return {
+        "distances": pl.DataFrame(distances),
+        "anatomy": pl.DataFrame(anatomy),
+        "rounds": pl.DataFrame({"rounds": [plan.configuration.training.rounds], "diverged": [diverged]}),
+    }
+
+
+class _Look:
+    """The compiled functions of one run's moments."""
+
+    def __init__(self, run: RecordedRun) -> None:
+        self.run = run
+        configuration, network = run.configuration, run.network
+        actions = action_count(run.task.environment)
+
+        def batch(recording: Any, number: Any, block: Any) -> Any:
+            return batch_at(configuration, network, recording, number, block, actions)
+
+        def distances(estimator: str) -> Callable[..., Any]:
+            def of(theta: Any, recording: Any, number: Any, block: Any) -> Any:
+                transitions, picks = batch(recording, number, block)
+                return anchor_distances(configuration, network, theta, transitions, picks, recording, estimator)
+
+            return jax.jit(of)
+
+        def anatomy(theta: Any, recording: Any, replay: Any, number: Any, block: Any, exploration: Any) -> Any:
+            transitions, _ = batch(recording, number, block)
+            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(configuration.training.seed), number), block)
+            fresh = fresh_transitions(
+                run.task,
+                network,
+                theta,
+                exploration,
+                key,
+                steps=configuration.replay.replay_capacity,
+                reward_scale=configuration.task.reward_scale,
+            )
+            return anchor_error(configuration, network, theta, pack(transitions), replay, recording, fresh)
+
+        self._distances = {name: distances(name) for name in ESTIMATORS}
+        self._anatomy = jax.jit(anatomy)
+
+    def distances(self, number: int, position: int) -> list[dict[str, Any]]:
+        """A row per estimator and inner iteration."""
+        theta, recording, block = self._moment(number, position)
+        rows: list[dict[str, Any]] = []
+        for name, function in self._distances.items():
+            found = jax.tree.map(np.asarray, function(theta, recording, np.uint32(number), jnp.int32(block)))
+            for m in range(len(found.own)):
+                values = {column: float(values[m]) for column, values in found._asdict().items()}
+                rows.append({"estimator": name, "m": m + 1, **values})
+        return rows
+
+    def anatomy(self, number: int, position: int) -> dict[str, Any]:
+        """The squared distances of one moment."""
+        theta, recording, block = self._moment(number, position)
+        progress = self.run.steps_of(block) / recording.shape[0]
+        found = self._anatomy(
+            theta,
+            recording,
+            self.run.replay_at(number, block),
+            np.uint32(number),
+            jnp.int32(block),
+            epsilon(self.run.configuration.acting, progress),
+        )
+        return {name: float(value) for name, value in found._asdict().items()}
+
+    def _moment(self, number: int, position: int) -> tuple[Any, np.ndarray, int]:
+        return at_moment(self.run, number, position), self.run.recording[number], int(self.run.blocks[position])

@@ -1,0 +1,123 @@
+"""A training run of which everything is kept: every transition, and the parameters at chosen moments."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from srgdqn import tasks
+from srgdqn.gradients import Transitions
+from srgdqn.interrupts import ToldToStopError
+from srgdqn.learner import LearnerState, Trace, batch_rows
+from srgdqn.networks import Network, Parameters, make_network
+from srgdqn.settings import Configuration
+from srgdqn.tasks import Task
+from srgdqn.training import Trained, train_rounds
+from srgdqn.training.batches import Occasion, from_replay
+from srgdqn.training.clock import total_blocks
+from srgdqn.training.draws import draw_block
+from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.lane import Instruments, round_keys
+from srgdqn.training.rounds import Choice
+
+Hear = Callable[[float], None]
+
+
+class RecordedRun(NamedTuple):
+    """A run, and what is needed to look at any of its moments again."""
+
+    configuration: Configuration
+    task: Task
+    network: Network
+    trained: Trained
+    recording: np.ndarray  # packed transitions: axes of rounds, steps and numbers
+    blocks: np.ndarray  # whose outer iterations were probed
+    probed: Any  # arrays with axes of rounds and of those blocks first
+
+    @property
+    def finite(self) -> list[int]:
+        """The rounds that did not diverge: only of these is everything there."""
+        return [
+            int(number) for number in np.flatnonzero(np.ma.getmaskarray(self.trained.tables["rounds"]["diverged_at"]))
+        ]
+
+    def steps_of(self, block: int) -> int:
+        """The transitions that were written when the outer iteration after a block was made."""
+        return (block + 1) * self.configuration.training.learning_frequency
+
+    def replay_at(self, number: int, block: int) -> np.ndarray:
+        """The rows that were in the replay then."""
+        written = self.steps_of(block)
+        return self.recording[number, max(0, written - self.configuration.replay.replay_capacity) : written]
+
+
+def theta_before(learner: LearnerState, trace: Trace) -> Parameters:
+    """A probe: θ_0 of every outer iteration."""
+    del trace
+    return learner.parameters
+
+
+def record(
+    configuration: Configuration,
+    hear: Hear,
+    stop: threading.Event,
+    *,
+    probe: Callable[[LearnerState, Trace], Any] = theta_before,
+    probe_at: Choice,
+    task: Task | None = None,
+) -> RecordedRun:
+    """Trains on the calling thread, keeping every transition and what the probe gives at the blocks chosen."""
+    task = tasks.make(configuration.task) if task is None else task
+    instruments = Instruments(probe=probe, blocks_kept=total_blocks(configuration.training))
+    trained = train_rounds(
+        configuration,
+        task,
+        listener=lambda report: hear(report.share),
+        workers=1,
+        stop=stop,
+        instruments=instruments,
+        probe_at=probe_at,
+    )
+    if trained.interrupted:
+        raise ToldToStopError
+    assert trained.recording is not None
+    assert trained.probed_blocks is not None
+    sizes = observation_size(task.environment), action_count(task.environment)
+    network = make_network(configuration.network, *sizes)
+    return RecordedRun(configuration, task, network, trained, trained.recording, trained.probed_blocks, trained.probed)
+
+
+def block_of(configuration: Configuration, step: int) -> int:
+    """The block in which an environment step (counted from 1) is made."""
+    return -(-step // configuration.training.learning_frequency) - 1
+
+
+def at_steps(configuration: Configuration, steps: Sequence[int]) -> Choice:
+    """Chooses the blocks in which these environment steps are made."""
+    return lambda blocks: np.isin(blocks, [block_of(configuration, step) for step in steps])
+
+
+def batch_at(
+    configuration: Configuration,
+    network: Network,
+    recording: Float[Array, "steps width"],
+    number: Int[Array, ""],
+    block: Int[Array, ""],
+    actions: int,
+) -> tuple[Transitions, Int[Array, "M b"]]:
+    """The very batch D and picks that the outer iteration after a block of a round was made on."""
+    _, _, key, _ = round_keys(jnp.asarray(configuration.training.seed, jnp.uint32), number)
+    draws = draw_block(configuration, key, block, actions=actions, rows=batch_rows(configuration))
+    served = from_replay(Occasion(configuration, network, None, recording, block, draws, None))
+    return served.transitions, served.picks
+
+
+def at_moment(run: RecordedRun, number: int, position: int) -> Any:
+    """What was probed of a round at one of the blocks."""
+    return jax.tree.map(lambda leaf: leaf[number, position], run.probed)

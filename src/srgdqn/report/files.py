@@ -1,0 +1,68 @@
+"""A report as files: the page, and every figure and table for use elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from pathlib import Path
+
+from srgdqn.charts import Chart, data_of
+from srgdqn.figures import draw_chart, save_figure
+from srgdqn.report.contents import Report
+from srgdqn.report.images import shrunk
+from srgdqn.report.page import render_page
+from srgdqn.report.tables import as_markdown
+from srgdqn.report.verdicts import verdict_frame, verdicts_json, verdicts_markdown
+from srgdqn.store.destination import make_folder, write_file
+
+
+def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
+    """Writes a report, over an older one if there is one; the page comes last, when all that it goes with is there.
+
+    Returns:
+      The files: `report.html`, `verdicts.md`, `.csv` and `.json`; of each chart `figures/*.png`, `figures/*.pdf` and
+      `tables/*.csv`, and of each table `tables/*.csv` and `tables/*.md`, called by their names.
+
+    """
+    charts = [chart for section in report.sections for chart in section.charts]
+    tables = [table for section in report.sections for table in section.tables]
+    _check_names([chart.name for chart in charts] + [table.name for table in tables])
+    target = make_folder(folder)
+    figures, numbers = make_folder(target / "figures"), make_folder(target / "tables")
+    written: list[Path] = []
+    images = {}
+    for chart in charts:
+        png, pdf = _draw(chart, figures)
+        images[chart.name] = shrunk(png.read_bytes())
+        written += [png, pdf, _text(numbers / f"{chart.name}.csv", data_of(chart).write_csv())]
+    for table in tables:
+        written.append(_text(numbers / f"{table.name}.csv", table.frame.write_csv()))
+        noted = f"{as_markdown(table.frame)}\n{table.note}\n" if table.note else as_markdown(table.frame)
+        written.append(_text(numbers / f"{table.name}.md", f"{table.title}\n\n{noted}"))
+    written.append(_text(target / "verdicts.md", verdicts_markdown(report)))
+    written.append(_text(target / "verdicts.csv", verdict_frame(report.claims).write_csv()))
+    written.append(_text(target / "verdicts.json", verdicts_json(report)))
+    return [_text(target / "report.html", render_page(report, images)), *written]
+
+
+def _draw(chart: Chart, folder: Path) -> tuple[Path, Path]:
+    figure = draw_chart(chart)
+    # The arrangement is found once and kept: it takes longer than drawing, and would be found again for every file.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    png = save_figure(figure, folder / f"{chart.name}.png", overwrite=True)
+    return png, save_figure(figure, folder / f"{chart.name}.pdf", overwrite=True)
+
+
+def _text(path: Path, text: str) -> Path:
+    return write_file(path, text.encode())
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if not re.fullmatch(r"[\w][\w.-]*", name):
+            raise ValueError(f"{name!r} cannot be the name of a file: use letters, digits, '-', '_' and '.' only")
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"charts and tables need names of their own, but there are several called {', '.join(twice)}")

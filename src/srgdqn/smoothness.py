@@ -1,0 +1,111 @@
+"""How large a step Theorem 1 allows: smoothness constants β_i of single transitions, and the bound on η they give.
+
+The theorem asks for f_i(θ) = (y_i - Q(S_i, A_i; θ))² whose gradients are β_i-Lipschitz, with y_i held constant. The
+constants are known for a linear Q and, on a bounded region, for one hidden layer of tanh. For other networks there is
+the Hessian at one θ: its norm is at most β_i wherever the loss is smooth, so that a step size which exceeds the bound
+made of such norms is certainly too large, and one which does not exceed it may still be.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float
+
+from srgdqn.errors import InputError
+from srgdqn.gradients import Batch, Transitions, make_batch
+from srgdqn.gradients.loss import loss_of
+from srgdqn.networks import Network, Parameters
+from srgdqn.settings import Configuration
+
+__all__ = ["bound_step_size", "linear_smoothness", "local_smoothness", "tanh_smoothness", "theory_step_size"]
+
+# The largest |tanh''|, which is 2a(1 - a²) at a = tanh = 1/√3.
+_TANH_CURVATURE = 4 / (3 * 3**0.5)
+
+
+def theory_step_size(constants: Float[Array, " n"] | np.ndarray, inner_iterations: int) -> float:
+    """The bound of Theorem 1, 2 / (√μ (√(4M + 1) + 1)), where μ is the mean of the β_i².
+
+    >>> theory_step_size(np.array([3.0, 4.0, 5.0]), inner_iterations=2)  # μ = 50/3
+    0.1224744871391589
+    """
+    betas = np.asarray(constants, np.float64)
+    if betas.ndim != 1 or betas.size == 0 or not np.all(betas >= 0) or not np.any(betas > 0):
+        raise InputError(
+            f"the smoothness constants are {betas}, but must be one number of 0 or more for each transition, and not "
+            "all 0. Give an array such as that of local_smoothness."
+        )
+    if inner_iterations < 0:
+        raise InputError(f"inner_iterations is {inner_iterations}, but must be 0 or more. Give M.")
+    root_mu = np.sqrt(np.mean(betas**2))
+    return float(2 / (root_mu * (np.sqrt(4 * inner_iterations + 1) + 1)))
+
+
+def local_smoothness(
+    configuration: Configuration, network: Network, parameters: Parameters, transitions: Transitions
+) -> Float[Array, " n"]:
+    """For each transition, the spectral norm of its loss's Hessian at these parameters, with y frozen there.
+
+    It bounds the gradient's change in the vicinity, not over all θ. The Hessian of a relu network is that of the linear
+    piece θ lies in: it leaves out the jumps of the gradient at the kinks, where no Lipschitz constant exists.
+    """
+    settings = configuration.gradients
+    batch = make_batch(settings, network, transitions, parameters)
+    flat, unravel = ravel_pytree(parameters)
+
+    def loss(theta: Array, row: Batch) -> Array:
+        q = network.q_values(unravel(theta), row.observation[None])[0, row.action]
+        return loss_of(settings, q - row.frozen_target)
+
+    def norm(row: Batch) -> Array:
+        return jnp.abs(jnp.linalg.eigvalsh(jax.hessian(loss)(flat, row))).max()
+
+    # One Hessian at a time: all of them together can be larger than the memory.
+    return jax.lax.map(norm, batch)
+
+
+def bound_step_size(
+    configuration: Configuration, network: Network, parameters: Parameters, transitions: Transitions
+) -> float:
+    """Theorem 1's bound on η for a batch, from the Hessians at these parameters.
+
+    As those norms are at most the β_i, the true bound is at most this.
+    """
+    constants = local_smoothness(configuration, network, parameters, transitions)
+    return theory_step_size(constants, configuration.estimator.inner_iterations)
+
+
+def linear_smoothness(observations: Float[Array, "n size"]) -> Float[Array, " n"]:
+    """β_i of a linear Q with squared loss: the Hessian is 2 x̃ x̃ᵀ with x̃ = (x_i, 1), so that β_i = 2‖x̃‖² exactly."""
+    return 2 * _squared_length(observations)
+
+
+def tanh_smoothness(
+    observations: Float[Array, "n size"], *, width: int, weights: float, biases: float, targets: float
+) -> Float[Array, " n"]:
+    """β_i of one hidden layer of tanh with squared loss, where the last layer's weights and biases stay bounded.
+
+    The region is |v_j| ≤ `weights` and |c| ≤ `biases` for the weights v and the bias c of each action, and all |y_i| ≤
+    `targets`; the first layer is free. It is convex, so that a bound on Hessians is one on Lipschitz constants.
+
+    With a_j = tanh(w̃_j · x̃), x̃ = (x_i, 1) and Q = v · a + c, the Hessian of f_i is 2 ∇Q ∇Qᵀ - 2 (y - Q) ∇²Q.
+
+    1. ‖∇Q‖² = 1 + Σ_j (a_j² + v_j² ‖x̃‖² (1 - a_j²)²). Each summand is convex in a_j², which lies in [0, 1], hence
+       largest at an end: ‖∇Q‖² ≤ 1 + h max(1, V² ‖x̃‖²).
+    2. |y - Q| ≤ Y + C + h V, as |a_j| ≤ 1.
+    3. ∇²Q has one block per hidden unit, which on (v_j, w̃_j along x̃) is [[0, s], [s, t]] with s = (1 - a_j²) ‖x̃‖ and
+       t = v_j tanh'' ‖x̃‖², and 0 elsewhere. Its norm is |t|/2 + √(t²/4 + s²), where s ≤ ‖x̃‖ and |tanh''| ≤ 4/(3√3).
+    """
+    squared = _squared_length(observations)
+    gradient = 1 + width * jnp.maximum(1.0, weights**2 * squared)
+    error = targets + biases + width * weights
+    half = weights * _TANH_CURVATURE * squared / 2
+    return 2 * gradient + 2 * error * (half + jnp.sqrt(half**2 + squared))
+
+
+def _squared_length(observations: Float[Array, "n size"]) -> Float[Array, " n"]:
+    """‖(x_i, 1)‖² of each row."""
+    return (jnp.asarray(observations) ** 2).sum(-1) + 1

@@ -1,0 +1,70 @@
+"""Reading what a manifest lists: every byte checked, no link followed, no code run."""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from srgdqn.errors import InputError
+from srgdqn.store import manifest
+from srgdqn.store.destination import MANIFEST
+
+# A manifest names a handful of files: whatever is longer is none.
+_LONGEST_MANIFEST = 2**20
+
+Content = TypeVar("Content")
+
+
+def read_manifest(path: Path, kind: str) -> manifest.Manifest:
+    """The manifest in a folder."""
+    what = "run" if kind == manifest.RUN else "measurement"
+    if not os.path.isfile(path / MANIFEST):
+        reason = f"it has no {MANIFEST}" if os.path.exists(path) else "it does not exist"
+        raise InputError(f"{path} is not the folder of a {what}: {reason}. Give a folder that a {what} was saved in.")
+    return decoded(
+        path / MANIFEST, functools.partial(manifest.parse, kind=kind), _read(path / MANIFEST, _LONGEST_MANIFEST)
+    )
+
+
+def verified(path: Path, entry: manifest.Entry) -> bytes:
+    """The bytes of a file, if they are those that the manifest lists."""
+    data = _read(path, entry.size)
+    if manifest.Entry.of(data) != entry:
+        raise damaged(path, f"it is not the file that {MANIFEST} lists")
+    return data
+
+
+def _read(path: Path, longest: int) -> bytes:
+    """The bytes of an ordinary file, never of what a link, a pipe or a device leads to."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise damaged(path, "it is not an ordinary file")
+            if found.st_size > longest:
+                raise damaged(path, f"it has {found.st_size} bytes where {longest} are expected")
+            return file.read()
+    except FileNotFoundError as error:
+        raise damaged(path, "it is missing") from error
+    except OSError as error:
+        raise damaged(path, f"it cannot be read ({error.strerror})") from error
+
+
+def decoded(path: Path, decode: Callable[[bytes], Content], data: bytes) -> Content:
+    """What a file's bytes hold."""
+    try:
+        return decode(data)
+    except manifest.NewerFormatError as error:
+        raise InputError(f"{path} {error}") from error
+    except ValueError as error:  # InputError and UnicodeDecodeError alike
+        raise damaged(path, str(error).rstrip(".")) from error
+
+
+def damaged(path: Path, problem: str) -> InputError:
+    """What to raise about a file that cannot be used."""
+    return InputError(f"{path} cannot be used: {problem}. Restore the folder from a copy, or make the run again.")

@@ -1,0 +1,320 @@
+"""A whole cell from the outside: the package's rounds beside those of a plain program that shares nothing with it.
+
+The replica (`replica.py`) is written from the paper, the readings and Gymnasium's documentation, in double precision,
+and gets nothing but the random numbers. They are compared in three ways, from the sharpest to the bluntest:
+
+- every step and every outer iteration of the package, given what the package itself had just before it: rounding has
+  no time to grow, so this holds from the first step to the last in either precision;
+- rounds that run on their own. A car that hovers near the top of a hill, as this reward teaches it to, doubles any
+  difference about every eight steps, so that rounding separates the two sooner or later, and only that;
+- the results of many rounds, with the same and with other random numbers.
+
+A check is worth what it notices: each meets replicas with planted defects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.stats
+from jax.flatten_util import ravel_pytree
+
+import reference
+import replica
+from replica import Chance, Learner, Round, Rows, Settings, Transition
+from srgdqn import tasks
+from srgdqn.configure import configure
+from srgdqn.settings import Configuration
+from srgdqn.statistics import bootstrap_interval
+from srgdqn.training import train_rounds
+from srgdqn.training.chunk import train_chunk
+from srgdqn.training.draws import draw_block
+from srgdqn.training.lane import TERMINATED
+from srgdqn.training.program import programs_for
+
+# Long enough for 188 outer iterations, and for the replay to forget a thousand transitions.
+STEPS = 4_000
+SETTINGS = Settings(STEPS)
+LANES = 12
+DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
+
+# What the package does
+
+
+def paper(seed: int = 0, rounds: int = LANES) -> Configuration:
+    """SRG-DQN on MountainCar with the paper's settings, for fewer steps."""
+    return configure(
+        "MountainCar", "srg-dqn", steps=STEPS, rounds=rounds, lanes=LANES, seed=seed, evaluation_interval=None
+    )
+
+
+class Recording(NamedTuple):
+    """One round of the package, in the replica's terms."""
+
+    transitions: list[Transition]
+    learners: list[Learner]  # before the first block, and after every block
+    log: dict[str, np.ndarray]  # per block; NaN where there was no outer iteration
+
+
+@functools.cache
+def chances(seed: int, chunk: int = 0, double: bool = False) -> list[Chance]:
+    """The random numbers of a seed's rounds 12 × chunk, 12 × chunk + 1, …"""
+    with jax.enable_x64(double):
+        configuration = paper(seed)
+        task = tasks.make(configuration.task)
+        programs, _ = programs_for(configuration, task)
+        rounds = jnp.arange(chunk * LANES, (chunk + 1) * LANES, dtype=jnp.uint32)
+        lanes = programs.init(jnp.uint32(seed), rounds, jnp.ones(LANES, bool))
+        explore, action, starts, batch, picks = map(np.asarray, _numbers(double)(lanes.key))
+        theta, state = flat(lanes.learner.parameters), np.asarray(lanes.situation.state, np.float64)
+    columns = (theta, state[:, 0].tolist(), explore.astype(np.float64), action, starts.astype(np.float64), batch, picks)
+    return [Chance(*row) for row in zip(*columns, strict=True)]
+
+
+@functools.cache
+def _numbers(double: bool) -> Callable[[jax.Array], tuple[jax.Array, ...]]:
+    """From the keys of the lanes to the fields of `Chance` from `explore` on."""
+    configuration = paper()
+    environment = tasks.make(configuration.task).environment
+
+    def numbers(key: jax.Array) -> tuple[jax.Array, ...]:
+        blocks = jnp.arange(STEPS // SETTINGS.learning_frequency)
+        draws = jax.vmap(lambda index: draw_block(configuration, key, index, actions=3, rows=64))(blocks)
+        starts = jax.vmap(jax.vmap(environment.initial))(draws.episode)
+        return draws.explore.ravel(), draws.action.ravel(), starts[..., 0].ravel(), draws.batch, draws.picks[..., 0]
+
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0, impl="threefry2x32"), LANES))
+    # Called a few times: not worth the compiler's effort.
+    return jax.jit(jax.vmap(numbers)).lower(keys).compile({"xla_backend_optimization_level": "0"})
+
+
+@functools.cache
+def recordings(double: bool) -> list[Recording]:
+    """The first rounds of seed 0, with everything they experienced and were."""
+    with jax.enable_x64(double):
+        configuration = paper()
+        programs, _ = programs_for(configuration, tasks.make(configuration.task))
+        first = chances(0, double=double)
+        zero = np.zeros((LANES, first[0].theta.size))
+        parameters, adam_first, adam_second = [np.stack([chance.theta for chance in first])], [zero], [zero]
+        rows, logs = [], []
+        for segment in train_chunk(configuration, programs, range(LANES), segment_blocks=1):
+            ring, learner = np.asarray(segment.lanes.ring, np.float64), segment.lanes.learner
+            newest = (segment.blocks_done - 1) * SETTINGS.learning_frequency % ring.shape[1]
+            rows.append(ring[:, newest : newest + SETTINGS.learning_frequency])
+            parameters.append(flat(learner.parameters))
+            adam_first.append(flat(learner.adam.first))
+            adam_second.append(flat(learner.adam.second))
+            logs.append(segment.log)
+    log = {name: np.concatenate([getattr(part, name) for part in logs], axis=1) for name in ("reward", *DIAGNOSTICS)}
+    packed = np.concatenate(rows, axis=1)
+    found = []
+    for lane in range(LANES):
+        # As the ring packs them: S, S', A, R, whether terminated.
+        transitions = [
+            Transition((x, v), int(a), r, (x_next, v_next), bool(end))
+            for x, v, x_next, v_next, a, r, end in packed[lane].tolist()
+        ]
+        learned = np.append(False, ~np.isnan(log["loss"][lane])).cumsum().tolist()
+        columns = (part[lane] for part in (np.stack(parameters, 1), np.stack(adam_first, 1), np.stack(adam_second, 1)))
+        learners = [Learner(*row) for row in zip(*columns, learned, strict=True)]
+        found.append(Recording(transitions, learners, {name: column[lane] for name, column in log.items()}))
+    return found
+
+
+def flat(parameters: Any) -> np.ndarray:
+    """One row per lane: W_1, b_1, W_2, b_2."""
+    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(parameters)]
+    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
+
+
+# Replicas with something wrong
+
+
+class Defect(NamedTuple):
+    """What is wrong: other settings, or other functions in the place of the replica's."""
+
+    settings: dict[str, Any] = {}
+    functions: dict[str, Callable[..., Any]] = {}
+
+
+def along(at: int, before: int) -> Callable[..., np.ndarray]:
+    """Line 13 with the earlier gradient at θ_at, and Δ_before."""
+
+    def direction(settings: Settings, theta: list[np.ndarray], delta: list[np.ndarray], row: Rows) -> np.ndarray:
+        earlier = replica.gradient(settings, theta[at], row)
+        return replica.gradient(settings, theta[-1], row) - (earlier - delta[before])
+
+    return direction
+
+
+def wrong_sign(settings: Settings, theta: list[np.ndarray], delta: list[np.ndarray], row: Rows) -> np.ndarray:
+    earlier = replica.gradient(settings, theta[-2], row)
+    return replica.gradient(settings, theta[-1], row) + (earlier - delta[-1])
+
+
+def no_recursion(settings: Settings, theta: list[np.ndarray], delta: list[np.ndarray], row: Rows) -> np.ndarray:
+    return replica.gradient(settings, theta[-1], row)
+
+
+def without_mask(theta: np.ndarray, rows: Rows) -> np.ndarray:
+    return replica.q_values(theta, rows.s_next).max(axis=1)
+
+
+def adam_afresh(settings: Settings, learner: Learner, theta: np.ndarray, g: np.ndarray) -> Learner:
+    """Every time as if for the first time: α sign(g)."""
+    return learner._replace(theta=theta - settings.alpha * g / (np.abs(g) + settings.adam_epsilon), s=learner.s + 1)
+
+
+def rolled_back(chance: Chance, step: int, state: replica.State, action: int) -> tuple[Transition, replica.State]:
+    """Rewarded for the height left, not for the height reached."""
+    position, speed = replica.move(*state, action)
+    end = replica.at_the_flag(position, speed)
+    after = (float(chance.next_start[step]), 0.0) if end else (position, speed)
+    return Transition(state, action, replica.height(state[0]), (position, speed), end), after
+
+
+DEFECTS = {
+    "η is doubled": Defect({"eta": 0.02}),
+    "η is halved": Defect({"eta": 0.005}),
+    "γ is 0.99": Defect({"gamma": 0.99}),
+    "one inner iteration too few": Defect({"inner_iterations": 15}),
+    "no Adam process": Defect({"alpha": 0.0}),
+    "Adam forgets": Defect(functions={"adam": adam_afresh}),
+    "nothing is forgotten": Defect({"capacity": STEPS}),
+    "learning starts with the 63rd block": Defect({"learning_starts": 992}),
+    "ε does not decline": Defect({"epsilon_end": 0.1}),
+    "the recursion has the wrong sign": Defect(functions={"direction": wrong_sign}),
+    "the earlier gradient is at θ_0": Defect(functions={"direction": along(at=0, before=-1)}),
+    "SVRG in place of SRG": Defect(functions={"direction": along(at=0, before=0)}),
+    "no recursion": Defect(functions={"direction": no_recursion}),
+    "terminal states have a future": Defect(functions={"future": without_mask}),
+    "the reward is that of the state left": Defect(functions={"interact": rolled_back}),
+}
+
+
+@contextlib.contextmanager
+def planted(name: str | None) -> Iterator[Settings]:
+    """The replica with that defect, and the settings to run it with."""
+    defect = DEFECTS[name] if name else Defect()
+    with pytest.MonkeyPatch.context() as patch:
+        for function, wrong in defect.functions.items():
+            patch.setattr(replica, function, wrong)
+        yield replace(SETTINGS, **defect.settings)
+
+
+# The replica itself
+
+
+def test_its_outer_iterations_are_those_of_the_reference() -> None:
+    """One transition at a time, as the paper writes it: too slow for whole rounds, but not for a few iterations."""
+    options = reference.Options(sizes=(2, 20, 3))
+    theta, data, picks = reference.random_problem(0, (2, 20, 3), rows=64, inner_iterations=16)
+    slow, fast = reference.init(options, theta), replica.newcomer(theta)
+    rows = Rows(*map(np.array, zip(*data, strict=True)))
+    for _ in range(3):
+        slow, record = reference.outer_iteration("srg-dqn", options, slow, data, picks)
+        fast, iterates, deltas = replica.outer_iteration(SETTINGS, fast, rows, [i for [i] in picks])
+        np.testing.assert_allclose(deltas, record.delta, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(iterates, record.theta, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(fast.theta, slow.theta, rtol=1e-10, atol=1e-12)
+        assert (replica.errors(SETTINGS, iterates[0], rows) ** 2).mean() == pytest.approx(record.loss)
+
+
+def test_its_car_is_gymnasiums() -> None:
+    environment: Any = gymnasium.make("MountainCar-v0").unwrapped
+    environment.reset()
+    rng = np.random.default_rng(0)
+    positions = [-1.2, -1.19, -0.5, 0.45, 0.499, 0.52, 0.6, *rng.uniform(-1.2, 0.6, 200)]
+    ends = 0
+    for position in positions:
+        for speed in (-0.07, 0.0, 0.07, rng.uniform(-0.07, 0.07)):
+            for action in range(3):
+                environment.state = (position, speed)
+                _, _, end, _, _ = environment.step(action)
+                assert replica.move(position, speed, action) == pytest.approx(environment.state, rel=1e-14, abs=1e-16)
+                assert replica.at_the_flag(*environment.state) == end
+                assert replica.height(position) == pytest.approx(environment._height(position))
+                ends += end
+    assert 0 < ends < 12 * len(positions)
+
+
+# Step by step
+
+
+class Misfit(NamedTuple):
+    """How far the package is from what the replica makes of the package's own past, at worst."""
+
+    state: float
+    reward: float
+    action: float  # how much better than the package's the replica finds its own choice
+    theta: float
+    loss: float  # relative, as are the next three
+    max_q: float
+    delta_norm: float
+    theta_norm: float
+
+
+def misfit(settings: Settings, chance: Chance, recording: Recording) -> Misfit:
+    """The worst over all steps and outer iterations of a round."""
+    worst = dict.fromkeys(Misfit._fields, 0.0)
+
+    def note(**found: float) -> None:
+        worst.update({name: max(worst[name], float(value)) for name, value in found.items()})
+
+    state = (chance.start, 0.0)
+    for step, real in enumerate(recording.transitions):
+        block, made = step // settings.learning_frequency, step + 1
+        learner = recording.learners[block]
+        q = replica.q_values(learner.theta, np.array(real.s))
+        action = replica.choose(settings, chance, step, q)
+        greedy = q[action] == q.max()
+        expected, after = replica.interact(chance, step, real.s, real.a)
+        # An end too early or too late is as wrong as the car is far from the flag.
+        untimely = 0.0 if expected.terminal == real.terminal else abs(real.s_next[0] - 0.5)
+        note(
+            state=max(untimely, *np.abs(np.subtract(real.s, state)), *np.abs(np.subtract(expected.s_next, real.s_next))),
+            reward=max(abs(expected.r - real.r), abs(expected.r - recording.log["reward"].ravel()[step])),
+            action=0.0 if action == real.a else q[action] - q[real.a] if greedy else math.inf,
+        )
+        state = after if real.terminal else real.s_next
+        if made % settings.learning_frequency:
+            continue
+        found = recording.learners[block + 1]
+        if replica.is_due(settings, made):
+            memory = recording.transitions[max(made - settings.capacity, 0) : made]
+            learner, iteration = replica.learn(settings, chance, made, learner, memory)
+            for name in DIAGNOSTICS:
+                told, value = recording.log[name][block], getattr(iteration, name)
+                note(**{name: math.inf if math.isnan(told) else abs(told / value - 1)})
+        note(theta=np.abs(learner.theta - found.theta).max())
+    return Misfit(**worst)
+
+
+# An iteration adds 17 nearly equal steps to a parameter near 1, which rounds all of them the same way: 17 × 6e-8.
+TOLERANCES = {
+    False: Misfit(
+        state=3e-7, reward=1e-6, action=1e-5, theta=6e-6, loss=1e-3, max_q=1e-5, delta_norm=1e-2, theta_norm=1e-6
+    ),
+    True: Misfit(
+        state=1e-15, reward=1e-15, action=1e-13, theta=1e-13, loss=1e-10, max_q=1e-13, delta_norm=1e-10, theta_norm=1e-14
+    ),
+}
+
+
+@pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
+def test_every_step_and_iteration_follows_from_the_one_before(double: bool) -> None:
+    for chance, recording in list(zip(chances(0, double=double), recordings(double), strict=True))[:4]:
+        found = misfit(SETTINGS, chance, recording)
+        print(found)
+        assert all(value <= most for value, most in zip(found, TOLERANCES[double], strict=True)), found
