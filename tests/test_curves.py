@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srgdqn.curves import Curve, curve, points_of, seconds_at
+from srgdqn.curves import AXES, Curve, curve, curves_along, points_of, seconds_at
 from synthetic_runs import synthetic
 
 
@@ -85,3 +85,12 @@ def test_seconds_are_a_rounds_share_of_its_chunks() -> None:
     np.testing.assert_allclose(seconds_at(result, 4, np.array([2_048])), second[0] / 2)
     expected = (4 * np.cumsum(first)[-1] / 4 + np.cumsum(second)[-1]) / 5
     assert curve(result, x="seconds").x[-1] == pytest.approx(expected)
+
+
+def test_curves_along_several_axes_are_those_along_each() -> None:
+    result = synthetic("CartPole", rounds=3, episodes=20, diverged={1: 1_504})
+    together = curves_along(result, AXES, points="episodes")
+    for axis in AXES:
+        alone = curve(result, points="episodes", x=axis)
+        np.testing.assert_array_equal(together[axis].x, alone.x)
+        np.testing.assert_array_equal(together[axis].values, alone.values)

@@ -1,6 +1,8 @@
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib.colors
+import matplotlib.text
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
@@ -10,7 +12,8 @@ from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.charts import STYLES
 from srgdqn.curves import curve
 from srgdqn.errors import InputError
-from srgdqn.figures import check_figure, comparison_figure, curve_panel, save_figure
+from srgdqn.figures import check_figure, comparison_figure, curve_panel, draw_chart, save_figure
+from synthetic_report import LABELS, bars_chart, curves_chart, points_chart
 from synthetic_runs import synthetic
 
 
@@ -159,3 +162,63 @@ def test_a_run_of_one_round_has_a_line_and_no_band(axes: Axes) -> None:
     curve_panel(axes, [synthetic(rounds=1, steps=3_000)])
     assert len(axes.get_lines()[0].get_xdata()) == 3
     assert len(axes.collections) == 0
+
+
+def test_an_image_shows_what_is_shown_of_a_chart() -> None:
+    chart = curves_chart()
+    figure = draw_chart(chart)
+    for panel, axes in zip(chart.panels, figure.axes, strict=True):
+        shown = [series for series in panel.series if series.shown]
+        along = next(iter(panel.x_labels))
+        assert (axes.get_title(), axes.get_xlabel()) == (panel.title, panel.x_labels[along])
+        assert [line.get_label() for line in axes.get_lines()] == [series.label for series in shown]
+        for line, series in zip(axes.get_lines(), shown, strict=True):
+            np.testing.assert_array_equal(line.get_xdata(), series.x[along])
+            np.testing.assert_array_equal(line.get_ydata(), series.y)
+            assert line.get_color() == series.style.color
+        assert len(axes.collections) == sum(series.low is not None for series in shown)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [label for label in LABELS if label != "dqn-adam"]
+
+
+def test_groups_are_told_apart_where_several_are_shown() -> None:
+    chart = curves_chart(labels=LABELS[:2])
+    panels = tuple(
+        replace(panel, series=tuple(replace(each, shown=True) for each in panel.series)) for panel in chart.panels
+    )
+    figure = draw_chart(replace(chart, panels=panels))
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts == [f"{label} ({group})" for group in ("corrected", "printed") for label in LABELS[:2]]
+    looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in figure.axes[0].get_lines()]
+    assert len(set(looks)) == 4
+
+
+def test_points_of_a_category_stand_beside_each_other() -> None:
+    (axes,) = draw_chart(points_chart()).axes
+    (panel,) = points_chart().panels
+    assert [text.get_text() for text in axes.get_xticklabels()] == list(panel.categories)
+    starts = [line.get_xdata()[0] for line in axes.get_lines()]
+    np.testing.assert_allclose(starts, np.array([-1, 0, 1]) * 0.8 / 3)
+    for line, errors, series in zip(axes.get_lines(), axes.collections, panel.series, strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), series.y)
+        for segment, low, high in zip(errors.get_segments(), series.low, series.high, strict=True):  # type: ignore[arg-type]
+            np.testing.assert_allclose(segment[:, 1], [low, high])
+
+
+def test_bars_stand_beside_each_other_on_the_axes_asked_for() -> None:
+    left, right = draw_chart(bars_chart()).axes
+    assert (left.get_yscale(), right.get_xscale(), right.get_yscale()) == ("log", "log", "log")
+    first, second = left.containers
+    assert [bar.get_height() for bar in first] == [10, 200, 3_000]
+    np.testing.assert_allclose([bar.get_x() + bar.get_width() for bar in first], [bar.get_x() for bar in second])
+
+
+def test_panels_are_in_rows_and_the_caption_is_not_drawn() -> None:
+    chart = replace(curves_chart(), columns=2)
+    figure = draw_chart(chart)
+    figure.draw_without_rendering()
+    tops = [round(axes.get_position().y1, 3) for axes in figure.axes]
+    assert tops[0] == tops[1] > tops[2]
+    texts = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
+    assert chart.caption not in texts
+    assert chart.title not in texts

@@ -58,7 +58,7 @@ def local_smoothness(
 
     def loss(theta: Array, row: Batch) -> Array:
         q = network.q_values(unravel(theta), row.observation[None])[0, row.action]
-        return loss_of(settings, q - row.frozen_target)
+        return loss_of(settings, q - jnp.asarray(row.frozen_target))
 
     def norm(row: Batch) -> Array:
         return jnp.abs(jnp.linalg.eigvalsh(jax.hessian(loss)(flat, row))).max()
@@ -78,14 +78,14 @@ def bound_step_size(
     return theory_step_size(constants, configuration.estimator.inner_iterations)
 
 
-def linear_smoothness(observations: Float[Array, "n size"]) -> Float[Array, " n"]:
+def linear_smoothness(observations: np.ndarray) -> np.ndarray:
     """β_i of a linear Q with squared loss: the Hessian is 2 x̃ x̃ᵀ with x̃ = (x_i, 1), so that β_i = 2‖x̃‖² exactly."""
     return 2 * _squared_length(observations)
 
 
 def tanh_smoothness(
-    observations: Float[Array, "n size"], *, width: int, weights: float, biases: float, targets: float
-) -> Float[Array, " n"]:
+    observations: np.ndarray, *, width: int, weights: float, biases: float, targets: float
+) -> np.ndarray:
     """β_i of one hidden layer of tanh with squared loss, where the last layer's weights and biases stay bounded.
 
     The region is |v_j| ≤ `weights` and |c| ≤ `biases` for the weights v and the bias c of each action, and all |y_i| ≤
@@ -100,12 +100,12 @@ def tanh_smoothness(
        t = v_j tanh'' ‖x̃‖², and 0 elsewhere. Its norm is |t|/2 + √(t²/4 + s²), where s ≤ ‖x̃‖ and |tanh''| ≤ 4/(3√3).
     """
     squared = _squared_length(observations)
-    gradient = 1 + width * jnp.maximum(1.0, weights**2 * squared)
+    gradient = 1 + width * np.maximum(1.0, weights**2 * squared)
     error = targets + biases + width * weights
     half = weights * _TANH_CURVATURE * squared / 2
-    return 2 * gradient + 2 * error * (half + jnp.sqrt(half**2 + squared))
+    return 2 * gradient + 2 * error * (half + np.sqrt(half**2 + squared))
 
 
-def _squared_length(observations: Float[Array, "n size"]) -> Float[Array, " n"]:
+def _squared_length(observations: np.ndarray) -> np.ndarray:
     """‖(x_i, 1)‖² of each row."""
-    return (jnp.asarray(observations) ** 2).sum(-1) + 1
+    return np.sum(np.asarray(observations, np.float64) ** 2, axis=-1) + 1

@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -27,7 +29,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from jax.flatten_util import ravel_pytree
 
 import reference
 import replica
@@ -39,13 +40,12 @@ from srgdqn.statistics import bootstrap_interval
 from srgdqn.training import train_rounds
 from srgdqn.training.chunk import train_chunk
 from srgdqn.training.draws import draw_block
-from srgdqn.training.lane import TERMINATED
 from srgdqn.training.program import programs_for
 
 # Long enough for 188 outer iterations, and for the replay to forget a thousand transitions.
 STEPS = 4_000
 SETTINGS = Settings(STEPS)
-LANES = 12
+LANES = 8
 DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 
 # What the package does
@@ -68,7 +68,7 @@ class Recording(NamedTuple):
 
 @functools.cache
 def chances(seed: int, chunk: int = 0, double: bool = False) -> list[Chance]:
-    """The random numbers of a seed's rounds 12 × chunk, 12 × chunk + 1, …"""
+    """The random numbers of a seed's rounds 8 × chunk, 8 × chunk + 1, …"""
     with jax.enable_x64(double):
         configuration = paper(seed)
         task = tasks.make(configuration.task)
@@ -144,8 +144,8 @@ def flat(parameters: Any) -> np.ndarray:
 class Defect(NamedTuple):
     """What is wrong: other settings, or other functions in the place of the replica's."""
 
-    settings: dict[str, Any] = {}
-    functions: dict[str, Callable[..., Any]] = {}
+    settings: Mapping[str, Any] = MappingProxyType({})
+    functions: Mapping[str, Callable[..., Any]] = MappingProxyType({})
 
 
 def along(at: int, before: int) -> Callable[..., np.ndarray]:
@@ -176,7 +176,7 @@ def adam_afresh(settings: Settings, learner: Learner, theta: np.ndarray, g: np.n
     return learner._replace(theta=theta - settings.alpha * g / (np.abs(g) + settings.adam_epsilon), s=learner.s + 1)
 
 
-def rolled_back(chance: Chance, step: int, state: replica.State, action: int) -> tuple[Transition, replica.State]:
+def rewarded_late(chance: Chance, step: int, state: replica.State, action: int) -> tuple[Transition, replica.State]:
     """Rewarded for the height left, not for the height reached."""
     position, speed = replica.move(*state, action)
     end = replica.at_the_flag(position, speed)
@@ -192,14 +192,14 @@ DEFECTS = {
     "no Adam process": Defect({"alpha": 0.0}),
     "Adam forgets": Defect(functions={"adam": adam_afresh}),
     "nothing is forgotten": Defect({"capacity": STEPS}),
-    "learning starts with the 63rd block": Defect({"learning_starts": 992}),
+    "learning starts with the 62nd block": Defect({"learning_starts": 992}),
     "ε does not decline": Defect({"epsilon_end": 0.1}),
     "the recursion has the wrong sign": Defect(functions={"direction": wrong_sign}),
     "the earlier gradient is at θ_0": Defect(functions={"direction": along(at=0, before=-1)}),
     "SVRG in place of SRG": Defect(functions={"direction": along(at=0, before=0)}),
     "no recursion": Defect(functions={"direction": no_recursion}),
     "terminal states have a future": Defect(functions={"future": without_mask}),
-    "the reward is that of the state left": Defect(functions={"interact": rolled_back}),
+    "the reward is that of the state left": Defect(functions={"interact": rewarded_late}),
 }
 
 
@@ -265,32 +265,26 @@ class Misfit(NamedTuple):
     theta_norm: float
 
 
-def misfit(settings: Settings, chance: Chance, recording: Recording) -> Misfit:
-    """The worst over all steps and outer iterations of a round."""
-    worst = dict.fromkeys(Misfit._fields, 0.0)
+def misfits(settings: Settings, chance: Chance, recording: Recording) -> Iterator[tuple[int, Misfit]]:
+    """Block by block, with the steps made by then."""
+    start = (chance.start, 0.0)
+    for block, (learner, found) in enumerate(itertools.pairwise(recording.learners)):
+        worst = dict.fromkeys(Misfit._fields, 0.0)
 
-    def note(**found: float) -> None:
-        worst.update({name: max(worst[name], float(value)) for name, value in found.items()})
+        def note(worst: dict[str, float] = worst, **values: float) -> None:
+            worst.update({name: max(worst[name], float(value)) for name, value in values.items()})
 
-    state = (chance.start, 0.0)
-    for step, real in enumerate(recording.transitions):
-        block, made = step // settings.learning_frequency, step + 1
-        learner = recording.learners[block]
-        q = replica.q_values(learner.theta, np.array(real.s))
-        action = replica.choose(settings, chance, step, q)
-        greedy = q[action] == q.max()
-        expected, after = replica.interact(chance, step, real.s, real.a)
-        # An end too early or too late is as wrong as the car is far from the flag.
-        untimely = 0.0 if expected.terminal == real.terminal else abs(real.s_next[0] - 0.5)
-        note(
-            state=max(untimely, *np.abs(np.subtract(real.s, state)), *np.abs(np.subtract(expected.s_next, real.s_next))),
-            reward=max(abs(expected.r - real.r), abs(expected.r - recording.log["reward"].ravel()[step])),
-            action=0.0 if action == real.a else q[action] - q[real.a] if greedy else math.inf,
-        )
-        state = after if real.terminal else real.s_next
-        if made % settings.learning_frequency:
-            continue
-        found = recording.learners[block + 1]
+        made = (block + 1) * settings.learning_frequency
+        for step in range(block * settings.learning_frequency, made):
+            real = recording.transitions[step]
+            q = replica.q_values(learner.theta, np.array(real.s))
+            note(action=abs(q[replica.choose(settings, chance, step, q)] - q[real.a]))
+            expected, fresh = replica.interact(chance, step, real.s, real.a)
+            note(state=np.abs(np.subtract([start, expected.s_next], [real.s, real.s_next])).max())
+            # An end too early or too late is as wrong as the car is far from the flag.
+            note(state=0.0 if expected.terminal == real.terminal else abs(real.s_next[0] - 0.5))
+            note(reward=max(abs(expected.r - told) for told in (real.r, recording.log["reward"].ravel()[step])))
+            start = fresh if real.terminal else real.s_next
         if replica.is_due(settings, made):
             memory = recording.transitions[max(made - settings.capacity, 0) : made]
             learner, iteration = replica.learn(settings, chance, made, learner, memory)
@@ -298,23 +292,237 @@ def misfit(settings: Settings, chance: Chance, recording: Recording) -> Misfit:
                 told, value = recording.log[name][block], getattr(iteration, name)
                 note(**{name: math.inf if math.isnan(told) else abs(told / value - 1)})
         note(theta=np.abs(learner.theta - found.theta).max())
-    return Misfit(**worst)
+        yield made, Misfit(**worst)
 
 
-# An iteration adds 17 nearly equal steps to a parameter near 1, which rounds all of them the same way: 17 × 6e-8.
+# An iteration adds 17 nearly equal steps to a parameter near 1, which may round all of them the same way: 17 × 6e-8.
 TOLERANCES = {
     False: Misfit(
-        state=3e-7, reward=1e-6, action=1e-5, theta=6e-6, loss=1e-3, max_q=1e-5, delta_norm=1e-2, theta_norm=1e-6
+        state=3e-7, reward=1e-6, action=1e-5, theta=6e-6, loss=1e-4, max_q=1e-5, delta_norm=2e-2, theta_norm=2e-6
     ),
     True: Misfit(
-        state=1e-15, reward=1e-15, action=1e-13, theta=1e-13, loss=1e-10, max_q=1e-13, delta_norm=1e-10, theta_norm=1e-14
+        state=2e-15,
+        reward=2e-15,
+        action=1e-13,
+        theta=1e-13,
+        loss=1e-11,
+        max_q=1e-13,
+        delta_norm=1e-10,
+        theta_norm=1e-14,
     ),
 }
 
 
+def within(found: Misfit, most: Misfit) -> bool:
+    return all(value <= limit for value, limit in zip(found, most, strict=True))
+
+
 @pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
 def test_every_step_and_iteration_follows_from_the_one_before(double: bool) -> None:
-    for chance, recording in list(zip(chances(0, double=double), recordings(double), strict=True))[:4]:
-        found = misfit(SETTINGS, chance, recording)
-        print(found)
-        assert all(value <= most for value, most in zip(found, TOLERANCES[double], strict=True)), found
+    made = 0
+    for chance, recording in list(zip(chances(0, double=double), recordings(double), strict=True))[:3]:
+        for made, found in misfits(SETTINGS, chance, recording):
+            assert within(found, TOLERANCES[double]), (made, found)
+        assert made == STEPS
+
+
+# When each defect is noticed in round 2 of double precision, which reaches the flag after 2,039 steps: at once, or as
+# soon as it makes a difference at all.
+AT_ONCE = 1_008
+NOTICED = dict.fromkeys(DEFECTS, AT_ONCE) | {
+    "Adam forgets": 1_024,
+    "nothing is forgotten": 3_008,
+    "learning starts with the 62nd block": 992,
+    "the reward is that of the state left": 16,
+}
+
+
+@pytest.mark.parametrize("name", DEFECTS)
+def test_following_notices_every_planted_defect(name: str) -> None:
+    chance, recording = chances(0, double=True)[2], recordings(True)[2]
+    end = next(step for step, transition in enumerate(recording.transitions, start=1) if transition.terminal)
+    with planted(name) as settings:
+        blocks = misfits(settings, chance, recording)
+        noticed = next((made for made, found in blocks if not within(found, TOLERANCES[True])), None)
+    assert noticed is not None
+    if name == "terminal states have a future":
+        assert end < noticed < end + 1_000  # once one of 64 draws from at most 3,000 transitions is that one
+    elif name == "ε does not decline":
+        assert noticed < STEPS
+    else:
+        assert noticed == NOTICED[name]
+
+
+# Each on its own
+
+
+@functools.cache
+def lived(seed: int, chunk: int = 0, double: bool = False, count: int = LANES) -> list[Round]:
+    return [replica.live(SETTINGS, chance) for chance in chances(seed, chunk, double)[:count]]
+
+
+def apart(a: list[Transition], b: list[Transition]) -> np.ndarray:
+    """By how much two rounds differ at each step; infinitely where their actions do or only one of them ended."""
+    states = np.abs(np.array([x.s_next for x in a]) - np.array([x.s_next for x in b])).max(axis=1)
+    rewards = np.abs(np.array([x.r for x in a]) - np.array([x.r for x in b]))
+    other = np.array([(x.a, x.terminal) != (y.a, y.terminal) for x, y in zip(a, b, strict=True)])
+    return np.where(other, np.inf, np.maximum(states, rewards))
+
+
+def separation(a: list[Transition], b: list[Transition]) -> int:
+    """The steps that two rounds have in common, up to a thousandth."""
+    beyond = np.flatnonzero(apart(a, b) > 1e-3)
+    return int(beyond[0]) if len(beyond) else STEPS
+
+
+def drift(history: Round, recording: Recording) -> np.ndarray:
+    """By how much the parameters differ after each outer iteration."""
+    first = len(recording.learners) - len(history.iterations)
+    return np.array(
+        [
+            np.abs(iteration.theta - learner.theta).max()
+            for iteration, learner in zip(history.iterations, recording.learners[first:], strict=True)
+        ]
+    )
+
+
+def test_in_double_precision_it_is_the_same_round_to_the_end() -> None:
+    """4,000 actions, rewards and ends, and 188 outer iterations; most rounds agree to 1e-11 even then."""
+    for history, recording in zip(lived(0, double=True, count=3), recordings(True)[:3], strict=True):
+        assert apart(history.transitions, recording.transitions).max() < 1e-9
+        assert drift(history, recording).max() < 1e-9
+    assert any(transition.terminal for recording in recordings(True)[:3] for transition in recording.transitions)
+
+
+def test_in_single_precision_it_is_the_same_round_until_rounding_separates_them() -> None:
+    """That happened to 3 of 8 rounds, after 2,024 steps or more.
+
+    What separates them is a hill, not a tie between two actions: by the first other action the cars are already apart.
+    That nothing but rounding started it is what following each step from the one before shows.
+    """
+    lengths = []
+    for history, recording in zip(lived(0), recordings(False), strict=True):
+        assert apart(history.transitions, recording.transitions)[:1_600].max() < 1e-4
+        assert drift(history, recording)[: (1_600 - 1_008) // 16].max() < 1e-4
+        lengths.append(separation(history.transitions, recording.transitions))
+    assert min(lengths) > 1_600
+    assert np.median(lengths) == STEPS
+
+
+@pytest.mark.slow
+def test_rounding_alone_separates_a_replica_from_itself_as_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that computes in double precision but whose car and parameters are kept in single precision."""
+    move, adam = replica.move, replica.adam
+
+    def rounded_move(position: float, speed: float, action: int) -> replica.State:
+        position, speed = (float(np.float32(value)) for value in move(position, speed, action))
+        return max(position, -1.2), speed  # the nearest single number to the wall lies beyond it
+
+    def rounded_adam(settings: Settings, learner: Learner, theta: np.ndarray, g: np.ndarray) -> Learner:
+        after = adam(settings, learner, theta, g)
+        return after._replace(theta=after.theta.astype(np.float32).astype(np.float64))
+
+    exact = lived(0)
+    monkeypatch.setattr(replica, "move", rounded_move)
+    monkeypatch.setattr(replica, "adam", rounded_adam)
+    rounded = [replica.live(SETTINGS, chance) for chance in chances(0)]
+    control = [separation(a.transitions, b.transitions) for a, b in zip(exact, rounded, strict=True)]
+    found = [separation(a.transitions, b.transitions) for a, b in zip(exact, recordings(False), strict=True)]
+    assert any(length < STEPS for length in control)
+    assert scipy.stats.mannwhitneyu(control, found).pvalue > 0.05
+
+
+# The results of many rounds
+
+SCORES = ("reward", *DIAGNOSTICS)
+LAST = 1_000  # steps that a score is the mean of
+
+
+@functools.cache
+def package_scores(rounds: int) -> np.ndarray:
+    """One row per round, from the tables that every run leaves."""
+    configuration = paper(rounds=rounds)
+    curves = train_rounds(configuration, tasks.make(configuration.task)).tables["curves"]
+    assert configuration.training.window == LAST
+    end = curves["step"] == STEPS
+    assert curves["round"][end].tolist() == list(range(rounds))
+    return np.column_stack([np.asarray(curves[name][end], np.float64) for name in SCORES])
+
+
+def scores(histories: list[Round]) -> np.ndarray:
+    """The same of the replica."""
+    rows = []
+    for history in histories:
+        late = [iteration for iteration in history.iterations if iteration.step > STEPS - LAST]
+        reward = np.mean([transition.r for transition in history.transitions[-LAST:]])
+        rows.append([reward, *(np.mean([getattr(iteration, name) for iteration in late]) for name in DIAGNOSTICS)])
+    return np.array(rows)
+
+
+def defective_scores(name: str, given: list[Chance]) -> np.ndarray:
+    with planted(name) as settings:
+        return scores([replica.live(settings, chance) for chance in given])
+
+
+def chance_of_such_a_difference(a: np.ndarray, b: np.ndarray) -> float:
+    """The p-value of "both samples of rounds have the same distribution of scores".
+
+    Kolmogorov's and Smirnov's test, because it asks for the whole distribution, is exact for small samples and assumes
+    no shape: scores have two humps, of rounds that have left the valley and of those that have not. The smallest of
+    the five p-values counts, times five (Bonferroni), which needs no assumption about how scores hang together.
+    """
+    each = [scipy.stats.ks_2samp(a[:, column], b[:, column]).pvalue for column in range(len(SCORES))]
+    return min(1.0, len(SCORES) * min(each))
+
+
+def agreeing(a: np.ndarray, b: np.ndarray) -> float:
+    """The share of rounds all of whose scores are the same, up to a hundredth of their spread over rounds."""
+    return float((np.abs(a - b) < 0.01 * package_scores(LANES).std(axis=0)).all(axis=1).mean())
+
+
+def check_pairs(package: np.ndarray, plain: np.ndarray) -> None:
+    """The same random numbers: most rounds score the same, and those that rounding separated differ either way."""
+    assert agreeing(package, plain) > 0.5
+    for column in range(len(SCORES)):
+        _, low, high = bootstrap_interval(package[:, column] - plain[:, column], level=0.99)
+        rounding = 1e-4 * package[:, column].std()  # so little may be on one side
+        assert low - rounding <= 0 <= high + rounding
+
+
+def test_the_same_random_numbers_give_the_same_scores() -> None:
+    check_pairs(package_scores(LANES), scores(lived(0)))
+    wrong = defective_scores("SVRG in place of SRG", chances(0)[:3])
+    assert agreeing(package_scores(LANES)[:3], wrong) == 0
+
+
+@pytest.mark.slow
+def test_the_same_random_numbers_give_the_same_scores_in_many_rounds() -> None:
+    histories = [history for chunk in range(6) for history in lived(0, chunk)]
+    check_pairs(package_scores(400)[: len(histories)], scores(histories))
+
+
+@pytest.mark.slow
+def test_other_random_numbers_give_scores_of_the_same_distribution() -> None:
+    """Not for a handful of rounds: those of seed 1 begin with lucky ones, in the package as in the replica."""
+    histories = [history for chunk in range(6) for history in lived(1, chunk)]
+    assert chance_of_such_a_difference(package_scores(400), scores(histories)) > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["η is doubled", "the recursion has the wrong sign", "no recursion", "the earlier gradient is at θ_0"],
+)
+def test_other_random_numbers_show_gross_defects(name: str) -> None:
+    wrong = defective_scores(name, [*chances(1), *chances(1, 1), *chances(1, 2)])
+    assert chance_of_such_a_difference(package_scores(400), wrong) < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["η is halved", "SVRG in place of SRG", "no Adam process", "one inner iteration too few", "Adam forgets"]
+)
+def test_the_same_random_numbers_show_subtle_defects(name: str) -> None:
+    """With other random numbers, what these change in 4,000 steps drowns in the differences between rounds."""
+    wrong = defective_scores(name, chances(0)[:6])
+    assert agreeing(package_scores(400)[:6], wrong) < 0.5

@@ -1,143 +1,187 @@
-"""`srgdqn reproduce`: the paper's Figure 2 at its own scale, and what it shows, with intervals."""
+"""`srgdqn reproduce`: everything the paper shows, at its own scale, with a verdict on every claim."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from srgdqn.cli.parsing import parse, whole
+from srgdqn.cli.parsing import parse_with_stray, whole
+from srgdqn.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from srgdqn.studies.cells import Cell, Listener
-    from srgdqn.studies.figure_2 import Contrast
+    from srgdqn.report.contents import Report
+    from srgdqn.reproduction.commands import Console
+    from srgdqn.studies.scale import Scale
 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Trains the paper's four algorithms on its three tasks, at its own budgets and rounds, and draws its Figure 2.
+    """Reproduces the paper: every figure and table at its own scale, and a report with a verdict on every claim.
 
-    A cell (one algorithm on one task) that is finished is never computed again unless its configuration changed, so an
-    interrupted reproduction goes on where it stopped. Beside the figures stands a table of SRG-DQN against every other
-    algorithm, with 95 % bootstrap intervals over rounds.
+    Verdicts are taken on fresh seeds, by a command of its own (--confirm); until that is run again, the report shows
+    those that the package was released with, and likewise for tuned settings (--tuned) and for every reading of what
+    the paper leaves open (--readings). Whatever is interrupted goes on where it stopped: a finished cell is never
+    computed again unless what it depends on has changed.
     """
 
+    experiments: Annotated[
+        tyro.conf.Positional[tuple[str, ...]],
+        tyro.conf.arg(metavar="EXPERIMENT [EXPERIMENT ...]", help_behavior_hint="(default: all)"),
+    ] = ()
+    """figure-1, figure-2, controls, figure-3-left, figure-3-right, table-2, theorem-1, training-time, anatomy,
+    dose-response."""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
-    """Folder of the figures, the tables and the cells."""
-    readings: tuple[Literal["corrected", "printed"], ...] = ("corrected", "printed")
-    """Sets of readings to reproduce the figure with."""
-    controls: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Train every control as well, and draw a second figure with all algorithms."""
-    seed: Annotated[int, whole("seed", 0)] = 0
-    """Seed that every round's own seed is derived from."""
+    """Folder of the report, its figures and tables, and the cells."""
+    quick: tyro.conf.FlagCreatePairsOff[bool] = False
+    """A preview of every figure in a minute or so: few rounds, short budgets."""
+    confirm: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Judge every claim on fresh seeds, for both sets of readings, before the report is made."""
+    tuned: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Tune every algorithm's step sizes by the same procedure, and compare them so."""
+    readings: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Run the paper's comparisons over combinations of readings (12 runs of 11 readings)."""
+    exact_rounds: Annotated[int, whole("exact-rounds", 2)] = 10
+    """Rounds of Figure 1, of which the paper tells none."""
+    exact_steps: Annotated[int, whole("exact-steps", 2_000)] = 20_000
+    """Steps of Figure 1, of which the paper tells none; time grows with their square."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Print the table as JSON, and nothing else, on standard output."""
+    """Print the verdicts as JSON, and nothing else, on standard output."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """Show neither progress nor tables."""
 
 
 def run(words: Sequence[str]) -> int:
-    """Reproduces Figure 2."""
-    asked: Reproduce = parse(Reproduce, words, command="reproduce")
+    """Reproduces the paper."""
+    asked, stray = parse_with_stray(Reproduce, words, command="reproduce")
 
-    from srgdqn.algorithms import ALGORITHMS, PAPER
     from srgdqn.cli import INTERRUPTED
-    from srgdqn.cli.presentation import print_json
-    from srgdqn.errors import InputError
-    from srgdqn.figures import save_figure
     from srgdqn.program_cache import enable_program_cache
-    from srgdqn.store.destination import make_folder, write_file
-    from srgdqn.studies import figure_2
-    from srgdqn.studies.cells import compute
+    from srgdqn.store.destination import make_folder
+    from srgdqn.studies.catalogue import EXPERIMENTS
 
-    if not asked.readings:
-        raise InputError("no set of readings was given. Give 'corrected', 'printed' or both after --readings.")
-    chosen = tuple(dict.fromkeys(asked.readings))
-    algorithms = tuple(ALGORITHMS) if asked.controls else PAPER
+    names = tuple(dict.fromkeys((*asked.experiments, *stray))) or tuple(EXPERIMENTS)
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown("experiment", name, EXPERIMENTS)
+    long_work = asked.confirm or asked.tuned or asked.readings
+    if asked.quick and long_work:
+        raise InputError(
+            "--quick is a preview and decides nothing. Leave it out, or leave out what else was asked for."
+        )
     folder = make_folder(asked.out)
     enable_program_cache()
-    cells = [cell for name in chosen for cell in figure_2.cells(name, algorithms, seed=asked.seed)]
     try:
-        with _progress(cells, shown=not asked.quiet) as (listener, say):
-            results = compute(cells, folder / "cells", listener=listener, say=say)
+        report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
         print(f"interrupted: finished cells are kept in {folder}, and the same command goes on there.", file=sys.stderr)
         return INTERRUPTED
-
-    contrasts: list[Contrast] = []
-    written = []
-    for name in chosen:
-        panels: dict[str, Sequence[str]] = {f"figure-2-{name}": PAPER}
-        if asked.controls:
-            panels[f"figure-2-{name}-controls"] = algorithms
-        for stem, shown in panels.items():
-            figure = figure_2.draw(results, name, shown)
-            written += [save_figure(figure, folder / f"{stem}.{kind}", overwrite=True) for kind in ("png", "pdf")]
-        contrasts += figure_2.contrasts(results, name, algorithms)
-    table = figure_2.as_table(contrasts)
-    written.append(write_file(folder / "figure-2.csv", table.write_csv().encode()))
-    written.append(write_file(folder / "figure-2.md", figure_2.as_markdown(contrasts).encode()))
-    written.append(write_file(folder / "diverged.csv", figure_2.diverged_rounds(results).write_csv().encode()))
-    if asked.json:
-        print_json({"contrasts": table.to_dicts(), "files": [str(path) for path in written]})
-    elif not asked.quiet:
-        _print(contrasts)
-        for path in written:
-            print(path)
+    _tell(asked, report, folder)
     return 0
 
 
-def _print(contrasts: Sequence[Contrast]) -> None:
-    from srgdqn.cli.presentation import print_table
-    from srgdqn.studies.figure_2 import interval_text
+def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
+    from srgdqn.claims.evidence import write_evidence
+    from srgdqn.report.files import write_report
+    from srgdqn.reproduction import commands
+    from srgdqn.reproduction.report import make_report
 
-    for place in dict.fromkeys((contrast.task, contrast.readings) for contrast in contrasts):
-        mine = [contrast for contrast in contrasts if (contrast.task, contrast.readings) == place]
-        first = mine[0]
-        champion = f"SRG-DQN scores {first.score:.3f}, {first.champion_diverged} of its rounds diverged"
-        print_table(
-            f"{first.task}, {first.readings}: {champion}",
-            ("against", "score", "difference [95 %]", "log sd ratio [95 %]", "diverged"),
-            [
-                (
-                    contrast.against,
-                    f"{contrast.other_score:.3f}",
-                    interval_text(contrast.difference),
-                    interval_text(contrast.log_sd_ratio),
-                    str(contrast.diverged),
-                )
-                for contrast in mine
-            ],
-        )
+    start = time.perf_counter()
+    said: list[str] = []
+    with _console(said, shown=not (asked.quiet or asked.json)) as console:
+        for wanted, command in (
+            (asked.confirm, commands.confirm),
+            (asked.tuned, commands.tune),
+            (asked.readings, commands.read_every_way),
+        ):
+            if wanted:
+                write_evidence(command(folder, console), folder)
+        scale = _scale(asked)
+        outcomes = commands.run_experiments(names, scale, folder, console)
+        report = make_report(names, scale, outcomes, folder, time.perf_counter() - start, said)
+        write_report(report, folder)
+    return report
+
+
+def _scale(asked: Reproduce) -> Scale:
+    from srgdqn.studies.scale import PAPER_SCALE, QUICK
+
+    if asked.quick:
+        return QUICK
+    return dataclasses.replace(PAPER_SCALE, exact_rounds=asked.exact_rounds, exact_steps=asked.exact_steps)
+
+
+def _tell(asked: Reproduce, report: Report, folder: Path) -> None:
+    from srgdqn.cli.presentation import print_json, print_table
+
+    if asked.json:
+        claims = [dataclasses.asdict(claim) for claim in report.claims]
+        print_json({"answer": report.answer, "claims": claims, "report": str(folder / "report.html")})
+        return
+    if asked.quiet:
+        return
+    print_table(
+        f"{report.question} Verdicts of the confirmatory run",
+        ("claim", "corrected", "printed", "what the paper says"),
+        [(row.name, row.verdicts["corrected"], row.verdicts["printed"], row.claim) for row in report.claims],
+    )
+    print(report.answer)
+    print_table(
+        "What it took",
+        ("experiment", "seconds of one core", "budget"),
+        [
+            (section.name, f"{section.seconds:.0f}", f"{section.budget_seconds:.0f}")
+            for section in report.sections
+            if section.seconds is not None and section.budget_seconds is not None
+        ],
+    )
+    print(folder / "report.html")
 
 
 @contextmanager
-def _progress(cells: Sequence[Cell], *, shown: bool) -> Iterator[tuple[Listener, Any]]:
-    """One bar over all cells on standard error, where that is a terminal; what is said is printed there in any case."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _console(said: list[str], *, shown: bool) -> Iterator[Console]:
+    """One bar over the cells under way on standard error, where that is a terminal; what is said is printed there."""
+    from rich.console import Console as Terminal
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    from srgdqn.reproduction.commands import Console
+
+    terminal = Terminal(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-    hidden = not (shown and console.is_terminal)
-    bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, disable=hidden)
-    shares = dict.fromkeys((cell.name for cell in cells), 0.0)
+    bar = Progress(
+        *columns,
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=terminal,
+        disable=not (shown and terminal.is_terminal),
+    )
+    shares: dict[str, float] = {}
+    lock = threading.Lock()
+    task = bar.add_task("", total=None)
+
+    def begin(title: str, names: Sequence[str]) -> None:
+        with lock:
+            shares.clear()
+            shares.update(dict.fromkeys(names, 0.0))
+            bar.reset(task, total=len(names), description=title)
+
+    def hear(name: str, share: float) -> None:
+        with lock:
+            shares[name] = share
+            bar.update(task, completed=sum(shares.values()), description=name)
+
+    def say(text: str) -> None:
+        said.append(text)
+        terminal.print(text)
+
     with bar:
-        task = bar.add_task("Figure 2", total=len(cells))
-
-        def listen(cell: Cell, report: Any) -> None:
-            shares[cell.name] = report.share
-            bar.update(task, completed=sum(shares.values()), description=cell.name)
-
-        yield listen, console.print
+        yield Console(begin, hear, say)

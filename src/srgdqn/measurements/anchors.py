@@ -13,10 +13,12 @@ import numpy as np
 import polars as pl
 
 from srgdqn.acting import epsilon
+from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.measurements.anchor_distances import ESTIMATORS, anchor_distances
 from srgdqn.measurements.anchor_error import anchor_error, fresh_transitions
 from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
+from srgdqn.measurements.theorem_1 import paper_eta_rows
 from srgdqn.replay import pack
 from srgdqn.settings import Configuration
 from srgdqn.training.interaction import action_count
@@ -33,7 +35,9 @@ class Plan:
 
 
 def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
-    """Distances for every estimator and inner iteration, and the anatomy, of every round that did not diverge."""
+    """Distances for every estimator and inner iteration, the anatomy, and Theorem 1's bound on η, at every moment of
+    every round that did not diverge.
+    """
     run = record(
         plan.configuration,
         lambda share: hear(_TRAINING_SHARE * share),
@@ -51,10 +55,18 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         distances += [place | row for row in look.distances(number, position)]
         anatomy.append(place | look.anatomy(number, position))
         hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
+    bounds = paper_eta_rows(
+        run.configuration,
+        run.network,
+        [at_moment(run, *moment) for moment in moments],
+        [look.batch(*moment) for moment in moments],
+        [row["step"] for row in anatomy],
+    )
     diverged = plan.configuration.training.rounds - len(run.finite)
     return {
         "distances": pl.DataFrame(distances),
         "anatomy": pl.DataFrame(anatomy),
+        "bounds": bounds,
         "rounds": pl.DataFrame({"rounds": [plan.configuration.training.rounds], "diverged": [diverged]}),
     }
 
@@ -91,6 +103,7 @@ class _Look:
             )
             return anchor_error(configuration, network, theta, pack(transitions), replay, recording, fresh)
 
+        self._batch = jax.jit(batch)
         self._distances = {name: distances(name) for name in ESTIMATORS}
         self._anatomy = jax.jit(anatomy)
 
@@ -104,6 +117,11 @@ class _Look:
                 values = {column: float(values[m]) for column, values in found._asdict().items()}
                 rows.append({"estimator": name, "m": m + 1, **values})
         return rows
+
+    def batch(self, number: int, position: int) -> Transitions:
+        """The batch D of one moment."""
+        _, recording, block = self._moment(number, position)
+        return self._batch(recording, np.uint32(number), jnp.int32(block))[0]
 
     def anatomy(self, number: int, position: int) -> dict[str, Any]:
         """The squared distances of one moment."""

@@ -14,14 +14,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import scipy.stats
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
 from srgdqn.learner import init_learner, outer_iteration
-from srgdqn.measurements.theorem_problems import Problem, at
+from srgdqn.measurements.theorem_problems import Problem, at, compiled
 from srgdqn.networks import Parameters
 from srgdqn.settings import Configuration
 from srgdqn.statistics import Interval
@@ -40,9 +39,11 @@ INEQUALITY_SCHEMA = {
     "left": pl.Float64,
     "right": pl.Float64,
     "difference": pl.Float64,
+    "above": pl.Float64,
     "low": pl.Float64,
     "high": pl.Float64,
     "violated": pl.Boolean,
+    "largest_loss": pl.Float64,
     "paper_right": pl.Float64,
     "paper_violated": pl.Boolean,
     "in_region": pl.Boolean,
@@ -60,7 +61,7 @@ class Loop(NamedTuple):
     inside: Array  # whether θ_0 … θ_{M+1} all lie where the β_i hold
 
 
-RunLoop = Callable[[float, Parameters, Int[Array, "replications M 1"]], tuple[Parameters, Loop]]
+RunLoop = Callable[[float, Parameters, np.ndarray], tuple[Parameters, Loop]]
 
 
 def loop_configuration(problem: Problem, loop_length: int, estimator: str = "srg") -> Configuration:
@@ -69,7 +70,10 @@ def loop_configuration(problem: Problem, loop_length: int, estimator: str = "srg
 
 
 def make_loop(problem: Problem, loop_length: int) -> RunLoop:
-    """A compiled function of η, each replication's θ_0 and its picks; gives each one's θ_{M+1} and what was met."""
+    """A compiled function of η, each replication's θ_0, and the picks (replications, M, 1).
+
+    It gives each replication's θ_{M+1} and what it met on the way.
+    """
     configuration = loop_configuration(problem, loop_length)
 
     def one(eta: Array, theta: Parameters, picks: Int[Array, "M 1"]) -> tuple[Parameters, Loop]:
@@ -82,7 +86,7 @@ def make_loop(problem: Problem, loop_length: int) -> RunLoop:
         fall = points.loss[0] - points.loss[-1]
         return state.parameters, Loop(points.square[:-1].mean(), fall, points.largest.max(), inside.all())
 
-    return jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))
+    return compiled(jax.vmap(one, in_axes=(None, 0, 0)))
 
 
 def inequality_rows(
@@ -93,15 +97,16 @@ def inequality_rows(
     outer_loops: int,
     eta: float,
     replications: int,
-    key: PRNGKeyArray,
+    rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     """Both sides of the inequality for each of S outer loops, without verdicts: these need the number of all rows."""
-    theta = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (replications, *leaf.shape)), problem.start)
+    theta = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (replications, *leaf.shape)), problem.start)
     shape = (replications, loop_length, 1)
     rows = []
     for s in range(outer_loops):
-        theta, loop = run(eta, theta, jax.random.randint(jax.random.fold_in(key, s), shape, 0, problem.terms))
+        theta, loop = run(eta, theta, rng.integers(problem.terms, size=shape, dtype=np.int32))
         scale = 2 / (eta * (loop_length + 1))
+        largest = float(np.nan_to_num(loop.largest, nan=np.inf).max())
         left, right = np.asarray(loop.mean_square), scale * np.asarray(loop.fall)
         rows.append(
             {
@@ -109,7 +114,8 @@ def inequality_rows(
                 "outer_loop": s + 1,
                 "left": _mean_or_infinity(left),
                 "right": -_mean_or_infinity(-right),
-                "paper_right": 2 * scale * float(np.nan_to_num(loop.largest, nan=np.inf).max()),
+                "largest_loss": largest,
+                "paper_right": 2 * scale * largest,
                 "in_region": bool(np.all(loop.inside)),
                 "replications": replications,
                 "differences": _differences(left, right),
@@ -122,6 +128,8 @@ def with_verdicts(rows: list[dict[str, Any]], level: float = 0.95) -> pl.DataFra
     """The table: `low` and `high` bound left - right at the level that Bonferroni gives each row at the theory's η.
 
     A row is *violated* if `low` is above 0. It speaks of the theorem only if `multiple` is 1 and `in_region` holds.
+    `above` is the share of replications whose left side is the larger: it tells of divergence where a few replications
+    make up the whole mean, of which there is then no telling.
     """
     judged = sum(row["multiple"] == 1 for row in rows)
     each = 1 - (1 - level) / max(judged, 1)
@@ -133,6 +141,7 @@ def with_verdicts(rows: list[dict[str, Any]], level: float = 0.95) -> pl.DataFra
             {name: value for name, value in row.items() if name != "differences"}
             | {
                 "difference": interval.estimate,
+                "above": float(np.mean(differences > 0)),
                 "low": interval.low,
                 "high": interval.high,
                 "violated": interval.low > 0,

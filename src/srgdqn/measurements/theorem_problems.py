@@ -7,12 +7,13 @@ F(θ) = mean of (y_i - Q(S_i, A_i; θ))² over the batch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from srgdqn.errors import unknown
@@ -24,13 +25,16 @@ from srgdqn.settings import Configuration
 from srgdqn.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
 
-__all__ = ["PROBLEMS", "Problem", "at", "first_terms", "make_problem", "term_losses"]
+__all__ = ["PROBLEMS", "At", "Problem", "at", "compiled", "first_terms", "make_problem", "term_losses"]
 
 # Least squares: the standard deviations of the features fall from 1 to the last of them.
 FEATURES, LAST_SCALE, NOISE = 8, 0.2, 0.5
 
 # The network: its width, and the region of the last layer's weights and biases in which the β_i hold.
 WIDTH, LARGEST_WEIGHT, LARGEST_BIAS = 20, 0.75, 1.5
+
+# Programs here are many and run for a second or less: thorough compiling would take longer than it saves.
+_COMPILER = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
 
 
 class Problem(NamedTuple):
@@ -41,6 +45,8 @@ class Problem(NamedTuple):
     network: Network
     transitions: Transitions
     start: Parameters
+    errors: np.ndarray  # Q(S_i, A_i; θ_0) - y_i
+    slopes: np.ndarray  # ∇Q(S_i, A_i; θ_0), a row each
     constants: np.ndarray
     inside: Callable[[Parameters], Array]
 
@@ -50,7 +56,7 @@ class Problem(NamedTuple):
         return int(self.transitions.reward.shape[0])
 
 
-def make_problem(name: str, terms: int, seed: int) -> Problem:
+def make_problem(name: str, terms: int, seed: int | Sequence[int]) -> Problem:
     """The problem of that name with that many terms. Its numbers have the precision that jax is set to."""
     if name not in PROBLEMS:
         raise unknown("problem", name, PROBLEMS)
@@ -62,6 +68,8 @@ def first_terms(problem: Problem, terms: int) -> Problem:
     return problem._replace(
         configuration=problem.configuration.with_options({"batch_size": terms}),
         transitions=jax.tree.map(lambda leaf: leaf[:terms], problem.transitions),
+        errors=problem.errors[:terms],
+        slopes=problem.slopes[:terms],
         constants=problem.constants[:terms],
     )
 
@@ -89,7 +97,21 @@ def at(problem: Problem, parameters: Parameters) -> At:
         return losses.mean(), losses.max()
 
     (loss, largest), gradient = jax.value_and_grad(mean, has_aux=True)(parameters)
-    return At(loss, sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)), largest)
+    return At(loss, optax.tree.norm(gradient, squared=True), largest)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, compiled in a hurry."""
+    return jax.jit(function, compiler_options=_known_compiler_options())
+
+
+@functools.cache
+def _known_compiler_options() -> dict[str, Any] | None:
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=_COMPILER)(1.0)
+    except jax.errors.JaxRuntimeError:  # another version of XLA may have other options
+        return None
+    return _COMPILER
 
 
 def _convex(terms: int, rng: np.random.Generator) -> Problem:
@@ -100,13 +122,13 @@ def _convex(terms: int, rng: np.random.Generator) -> Problem:
     observation = features * np.geomspace(1.0, LAST_SCALE, FEATURES)
     configuration = _configuration(terms, hidden=())
     network = make_network(configuration.network, FEATURES, 1)
-    return Problem(
+    return _problem(
         "convex",
         configuration,
         network,
         _frozen(observation, np.zeros(terms, np.int32), y),
-        jax.jit(network.init)(_key(rng)),
-        np.asarray(linear_smoothness(observation)),
+        compiled(network.init)(_key(rng)),
+        linear_smoothness(observation),
         lambda parameters: jnp.asarray(True),
     )
 
@@ -121,9 +143,9 @@ def _network(terms: int, rng: np.random.Generator) -> Problem:
     action = rng.integers(3, size=terms).astype(np.int32)
     configuration = _configuration(terms, hidden=(WIDTH,), activation="tanh")
     network = make_network(configuration.network, 2, 3)
-    init = jax.jit(network.init)
+    init = compiled(network.init)
 
-    @jax.jit
+    @compiled
     @functools.partial(jax.vmap, in_axes=(None, 0, 0))
     def target(frozen: Parameters, state: Array, action: Array) -> Array:
         after = task.transition(state, action)
@@ -134,18 +156,46 @@ def _network(terms: int, rng: np.random.Generator) -> Problem:
     constants = tanh_smoothness(
         observation, width=WIDTH, weights=LARGEST_WEIGHT, biases=LARGEST_BIAS, targets=float(np.abs(y).max())
     )
-    return Problem(
+    return _problem(
         "network",
         configuration,
         network,
         _frozen(observation, action, y),
         init(_key(rng)),
-        np.asarray(constants),
+        constants,
         _last_layer_is_small,
     )
 
 
 PROBLEMS: dict[str, Callable[[int, np.random.Generator], Problem]] = {"convex": _convex, "network": _network}
+
+
+def _problem(
+    name: str,
+    configuration: Configuration,
+    network: Network,
+    transitions: Transitions,
+    start: Parameters,
+    constants: np.ndarray,
+    inside: Callable[[Parameters], Array],
+) -> Problem:
+    @compiled
+    @functools.partial(jax.vmap, in_axes=(None, 0, 0))
+    def value_and_slope(parameters: Parameters, observation: Array, action: Array) -> tuple[Array, Parameters]:
+        return jax.value_and_grad(lambda theta: network.q_values(theta, observation[None])[0, action])(parameters)
+
+    values, slopes = value_and_slope(start, transitions.observation, transitions.action)
+    return Problem(
+        name,
+        configuration,
+        network,
+        transitions,
+        start,
+        np.asarray(values) - np.asarray(transitions.reward),
+        np.concatenate([np.reshape(leaf, (len(leaf), -1)) for leaf in jax.tree.leaves(slopes)], axis=1),
+        constants,
+        inside,
+    )
 
 
 def _configuration(terms: int, **options: object) -> Configuration:

@@ -7,18 +7,18 @@ looks at the exact gradient, so that all three are looked at after the same numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
-from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from srgdqn.learner import init_learner, outer_iteration
-from srgdqn.measurements.theorem_problems import Problem, at, term_losses
+from srgdqn.measurements.theorem_problems import Problem, at, compiled
 from srgdqn.networks import Parameters
 from srgdqn.settings import Configuration
 from srgdqn.smoothness import theory_step_size
@@ -26,10 +26,15 @@ from srgdqn.smoothness import theory_step_size
 __all__ = [
     "CONTESTANTS",
     "QUERIES_SCHEMA",
+    "Race",
+    "Start",
     "best_step_size",
     "first_below",
+    "looks_within",
     "make_descent",
+    "queries_between_looks",
     "query_rows",
+    "start_of",
     "step_size_grid",
     "theory_step_sizes",
 ]
@@ -50,21 +55,30 @@ QUERIES_SCHEMA = {
     "reached": pl.Boolean,
 }
 
-Descend = Callable[[Float[Array, " lanes"], PRNGKeyArray], Float[Array, "lanes looks"]]
+Descend = Callable[[Parameters, np.ndarray, np.ndarray, np.ndarray], tuple[Parameters, Array]]
+
+# A descent is followed in so many pieces, after each of which it may turn out to be long enough.
+_PIECES = 8
 
 
 class Race(NamedTuple):
     """The sizes of one comparison."""
 
     loop_length: int  # M
-    looks: int  # outer iterations, after each of which the exact gradient is looked at: the budget
+    budget: int  # queries, of which as many are spent as fill a whole number of pieces
     replications: int
-    step_sizes: int  # on the grid among which the tuned ones are
+    step_sizes: int  # on the grid that the tuned ones are chosen from
 
 
 def queries_between_looks(problem: Problem, loop_length: int) -> int:
     """N + 2bM with b = 1."""
     return problem.terms + 2 * loop_length
+
+
+def looks_within(problem: Problem, race: Race) -> int:
+    """How often the exact gradient is looked at before the budget is spent."""
+    each = queries_between_looks(problem, race.loop_length)
+    return _PIECES * max(race.budget // (_PIECES * each), 1)
 
 
 def contestant(problem: Problem, estimator: str, loop_length: int) -> Configuration:
@@ -76,26 +90,46 @@ def contestant(problem: Problem, estimator: str, loop_length: int) -> Configurat
     return problem.configuration.with_options({"estimator": estimator, **steps})
 
 
-def make_descent(problem: Problem, estimator: str, loop_length: int, looks: int) -> Descend:
-    """A compiled function of each lane's η and random key; gives each one's ‖∇F(θ)‖² at every look."""
-    configuration = contestant(problem, estimator, loop_length)
-    shape = (configuration.estimator.inner_iterations, 1)
+def make_descent(problem: Problem, estimator: str, loop_length: int) -> Descend:
+    """A compiled function of each lane's θ, η and row of the picks (rows, looks, steps, 1), and these.
 
-    def one(eta: Array, key: PRNGKeyArray) -> Float[Array, " looks"]:
+    It gives each lane's θ after the last look, and its ‖∇F(θ)‖² at every look.
+    """
+    configuration = contestant(problem, estimator, loop_length)
+
+    def one(theta: Parameters, eta: Array, row: Array, picks: Array) -> tuple[Parameters, Float[Array, " looks"]]:
         settings = configuration.with_options({"eta": eta})
 
-        def until_next_look(theta: Parameters, key: PRNGKeyArray) -> tuple[Parameters, Array]:
-            picks = jax.random.randint(key, shape, 0, problem.terms)
+        def until_next_look(theta: Parameters, look: Array) -> tuple[Parameters, Array]:
             state = init_learner(settings, theta)
-            state, _ = outer_iteration(settings, problem.network, state, problem.transitions, picks)
+            state, _ = outer_iteration(settings, problem.network, state, problem.transitions, picks[row, look])
             return state.parameters, at(problem, state.parameters).square
 
-        return jax.lax.scan(until_next_look, problem.start, jax.random.split(key, looks))[1]
+        return jax.lax.scan(until_next_look, theta, jnp.arange(picks.shape[1]))
 
-    return jax.jit(jax.vmap(one))
+    return compiled(jax.vmap(one, in_axes=(0, 0, 0, None)))
 
 
-def theory_step_sizes(problem: Problem, loop_length: int, epsilon: float) -> dict[str, float]:
+class Start(NamedTuple):
+    """What step sizes depend on besides the β_i, all at θ_0."""
+
+    square: float  # ‖∇F‖²
+    variance: float  # σ² = E‖∇f_i - ∇F‖² of a random term
+    curvature: float  # the largest eigenvalue of 2 E[∇Q_i ∇Q_iᵀ], the Hessian of F but for that of Q
+
+
+def start_of(problem: Problem) -> Start:
+    """The problem's start."""
+    gradients = 2 * problem.errors[:, None] * problem.slopes
+    mean = gradients.mean(0)
+    return Start(
+        float(mean @ mean),
+        float(((gradients - mean) ** 2).sum(1).mean()),
+        float(2 * np.linalg.norm(problem.slopes, 2) ** 2 / problem.terms),
+    )
+
+
+def theory_step_sizes(problem: Problem, start: Start, loop_length: int, epsilon: float) -> dict[str, float]:
     """The step size that each one's own theory gives.
 
     srg: Theorem 1's bound. svrg: 1/(4 L n^(2/3)) with L the largest β_i (Reddi et al. 2016, "Stochastic variance
@@ -108,25 +142,20 @@ def theory_step_sizes(problem: Problem, loop_length: int, epsilon: float) -> dic
     return {
         "srg": theory_step_size(betas, loop_length),
         "svrg": float(1 / (4 * betas.max() * problem.terms ** (2 / 3))),
-        "sgd": min(1 / smoothness, epsilon / (2 * smoothness * _gradient_variance(problem))),
+        "sgd": min(1 / smoothness, epsilon / (2 * smoothness * start.variance)),
     }
 
 
-def step_size_grid(problem: Problem, loop_length: int, count: int) -> np.ndarray:
-    """From the smaller of SRG's and SVRG's theory to 2/λ, beyond which even gradient descent diverges from θ_0.
-
-    λ is the largest curvature of F at θ_0.
-    """
-    theory = theory_step_sizes(problem, loop_length, 1.0)
-    flat, unravel = ravel_pytree(problem.start)
-    hessian = jax.jit(jax.hessian(lambda theta: term_losses(problem, unravel(theta)).mean()))(flat)
-    return np.geomspace(min(theory["srg"], theory["svrg"]), 2 / np.linalg.eigvalsh(hessian).max(), count)
+def step_size_grid(problem: Problem, start: Start, loop_length: int, count: int) -> np.ndarray:
+    """From the smaller of SRG's and SVRG's theory to 2/λ, beyond which even gradient descent diverges from θ_0."""
+    theory = theory_step_sizes(problem, start, loop_length, epsilon=1.0)
+    return np.geomspace(min(theory["srg"], theory["svrg"]), 2 / start.curvature, count)
 
 
 def first_below(squares: np.ndarray, epsilon: float, queries: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per lane the queries made when ‖∇F‖² was first seen at or below ε, or the whole budget; and whether it was."""
-    below = np.asarray(squares) <= epsilon  # what is not finite is not below
-    reached = below.any(1)
+    """Per lane the queries made when ‖∇F‖² was first seen at or below ε, or else all that were; and whether it was."""
+    below: np.ndarray = np.asarray(squares) <= epsilon  # what is not finite is not below
+    reached: np.ndarray = np.any(below, axis=1)
     looks = np.where(reached, below.argmax(1) + 1, below.shape[1])
     return looks * queries, reached
 
@@ -137,45 +166,75 @@ def best_step_size(grid: np.ndarray, queries: np.ndarray) -> float:
     return float(grid[order[0]])
 
 
-def query_rows(problem: Problem, race: Race, precisions: Sequence[float], key: PRNGKeyArray) -> list[dict[str, Any]]:
-    """One row per precision ε (relative to the start's ‖∇F‖²), kind of step size, estimator and replication.
+def query_rows(
+    problem: Problem, race: Race, precisions: Sequence[float], rng: np.random.Generator
+) -> list[dict[str, Any]]:
+    """One row per precision ε (relative to ‖∇F(θ_0)‖²), kind of step size, estimator and replication.
 
     Tuned step sizes are chosen for each estimator and ε on pilot replications, and measured on fresh ones.
     """
-    start = float(jax.jit(lambda: at(problem, problem.start).square)())
-    epsilons = [relative * start for relative in precisions]
-    grid = step_size_grid(problem, race.loop_length, race.step_sizes)
+    start = start_of(problem)
+    epsilons = [relative * start.square for relative in precisions]
+    grid = step_size_grid(problem, start, race.loop_length, race.step_sizes)
     each = queries_between_looks(problem, race.loop_length)
-    lanes = 2 * len(epsilons) * race.replications
-    pilots = max(lanes // race.step_sizes, 1)
-    pilot_key, fresh_key = jax.random.split(key)
+    shape = (
+        race.replications,
+        looks_within(problem, race),
+        each,
+        1,
+    )  # as many as SGD needs, of which the others use the first M
+    picks = {kind: rng.integers(problem.terms, size=shape, dtype=np.int32) for kind in ("pilot", "fresh")}
     rows: list[dict[str, Any]] = []
     for estimator in CONTESTANTS:
-        descend = make_descent(problem, estimator, race.loop_length, race.looks)
-
-        # Pilots and fresh replications fill as many lanes, so that one compiled program serves both.
-        def run(etas: np.ndarray, key: PRNGKeyArray, copies: int, descend: Descend = descend) -> np.ndarray:
-            keys = jnp.tile(jax.random.split(key, copies), len(etas))
-            filled = np.resize(np.repeat(etas, copies), lanes)
-            squares = descend(jnp.asarray(filled, float), keys[np.resize(np.arange(len(keys)), lanes)])
-            return np.asarray(squares)[: len(etas) * copies].reshape(len(etas), copies, race.looks)
-
-        pilot = run(grid, pilot_key, pilots)
-        chosen: list[tuple[float, float, str, float]] = []
-        for relative, epsilon in zip(precisions, epsilons, strict=True):
-            spent = np.stack([first_below(squares, epsilon, each)[0] for squares in pilot])
-            theory = theory_step_sizes(problem, race.loop_length, epsilon)[estimator]
-            chosen += [(relative, epsilon, "theory", theory), (relative, epsilon, "tuned", best_step_size(grid, spent))]
-        fresh = run(np.array([eta for *_, eta in chosen]), fresh_key, race.replications)
-        for (relative, epsilon, step, eta), squares in zip(chosen, fresh, strict=True):
-            shared = {"epsilon": epsilon, "relative": relative, "step": step, "estimator": estimator, "eta": eta}
-            for replication, (spent, reached) in enumerate(zip(*first_below(squares, epsilon, each), strict=True)):
-                rows.append({**shared, "replication": replication, "queries": int(spent), "reached": bool(reached)})
+        follow = functools.partial(_follow, problem, make_descent(problem, estimator, race.loop_length))
+        pilot, fresh = (p if estimator == "sgd" else p[:, :, : race.loop_length] for p in picks.values())
+        # Pilots fill as many lanes as the fresh replications, so that one compiled program serves both.
+        pilots = max(len(epsilons) * race.replications // race.step_sizes, 1)
+        tried = follow(grid, pilot, pilots, lambda squares: _medians_known(squares, epsilons))
+        tuned = [
+            best_step_size(grid, np.stack([first_below(squares, epsilon, each)[0] for squares in tried]))
+            for epsilon in epsilons
+        ]
+        theory = [theory_step_sizes(problem, start, race.loop_length, epsilon)[estimator] for epsilon in epsilons]
+        for step, etas in (("theory", theory), ("tuned", tuned)):
+            seen = follow(np.array(etas), fresh, race.replications, lambda squares: _all_reached(squares, epsilons))
+            for relative, epsilon, eta, squares in zip(precisions, epsilons, etas, seen, strict=True):
+                shared = {"epsilon": epsilon, "relative": relative, "step": step, "estimator": estimator, "eta": eta}
+                queries, reached = first_below(squares, epsilon, each)
+                rows += [
+                    {**shared, "replication": i, "queries": int(queries[i]), "reached": bool(reached[i])}
+                    for i in range(race.replications)
+                ]
     return rows
 
 
-def _gradient_variance(problem: Problem) -> float:
-    """σ² = E‖∇f_i - ∇F‖² at θ_0."""
-    flat, unravel = ravel_pytree(problem.start)
-    gradients = np.asarray(jax.jit(jax.jacrev(lambda theta: term_losses(problem, unravel(theta))))(flat))
-    return float(((gradients - gradients.mean(0)) ** 2).sum(1).mean())
+def _follow(
+    problem: Problem,
+    descend: Descend,
+    etas: np.ndarray,
+    picks: np.ndarray,
+    replications: int,
+    ended: Callable[[np.ndarray], bool],
+) -> np.ndarray:
+    """‖∇F‖² by step size, replication and look, from θ_0 until the picks are used up or enough has been seen."""
+    lanes = len(etas) * replications
+    eta, row = np.repeat(etas, replications), np.tile(np.arange(replications, dtype=np.int32), len(etas))
+    theta = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (lanes, *leaf.shape)), problem.start)
+    piece = picks.shape[1] // _PIECES
+    seen = np.empty((len(etas), replications, 0))
+    for first in range(0, picks.shape[1], piece):
+        theta, squares = descend(theta, eta, row, picks[:, first : first + piece])
+        seen = np.concatenate([seen, np.reshape(squares, (len(etas), replications, -1))], axis=2)
+        if ended(seen):
+            break
+    return seen
+
+
+def _all_reached(squares: np.ndarray, epsilons: Sequence[float]) -> bool:
+    """Whether each step size's replications have all come down to the ε it is meant for."""
+    return all((lanes <= epsilon).any(1).all() for lanes, epsilon in zip(squares, epsilons, strict=True))
+
+
+def _medians_known(squares: np.ndarray, epsilons: Sequence[float]) -> bool:
+    """Whether for each ε most replications of some step size have reached it: every other's median is then larger."""
+    return all(((squares <= epsilon).any(2).mean(1) > 0.5).any() for epsilon in epsilons)

@@ -46,8 +46,13 @@ def _plot(panel: Panel) -> Markup:
 
 
 def _controls(chart: Chart) -> Markup:
-    csv = tag("button", "Data as CSV", type="button", data_csv=True)
-    return tag("div", _axis_choice(chart), _label_choice(chart), _group_choice(chart), csv, class_="controls")
+    buttons = tag(
+        "div",
+        tag("button", "Reset zoom", type="button", data_reset=True),
+        " ",
+        tag("button", "Data as CSV", type="button", data_csv=True),
+    )
+    return tag("div", _axis_choice(chart), _label_choice(chart), _group_choice(chart), buttons, class_="controls")
 
 
 def _axis_choice(chart: Chart) -> Markup:

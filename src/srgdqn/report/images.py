@@ -11,7 +11,7 @@ from srgdqn.figures import draw_chart
 
 _WIDEST = 1_400  # pixels
 _DOTS_PER_INCH = 110
-_COLORS = 128
+_COLORS = 64
 
 
 def small_image(chart: Chart) -> bytes:
@@ -28,5 +28,5 @@ def shrunk(png: bytes) -> bytes:
     if image.width > _WIDEST:
         image = image.resize((_WIDEST, round(image.height * _WIDEST / image.width)), Image.Resampling.LANCZOS)
     saved = io.BytesIO()
-    image.quantize(_COLORS, dither=Image.Dither.NONE).save(saved, format="PNG", optimize=True)
+    image.quantize(_COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(saved, format="PNG")
     return saved.getvalue()

@@ -3,9 +3,9 @@
 (() => {
   const plotly = window.Plotly;
   const config = {
-    displaylogo: false,
     responsive: true,
-    modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]],
+    // Its buttons would be controls inside what is announced as an image.
+    displayModeBar: false,
   };
   // A finger that drags scrolls the page; a mouse that drags zooms the plot.
   const dragmode = window.matchMedia("(pointer: coarse)").matches ? false : "zoom";
@@ -16,6 +16,7 @@
     const inputs = (name) => [...figure.querySelectorAll(`input[data-${name}]`)];
     const visible = data.panels.map((panel) => panel.series.map((series) => series.shown));
     let drawn = false;
+    let resets = 0;
 
     const checked = (name, value) => {
       const input = inputs(name).find((each) => each.dataset[name] === value);
@@ -34,7 +35,7 @@
         const layout = structuredClone(panel.layout);
         layout.xaxis.title = { text: panel.axes[axis] };
         layout.dragmode = dragmode;
-        layout.uirevision = axis; // a zoom outlasts what is switched on and off, but not its axis
+        layout.uirevision = `${axis} ${resets}`; // a zoom outlasts what is switched on and off, but not its axis
         plotly.react(plots[index], tracesOf(panel, axis, visible[index]), layout, config);
         plots[index].setAttribute("aria-label", `${panel.description}, against ${plain(panel.axes[axis])}`);
       });
@@ -74,6 +75,10 @@
         refresh();
       });
     }
+    figure.querySelector("button[data-reset]").addEventListener("click", () => {
+      resets += 1;
+      refresh();
+    });
     figure.querySelector("button[data-csv]").addEventListener("click", () => save(`${data.name}.csv`, csvOf(data)));
     return () => drawn || draw();
   }

@@ -1,157 +1,193 @@
-"""Figure 2: learning curves of the paper's algorithms (and of the controls) on its three tasks."""
+"""Figure 2: learning curves of the paper's four algorithms on its three tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
-from srgdqn.algorithms import ALGORITHMS, PAPER
-from srgdqn.configure import configure
-from srgdqn.figures import curve_panel
+from srgdqn.algorithms import PAPER
+from srgdqn.charts import Chart, Panel
+from srgdqn.learning_panels import learning_panel
 from srgdqn.presets import FIGURE_2_ROUNDS
+from srgdqn.report.contents import Section, Table
 from srgdqn.result import Result
-from srgdqn.statistics import Interval, log_sd_ratio_interval, paired_bootstrap_difference
-from srgdqn.studies.cells import Cell
-from srgdqn.studies.scores import final_scores
+from srgdqn.statistics import bootstrap_interval
+from srgdqn.studies.cells import AnyCell, Cell
+from srgdqn.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.studies.results_panels import over_episodes, per_window
+from srgdqn.studies.scale import Scale
+from srgdqn.studies.scores import diverged_rounds, final_scores
+from srgdqn.studies.seconds import seconds_of
 
-CONTROLS = tuple(name for name in ALGORITHMS if name not in PAPER)
-CHAMPION = "srg-dqn"
-
-
-class Contrast(NamedTuple):
-    """SRG-DQN against another algorithm on one task, over the same rounds."""
-
-    task: str
-    readings: str
-    against: str
-    score: float  # of SRG-DQN
-    other_score: float
-    difference: Interval  # of the scores, above 0 where SRG-DQN is ahead
-    log_sd_ratio: Interval  # of the scores' spread over rounds, below 0 where SRG-DQN's is smaller
-    diverged: int  # rounds of the other algorithm
-    champion_diverged: int
+TASKS = tuple(FIGURE_2_ROUNDS)
+RANDOM = "random"
 
 
-def cells(readings: str, algorithms: Sequence[str] = PAPER, *, seed: int = 0) -> list[Cell]:
-    """A cell per task and algorithm at the paper's own scale, and one per task for the random policy."""
+def cell_name(task: str, readings: str, algorithm: str) -> str:
+    """What the cell of an algorithm on a task is called."""
+    return f"{task}-{algorithm}-{readings}"
+
+
+def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+    """A cell per task and algorithm, and one per task for the random policy."""
+    return [cell for task in TASKS for cell in task_cells(scale, readings, task, (*PAPER, RANDOM))]
+
+
+def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[Cell]:
+    """A cell per algorithm on one task."""
+    budget: Mapping[str, int] = scale.shorter.get(task, {})
     listed = []
-    for task, rounds in FIGURE_2_ROUNDS.items():
-        for algorithm in algorithms:
-            configuration = configure(task, algorithm, readings=readings, rounds=rounds, seed=seed)
-            listed.append(Cell(_name(task, readings, algorithm), configuration))
+    for algorithm in algorithms:
         # A policy that always explores, and never learns: the same program as DQN with SGD.
-        idle = configure(
-            task, "dqn-sgd", readings=readings, epsilon_start=1.0, epsilon_end=1.0, eta=0.0, rounds=rounds, seed=seed
-        )
-        listed.append(Cell(_name(task, readings, "random"), idle))
+        idle = dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0) if algorithm == RANDOM else {}
+        named = "dqn-sgd" if algorithm == RANDOM else algorithm
+        configuration = configured(scale, task, named, readings, rounds=scale.rounds[task], **budget, **idle)
+        listed.append(Cell(cell_name(task, readings, algorithm), configuration))
     return listed
 
 
-def draw(results: Mapping[str, Result], readings: str, algorithms: Sequence[str] = PAPER) -> Figure:
-    """The three panels: mean over rounds and one standard deviation, DQN with SGD without its band."""
-    figure = Figure(figsize=(13.5, 4.2), layout="constrained")
-    panels = figure.subplots(1, len(FIGURE_2_ROUNDS))
-    for axes, task in zip(panels, FIGURE_2_ROUNDS, strict=True):
-        shown = [results[_name(task, readings, algorithm)] for algorithm in algorithms]
-        curve_panel(axes, shown, band="sd", without_band=("dqn-sgd",), labels=algorithms)
-    return figure
+def random_score(outcomes: Outcomes, task: str, readings: str) -> float:
+    """What the random policy scores on a task."""
+    return float(np.nanmean(final_scores(outcomes[cell_name(task, readings, RANDOM)], np.nan)))
 
 
-def contrasts(results: Mapping[str, Result], readings: str, algorithms: Sequence[str] = PAPER) -> list[Contrast]:
-    """SRG-DQN against every other algorithm, paired by round, with 95 % bootstrap intervals."""
-    found = []
-    for task in FIGURE_2_ROUNDS:
-        chance = float(np.nanmean(final_scores(results[_name(task, readings, "random")], np.nan)))
-        champion = results[_name(task, readings, CHAMPION)]
-        scores = final_scores(champion, chance)
-        for algorithm in algorithms:
-            if algorithm == CHAMPION:
-                continue
-            other = results[_name(task, readings, algorithm)]
-            theirs = final_scores(other, chance)
-            found.append(
-                Contrast(
-                    task,
-                    readings,
-                    algorithm,
-                    float(scores.mean()),
-                    float(theirs.mean()),
-                    paired_bootstrap_difference(scores, theirs),
-                    log_sd_ratio_interval(scores, theirs),
-                    _diverged(other),
-                    _diverged(champion),
-                )
-            )
-    return found
+def scores(outcomes: Outcomes, task: str, readings: str, algorithm: str) -> np.ndarray:
+    """Each round's final score."""
+    return final_scores(outcomes[cell_name(task, readings, algorithm)], random_score(outcomes, task, readings))
 
 
-COLUMNS = (
-    "algorithm",
-    "SRG-DQN's score",
-    "its score",
-    "difference [95 %]",
-    "log sd ratio [95 %]",
-    "diverged (SRG-DQN, it)",
-)
+def panels(outcomes: Outcomes, readings: str, algorithms: Sequence[str], **options: object) -> list[Panel]:
+    """A panel of learning curves per task."""
+    made = []
+    for task in TASKS:
+        present = [name for name in algorithms if cell_name(task, readings, name) in outcomes]
+        results = [outcomes[cell_name(task, readings, name)] for name in present]
+        made.append(
+            learning_panel(results, band="sd", labels=present, without_band=("dqn-sgd",), **options)  # type: ignore[arg-type]
+        )
+    return made
 
 
-def texts(contrast: Contrast) -> tuple[str, ...]:
-    """A contrast as a reader wants it: task, readings, then the values of `COLUMNS`."""
-    return (
-        contrast.task,
-        contrast.readings,
-        contrast.against,
-        f"{contrast.score:.3f}",
-        f"{contrast.other_score:.3f}",
-        interval_text(contrast.difference),
-        interval_text(contrast.log_sd_ratio),
-        f"{contrast.champion_diverged}, {contrast.diverged}",
+def merged(several: Sequence[Sequence[Panel]]) -> tuple[Panel, ...]:
+    """The same panels of several sets of readings as one: each set is a group to switch on and off."""
+    return tuple(
+        Panel(first.title, first.y_label, first.x_labels, tuple(series for panel in same for series in panel.series))
+        for same in zip(*several, strict=True)
+        for first in same[:1]
     )
 
 
-def as_markdown(contrasts: Sequence[Contrast]) -> str:
-    """The contrasts as a Markdown table."""
-    heads = ("task", "readings", *COLUMNS)
-    rows = [heads, ("---",) * len(heads), *map(texts, contrasts)]
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def as_table(contrasts: Sequence[Contrast]) -> pl.DataFrame:
-    """The contrasts as a data frame, one column per number."""
+def score_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequence[str], name: str) -> Table:
+    """What every algorithm came to: score with its interval, spread over rounds, divergence, success and length."""
     rows = []
-    for contrast in contrasts:
-        row = contrast._asdict()
-        for name in ("difference", "log_sd_ratio"):
-            row |= {f"{name}_{part}": value for part, value in row.pop(name)._asdict().items()}
-        rows.append(row)
-    return pl.DataFrame(rows)
+    for task in TASKS:
+        for each in readings:
+            for algorithm in (*algorithms, RANDOM):
+                if cell_name(task, each, algorithm) not in outcomes:
+                    continue
+                result: Result = outcomes[cell_name(task, each, algorithm)]
+                values = scores(outcomes, task, each, algorithm)
+                interval = bootstrap_interval(values)
+                rows.append(
+                    {
+                        "task": task,
+                        "readings": each,
+                        "algorithm": algorithm,
+                        "score": f"{interval.estimate:.3f}",
+                        "95 %": f"[{interval.low:.3f}, {interval.high:.3f}]",
+                        "sd over rounds": f"{values.std(ddof=1):.3f}",
+                        "diverged": f"{diverged_rounds(result)} of {result.rounds.height}",
+                        **_endings(result),
+                    }
+                )
+    note = (
+        "Score: mean reward per action over the last 20 % of steps (MountainCar, Pendulum) or mean return over the "
+        "last 100 episodes (CartPole); a round that diverged scores as the random policy. Success and length are "
+        "those of greedy episodes on Gymnasium's own reward at the end of training (MountainCar succeeds by reaching "
+        "the goal within 200 steps, CartPole by lasting 500; Pendulum has no such notion)."
+    )
+    return Table(name, "Final scores", pl.DataFrame(rows), note)
 
 
-def diverged_rounds(results: Mapping[str, Result]) -> pl.DataFrame:
-    """Every round that went non-finite, and the environment step at which it did."""
-    frames = [
-        result.rounds.filter(pl.col("diverged_at").is_not_null()).select(
-            pl.lit(name).alias("cell"), "round", pl.col("diverged_at").alias("step")
+def _endings(result: Result) -> dict[str, str]:
+    last = result.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+    known = last["success"].drop_nulls().to_numpy()
+    return {
+        "success": f"{known.mean():.0%}" if len(known) else "–",
+        "length": f"{last['length'].to_numpy().mean():.0f}",
+    }
+
+
+def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
+    """The three panels as in the paper, success and episode length beside them."""
+    rewards = merged([panels(outcomes, each, PAPER, group=each) for each in readings])
+    endings = tuple(
+        panel
+        for task in ("MountainCar", "CartPole")
+        for panel in (
+            per_window(outcomes, task, readings, PAPER, "success"),
+            over_episodes(outcomes, task, readings, PAPER, "length"),
         )
-        for name, result in results.items()
-    ]
-    return pl.concat(frames)
+    )
+    counted = {task: outcomes[cell_name(task, readings[0], "srg-dqn")].rounds.height for task in TASKS}
+    rounds = ", ".join(f"{count} on {task}" for task, count in counted.items())
+    charts = (
+        Chart(
+            "figure-2",
+            "Average reward of four algorithms on three tasks",
+            f"Mean over rounds ({rounds}) and one standard deviation to either side; none for DQN with SGD, as in the "
+            "paper. A round that diverged is missing from there on.",
+            rewards,
+        ),
+        Chart(
+            "figure-2-success-and-length",
+            "Success and episode length beside reward",
+            "Success: share of greedy evaluation episodes on Gymnasium's own reward. Length: of training episodes. "
+            "Means over rounds. MountainCar is trained without a time limit; a curve ends where fewer than half of the "
+            "rounds have had so many episodes.",
+            endings,
+            columns=2,
+        ),
+    )
+    names = [cell_name(task, each, name) for task in TASKS for each in readings for name in (*PAPER, RANDOM)]
+    return Section(
+        name=FIGURE_2.name,
+        title=FIGURE_2.title,
+        paper_says=FIGURE_2.paper_says,
+        found=_found(outcomes, readings[0]),
+        charts=charts,
+        tables=(score_table(outcomes, readings, PAPER, "figure-2-scores"),),
+        seconds=seconds_of(outcomes, names),
+        budget_seconds=FIGURE_2.budget_seconds,
+    )
 
 
-def interval_text(interval: Interval) -> str:
-    """An interval as a reader wants it."""
-    if not np.isfinite(interval.estimate):
-        return "–"  # no spread at all in one of the two, as where every round diverged
-    return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
+def _found(outcomes: Outcomes, readings: str) -> str:
+    sentences = []
+    for task in TASKS:
+        means = {name: float(scores(outcomes, task, readings, name).mean()) for name in PAPER}
+        ranked = sorted(means, key=lambda name: -means[name])
+        lost = diverged_rounds(outcomes[cell_name(task, readings, "srg-dqn")])
+        total = outcomes[cell_name(task, readings, "srg-dqn")].rounds.height
+        listed = ", ".join(f"{name} {means[name]:.3f}" for name in ranked)
+        sentences.append(
+            f"{task}: {listed}; the random policy {random_score(outcomes, task, readings):.3f}. "
+            f"{lost} of SRG-DQN's {total} rounds diverged."
+        )
+    return f"Final scores with the readings {readings}. " + " ".join(sentences)
 
 
-def _diverged(result: Result) -> int:
-    return int(result.rounds["diverged_at"].is_not_null().sum())
-
-
-def _name(task: str, readings: str, algorithm: str) -> str:
-    return f"{task}-{algorithm}-{readings}"
+FIGURE_2 = Experiment(
+    name="figure-2",
+    title="Figure 2: average reward on three tasks",
+    paper_says=(
+        "SRG-DQN maintains a higher average reward with better stability and lower variance on MountainCar, converges "
+        "fast to the best average reward with reduced variance on Pendulum, and has an excellent average reward with "
+        "significantly less variance on CartPole."
+    ),
+    cells=cells,
+    show=show,
+    budget_seconds=400,
+)

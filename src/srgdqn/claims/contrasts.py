@@ -1,0 +1,72 @@
+"""The kinds of contrast that claims are made of: paired by round, bootstrapped over rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from srgdqn.claims.rules import LOG_MARGIN, RESAMPLES, Contrast
+from srgdqn.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
+
+
+def higher(label: str, ours: np.ndarray, theirs: np.ndarray, margin: float) -> Contrast:
+    """Our mean is higher than theirs."""
+    return Contrast(
+        label, lambda level: paired_bootstrap_difference(ours, theirs, level=level, resamples=RESAMPLES), margin
+    )
+
+
+def not_worse(label: str, ours: np.ndarray, theirs: np.ndarray, margin: float) -> Contrast:
+    """Our mean is not lower than theirs by the margin."""
+
+    def interval(level: float) -> Interval:
+        found = paired_bootstrap_difference(ours, theirs, level=level, resamples=RESAMPLES)
+        return Interval(*(value + margin for value in found))
+
+    return Contrast(label, interval, margin)
+
+
+def steadier(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
+    """Our standard deviation over rounds is smaller than theirs: minus the log of their ratio."""
+
+    def interval(level: float) -> Interval:
+        found = log_sd_ratio_interval(ours, theirs, level=level, resamples=RESAMPLES)
+        return Interval(-found.estimate, -found.high, -found.low)
+
+    return Contrast(label, interval, LOG_MARGIN)
+
+
+def shorter(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
+    """Our mean is smaller than theirs: minus the log of the ratio of means."""
+
+    def log_mean(values: np.ndarray, axis: int) -> np.ndarray:
+        return np.log(values.mean(axis=axis))
+
+    def interval(level: float) -> Interval:
+        return paired_bootstrap_difference(theirs, ours, log_mean, level=level, resamples=RESAMPLES)
+
+    return Contrast(label, interval, LOG_MARGIN)
+
+
+def positive(label: str, values: np.ndarray, margin: float = LOG_MARGIN) -> Contrast:
+    """The mean of one value per round is above 0."""
+    return Contrast(label, lambda level: bootstrap_interval(values, level=level, resamples=RESAMPLES), margin)
+
+
+def resampled(
+    label: str, rounds: int, statistic: Callable[[np.ndarray | None], float], margin: float = LOG_MARGIN
+) -> Contrast:
+    """A statistic of rounds, given by their positions (None: all of them, once), is above 0."""
+
+    def interval(level: float) -> Interval:
+        estimate = statistic(None)
+        rng = np.random.default_rng(0)
+        drawn = np.array([statistic(rng.integers(0, rounds, rounds)) for _ in range(RESAMPLES)])
+        drawn = drawn[np.isfinite(drawn)]
+        if rounds < 2 or not len(drawn):
+            return Interval(estimate, np.nan, np.nan)
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+        return Interval(estimate, float(low), float(high))
+
+    return Contrast(label, interval, margin)

@@ -1,0 +1,187 @@
+"""The long commands: the paper's own scale, the verdicts on fresh seeds, tuned settings, and every reading."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from srgdqn.claims import CLAIMS, Judgement, judge
+from srgdqn.claims.evidence import Evidence, evidence_of
+from srgdqn.report.contents import Table
+from srgdqn.reproduction.answer import answer_from
+from srgdqn.studies import readings_study, tuning
+from srgdqn.studies.catalogue import EXPERIMENTS
+from srgdqn.studies.cells import AnyCell, MeasurementCell, compute
+from srgdqn.studies.controls import contrast_table
+from srgdqn.studies.figure_2 import TASKS
+from srgdqn.studies.pilot import pilot_of, read_pilot
+from srgdqn.studies.scale import CONFIRMATORY, Scale
+
+BOTH = ("corrected", "printed")
+# Claims that Figure 2 and Figure 3, left, decide.
+COMPARISONS = ("C2", "C3", "C4", "C5", "C6")
+
+
+@dataclass(frozen=True)
+class Console:
+    """How a command tells what it does."""
+
+    begin: Callable[[str, Sequence[str]], None]
+    """Is told the title of a stretch of work and the names of its cells."""
+    hear: Callable[[str, float], None]
+    """Is told a cell's name and the share of it that is done."""
+    say: Callable[[str], None]
+
+
+def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Console) -> dict[str, Any]:
+    """The outcomes of cells, each of which may be asked for several times."""
+    unique = {cell.name: cell for cell in cells}
+    # Long ones first, so that no core is left with one at the end.
+    ordered = sorted(unique.values(), key=lambda cell: not isinstance(cell, MeasurementCell))
+    console.begin(title, [cell.name for cell in ordered])
+    return compute(ordered, folder / "cells", listener=console.hear, say=console.say)
+
+
+def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:
+    """The sets of readings that an experiment is run with: both decide everywhere, and Figure 2 is drawn with both."""
+    both = scale.name == CONFIRMATORY.name or (scale.name == "paper" and experiment == "figure-2")
+    return BOTH if both else BOTH[:1]
+
+
+def run_experiments(names: Sequence[str], scale: Scale, folder: Path, console: Console) -> dict[str, Any]:
+    """The outcomes of the cells of some experiments."""
+    cells = [
+        cell for name in names for each in readings_of(scale, name) for cell in EXPERIMENTS[name].cells(scale, each)
+    ]
+    return run_cells("experiments", cells, folder / scale.name, console)
+
+
+def confirm(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:
+    """Every claim judged on seeds that no pilot has seen, for both sets of readings."""
+    start = time.perf_counter()
+    outcomes = run_experiments(tuple(EXPERIMENTS), scale, folder, console)
+    pilot = read_pilot()
+    console.begin("verdicts", BOTH)
+    judgements = {
+        each: judge(outcomes, each, pilot, hear=lambda share, name=each: console.hear(name, share))  # type: ignore[misc]
+        for each in BOTH
+    }
+    compared = ("svr-dqn", "dqn-sgd", "srg-dqn-no-adam", "sgd-inner", "sgd-inner-adam")
+    tables = [contrast_table(outcomes, BOTH, compared)]
+    rounds = ", ".join(f"{count} on {task}" for task, count in scale.rounds.items())
+    evidence = evidence_of(
+        "confirmatory", judgements, tables, seed=scale.seed, rounds=rounds, seconds=time.perf_counter() - start
+    )
+    answer = answer_from(outcomes, BOTH[0])
+    return Evidence(evidence.kind, evidence.judgements, evidence.tables, {**evidence.about, "answer": answer})
+
+
+def tune(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:
+    """Every arm with its own best step sizes, and what that does to the claims about Figure 2."""
+    start = time.perf_counter()
+    pilot = read_pilot()
+    place = folder / "tuned"
+    searched = run_cells("candidates", tuning.tuning_cells(scale), place, console)
+    chosen = tuning.choose(searched, pilot.random)
+    outcomes = run_cells("tuned arms", tuning.tuned_cells(scale, chosen), place, console)
+    judgements = {tuning.LABEL: judge(outcomes, tuning.LABEL, pilot, only=("C2", "C3", "C4"))}
+    tables = [tuning.tuned_table(outcomes), _tuned_contrasts(outcomes)]
+    return evidence_of(
+        "tuned",
+        judgements,
+        tables,
+        seed=tuning.TUNED_SEED,
+        rounds=tuning.rounds_text(),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _tuned_contrasts(outcomes: Any) -> Table:
+    table = contrast_table(outcomes, (tuning.LABEL,), tuning.ARMS)
+    return Table("tuned-contrasts", "SRG-DQN against every other arm, all tuned", table.frame, table.note)
+
+
+def read_every_way(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:
+    """The paper's comparisons over combinations of readings: where each claim holds, and which reading decides it."""
+    start = time.perf_counter()
+    runs = range(len(readings_study.design()))
+    cells = list(itertools.chain.from_iterable(readings_study.cells(scale, run) for run in runs))
+    outcomes = run_cells("every reading", cells, folder / "readings", console)
+    judgements = {}
+    for run in runs:
+        label = readings_study.label(run)
+        # A margin in the run's own units: another reward has another scale.
+        margins = pilot_of(outcomes, scale.seed, label)
+        judgements[label] = judge(outcomes, label, margins, only=COMPARISONS)
+    rounds = ", ".join(f"{readings_study.ROUNDS[task]} on {task}" for task in TASKS)
+    return evidence_of(
+        "readings",
+        judgements,
+        [shares_table(judgements), runs_table(judgements)],
+        seed=scale.seed + readings_study.SEED_OFFSET,
+        rounds=rounds,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def shares_table(judgements: dict[str, list[Judgement]]) -> Table:
+    """For each claim: in what share of the runs it holds, and the reading with the largest effect on it."""
+    rows = []
+    for claim in COMPARISONS:
+        verdicts = [next(each for each in run if each.name == claim) for run in judgements.values()]
+        # A claim is as strong as its weakest contrast, in units of the margin.
+        weakest = np.array([_weakest(verdict) for verdict in verdicts])
+        found = readings_study.effects(weakest)
+        order = np.argsort(-np.abs(np.nan_to_num(found)))
+        first, second = (readings_study.READINGS[int(index)] for index in order[:2])
+        count = len(verdicts)
+        rows.append(
+            {
+                "claim": claim,
+                "statement": next(each.statement for each in CLAIMS if each.name == claim),
+                **{
+                    verdict: f"{sum(each.verdict == verdict for each in verdicts)} of {count}"
+                    for verdict in ("holds", "fails", "undecided")
+                },
+                "decided most by": f"{first.what} (row {first.row}): {found[order[0]]:+.1f} δ",
+                "then by": f"{second.what} (row {second.row}): {found[order[1]]:+.1f} δ",
+            }
+        )
+    note = (
+        "Main effects on the claim's weakest contrast, in units of its margin δ: the mean over the runs with that "
+        "option minus the mean over those without. In a design of twelve runs each is mixed with interactions of two others."
+    )
+    return Table("readings-shares", "In what share of the readings each claim holds", pl.DataFrame(rows), note)
+
+
+def runs_table(judgements: dict[str, list[Judgement]]) -> Table:
+    """Which options each run had, and its verdicts."""
+    rows = []
+    chosen = readings_study.design()
+    for run, verdicts in enumerate(judgements.values()):
+        others = [
+            reading.row
+            for reading, other in zip(readings_study.READINGS, readings_study.design()[run], strict=True)
+            if other
+        ]
+        rows.append(
+            {
+                "run": run,
+                "rows with the other option": ", ".join(others) or "none (corrected)",
+                **{verdict.name: verdict.verdict for verdict in verdicts},
+            }
+        )
+    return Table("readings-runs", "The twelve runs and their verdicts", pl.DataFrame(rows))
+
+
+def _weakest(judgement: Judgement) -> float:
+    values = [contrast.interval.estimate / contrast.margin for contrast in judgement.contrasts]
+    finite = [value for value in values if np.isfinite(value)]
+    return min(finite) if finite else float("nan")

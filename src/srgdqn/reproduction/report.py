@@ -1,0 +1,172 @@
+"""The report of a reproduction: verdicts, sections, facts, all as plain data."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from srgdqn.claims import CLAIMS, Judgement, claims_digest
+from srgdqn.claims.evidence import Evidence, find_evidence
+from srgdqn.claims.rules import Measured
+from srgdqn.report.contents import ClaimRow, Report, Section
+from srgdqn.reproduction.answer import QUESTION
+from srgdqn.reproduction.commands import BOTH, readings_of
+from srgdqn.result import Result
+from srgdqn.store import configurations
+from srgdqn.store.provenance import provenance
+from srgdqn.studies.catalogue import EXPERIMENTS
+from srgdqn.studies.experiment import Outcomes
+from srgdqn.studies.scale import Scale
+
+TITLE = "SRG-DQN, reproduced"
+
+
+def make_report(
+    names: Sequence[str],
+    scale: Scale,
+    outcomes: Outcomes,
+    folder: Path | None,
+    seconds: float,
+    said: Sequence[str] = (),
+) -> Report:
+    """The report of some experiments at a scale, with the verdicts of the latest confirmatory run there is."""
+    confirmed = find_evidence("confirmatory", folder)
+    sections = [EXPERIMENTS[name].show(scale, readings_of(scale, name), outcomes) for name in names]
+    sections += [section for section in (_tuned(folder), _readings(folder)) if section is not None]
+    return Report(
+        title=TITLE,
+        question=QUESTION,
+        answer=confirmed.about["answer"]
+        if confirmed
+        else "No confirmatory run has been made yet: srgdqn reproduce --confirm.",
+        claims=_claim_rows(confirmed, [section.name for section in sections]),
+        claims_note=_claims_note(confirmed),
+        sections=tuple(sections),
+        facts=_facts(scale, seconds, said),
+        configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},
+        preview=scale.name == "quick",
+    )
+
+
+def _claim_rows(confirmed: Evidence | None, sections: Sequence[str]) -> tuple[ClaimRow, ...]:
+    if confirmed is None:
+        return ()
+    found: dict[str, dict[str, Judgement]] = {
+        each: {judgement.name: judgement for judgement in confirmed.judgements.get(each, ())} for each in BOTH
+    }
+    return tuple(
+        ClaimRow(
+            name=claim.name,
+            claim=claim.statement,
+            where=claim.where,
+            verdicts={each: found[each][claim.name].verdict for each in BOTH},
+            evidence={each: contrast_text(found[each][claim.name].deciding) for each in BOTH},
+            section=claim.section,
+        )
+        for claim in CLAIMS
+        if all(claim.name in found[each] for each in BOTH)
+    )
+
+
+def contrast_text(contrast: Measured) -> str:
+    """A contrast with its interval and margin, in words."""
+    interval = contrast.interval
+    if not math.isfinite(interval.estimate):
+        return f"{contrast.label}: cannot be told, as one side has no spread"
+    return f"{contrast.label}: {interval.estimate:+.3g} [{interval.low:+.3g}, {interval.high:+.3g}], "
+        f"δ {contrast.margin:.2g}"
+
+
+def _claims_note(confirmed: Evidence | None) -> str:
+    rules = (
+        "A claim holds if the lower bound of every contrast is above 0, fails if the upper bound of some contrast is "
+        "below its margin δ, and is undecided otherwise. Bounds are those of paired bootstrap intervals over rounds "
+        "(10,000 resamples), corrected for the number of all contrasts. Shown is the contrast furthest from holding."
+    )
+    if confirmed is None:
+        return rules
+    about = confirmed.about
+    counted = sum(len(judgement.contrasts) for judgement in confirmed.judgements[BOTH[0]])
+    stale = (
+        ""
+        if confirmed.is_current
+        else f" These verdicts were taken by other rules or margins than the present ones (hash {claims_digest()})."
+    )
+    return (
+        f"{rules} Taken on fresh seeds (seed {about['seed']}; rounds: {about['rounds']}; {counted} contrasts) on "
+        f"{about['date']}, in {about['seconds'] / 60:.0f} minutes; hash of the claims, rules and margins: "
+        f"{about['claims']}.{stale}"
+    )
+
+
+def _tuned(folder: Path | None) -> Section | None:
+    evidence = find_evidence("tuned", folder)
+    if evidence is None:
+        return None
+    verdicts = "; ".join(
+        f"{judgement.name} {judgement.verdict} ({contrast_text(judgement.deciding)})"
+        for judgements in evidence.judgements.values()
+        for judgement in judgements
+    )
+    return Section(
+        name="tuned",
+        title="Tuned settings",
+        paper_says="Nothing: the paper gives one η and one α per task, and does not say how they were chosen.",
+        found=f"With every arm's step sizes tuned by the same procedure, the claims about Figure 2: {verdicts}."
+        + _made(evidence),
+        tables=tuple(evidence.tables),
+    )
+
+
+def _readings(folder: Path | None) -> Section | None:
+    evidence = find_evidence("readings", folder)
+    if evidence is None:
+        return None
+    count = len(evidence.judgements)
+    held = sum(judgement.verdict == "holds" for judgements in evidence.judgements.values() for judgement in judgements)
+    asked = sum(len(judgements) for judgements in evidence.judgements.values())
+    return Section(
+        name="readings",
+        title="Every reading",
+        paper_says="Nothing: where the paper is silent or contradicts itself, there are readings.",
+        found=(
+            f"Eleven readings in the {count} runs of Plackett and Burman's design. Of {asked} verdicts (five claims in "
+            f"every run) {held} are 'holds'." + _made(evidence)
+        ),
+        tables=tuple(evidence.tables),
+    )
+
+
+def _made(evidence: Evidence) -> str:
+    about = evidence.about
+    return f" Made on {about['date']} (seed {about['seed']}; rounds: {about['rounds']}) "
+        f"in {about['seconds'] / 60:.0f} minutes."
+
+
+def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, str]:
+    here = provenance()
+    facts = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "scale": scale.name,
+        "seed": str(scale.seed),
+        "time of this run": f"{seconds:.0f} s",
+        "processor": str(here["processor"]),
+        "cores": str(here["cores"]),
+        "instruction sets": ", ".join(here["instruction_sets"]),
+        "source digest": here["source"],
+        "hash of the claims": claims_digest(),
+        **{f"version of {name}": str(version) for name, version in here["versions"].items()},
+    }
+    if said:
+        facts["computed again"] = " ".join(said)
+    return facts
+
+
+def _configuration(outcome: Any) -> str:
+    if isinstance(outcome, Result):
+        return configurations.dumps(outcome.configuration)
+    return json.dumps(outcome.about["plan"], indent=1)

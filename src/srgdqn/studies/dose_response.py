@@ -1,0 +1,155 @@
+"""Dose and response: does a more accurate estimate of the gradient go with a higher reward?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from srgdqn.charts import BLACK, BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.measurements import dose_response
+from srgdqn.report.contents import Section, Table
+from srgdqn.studies.cells import AnyCell, MeasurementCell
+from srgdqn.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.studies.scale import Scale
+from srgdqn.studies.scores import LAST_SHARE
+from srgdqn.studies.seconds import seconds_of
+
+COEFFICIENTS = (0.0, 0.5, 1.0)
+BATCHES = (1, 4, 16, 64)
+DOSES = tuple(itertools.product(COEFFICIENTS, BATCHES))
+_MOMENTS = 4
+_STYLES = {1: Style(ORANGE), 4: Style(GREEN), 16: Style(BLUE), 64: Style(BLACK)}
+
+
+def cell_name(readings: str, dose: tuple[float, int]) -> str:
+    """What the cell of a dose is called."""
+    return f"dose-c{dose[0]:g}-b{dose[1]}-{readings}"
+
+
+def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+    """A cell per dose: the coefficient c of the recursion, and the b transitions of an inner iteration."""
+    moments = np.linspace(scale.dose_steps / _MOMENTS, scale.dose_steps, _MOMENTS).astype(int)
+    listed = []
+    for coefficient, batch in DOSES:
+        configuration = configured(
+            scale,
+            "MountainCar",
+            "srg-dqn",
+            readings,
+            rounds=scale.dose_rounds,
+            steps=scale.dose_steps,
+            coefficient=coefficient,
+            inner_batch=batch,
+            evaluation_interval=None,
+        )
+        plan = dose_response.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))
+        listed.append(MeasurementCell(cell_name(readings, (coefficient, batch)), dose_response.measure, plan))
+    return listed
+
+
+def doses(outcomes: Outcomes, readings: str, random_score: float) -> tuple[np.ndarray, np.ndarray]:
+    """(doses, rounds): the log of the mean estimator error, and the final reward per action.
+
+    A round that diverged scores as the random policy; its error is the mean of its dose's others.
+    """
+    errors, rewards = [], []
+    for dose in DOSES:
+        tables = outcomes[cell_name(readings, dose)].tables
+        rounds = tables["rounds"].sort("round")
+        last = tables["curves"].filter(pl.col("step") > (1 - LAST_SHARE) * pl.col("step").max().over("round"))
+        frame = (
+            rounds.join(last.group_by("round").agg(pl.col("reward").mean()), on="round", how="left")
+            .join(
+                tables["errors"].group_by("round").agg(pl.col("error").mean()).cast({"round": pl.Int32}),
+                on="round",
+                how="left",
+            )
+            .sort("round")
+        )
+        diverged = frame["diverged"].to_numpy()
+        rewards.append(np.where(diverged, random_score, frame["reward"].to_numpy()))
+        error = np.log(frame["error"].to_numpy().astype(float))
+        errors.append(
+            np.where(diverged, np.nanmean(np.where(diverged, np.nan, error)) if not diverged.all() else np.nan, error)
+        )
+    return np.array(errors), np.array(rewards)
+
+
+def response(errors: np.ndarray, rewards: np.ndarray) -> float:
+    """How much more reward the regression on the log error gives the most accurate dose than the least accurate one.
+
+    Doses are the points: means over rounds. A dose of which every round diverged has no error and is left out.
+    """
+    x, y = errors.mean(1), rewards.mean(1)
+    there = np.isfinite(x)
+    if there.sum() < 2 or np.ptp(x[there]) == 0:
+        return float("nan")
+    slope = np.polyfit(x[there], y[there], 1)[0]
+    return float(-slope * np.ptp(x[there]))
+
+
+def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
+    """Reward against error, a point per dose."""
+    series, rows, found = [], [], []
+    for each in readings:
+        errors, rewards = doses(outcomes, each, np.nan)
+        for batch, style in _STYLES.items():
+            chosen = [index for index, dose in enumerate(DOSES) if dose[1] == batch]
+            y, spread = np.nanmean(rewards[chosen], axis=1), np.nanstd(rewards[chosen], axis=1, ddof=1)
+            half = 1.96 * spread / np.sqrt(rewards.shape[1])
+            x = {"error": np.exp(errors[chosen].mean(1))}
+            series.append(Series(f"b = {batch}", style, x, y, y - half, y + half, kind="points", group=each))
+        for index, (coefficient, batch) in enumerate(DOSES):
+            rows.append(
+                {
+                    "readings": each,
+                    "c": coefficient,
+                    "b": batch,
+                    "estimator error": f"{np.exp(errors[index].mean()):.4f}",
+                    "reward per action": f"{np.nanmean(rewards[index]):.4f}",
+                    "diverged": int(outcomes[cell_name(each, (coefficient, batch))].tables["rounds"]["diverged"].sum()),
+                }
+            )
+        found.append(f"{each} {response(*doses(outcomes, each, 0.0)):+.4f}")
+    panel = Panel(
+        "SRG-DQN on MountainCar",
+        "reward per action, last 20 %",
+        {"error": "mean ‖Δ_m − exact gradient‖"},
+        tuple(series),
+        log_x=True,
+    )
+    return Section(
+        name=DOSE_RESPONSE.name,
+        title=DOSE_RESPONSE.title,
+        paper_says=DOSE_RESPONSE.paper_says,
+        found=(
+            f"{scale.dose_rounds} rounds of {scale.dose_steps:,} steps. Reward that the regression gives the most "
+            f"accurate dose above the least accurate one, by readings: {'; '.join(found)}."
+        ),
+        charts=(
+            Chart(
+                "dose-response",
+                "Reward against the estimator's error",
+                "A point per dose: coefficient c in 0, ½, 1 and b in 1, 4, 16, 64 transitions per inner iteration; "
+                "bars are 95 % intervals of the mean over rounds.",
+                (panel,),
+                columns=1,
+            ),
+        ),
+        tables=(Table("dose-response", "Doses", pl.DataFrame(rows)),),
+        seconds=seconds_of(outcomes, [cell_name(each, dose) for each in readings for dose in DOSES]),
+        budget_seconds=DOSE_RESPONSE.budget_seconds,
+    )
+
+
+DOSE_RESPONSE = Experiment(
+    name="dose-response",
+    title="Dose and response",
+    paper_says="The recursive anchors' being closer to the exact ones is another reason why SRG-DQN performs better.",
+    cells=cells,
+    show=show,
+    budget_seconds=180,
+)

@@ -1,0 +1,39 @@
+"""What an experiment is: its cells, and what it shows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from srgdqn.configure import configure
+from srgdqn.report.contents import Section
+from srgdqn.settings import Configuration
+from srgdqn.studies.cells import AnyCell
+from srgdqn.studies.scale import Scale
+
+Outcomes = Mapping[str, Any]
+"""What cells came to, by name: a `Result`, or the `Measured` of a measurement."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of the paper, or what a claim of it needs."""
+
+    name: str
+    title: str
+    paper_says: str
+    cells: Callable[[Scale, str], Sequence[AnyCell]]
+    """The cells for a scale and a set of readings."""
+    show: Callable[[Scale, Sequence[str], Outcomes], Section]
+    """The section of the report for a scale and the sets of readings that were run."""
+    budget_seconds: float
+    """Single-core seconds that its own cells may take at the paper's scale, compiling included."""
+
+
+def configured(scale: Scale, task: str, algorithm: str, readings: str, **options: Any) -> Configuration:
+    """The configuration of one arm at a scale."""
+    common: dict[str, Any] = {"readings": readings, "seed": scale.seed, **options}
+    if scale.lanes is not None:
+        common.setdefault("lanes", scale.lanes)
+    return configure(task, algorithm, **common)

@@ -1,0 +1,149 @@
+"""Training time: single-core seconds until a round reaches a threshold that pilot seeds have set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from srgdqn.algorithms import PAPER
+from srgdqn.charts import STYLES, Chart, Panel, Series
+from srgdqn.curves import SMOOTHING
+from srgdqn.measurements import step_times
+from srgdqn.report.contents import Section, Table
+from srgdqn.result import Result
+from srgdqn.studies import figure_2
+from srgdqn.studies.cells import AnyCell, MeasurementCell
+from srgdqn.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.studies.figure_2 import TASKS, cell_name
+from srgdqn.studies.pilot import Pilot, read_pilot
+from srgdqn.studies.scale import Scale
+from srgdqn.studies.seconds import seconds_of
+
+
+def times_cell(readings: str) -> str:
+    """What the cell of the costs per step is called."""
+    return f"step-times-{readings}"
+
+
+def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+    """Figure 2's own cells, and one that times every algorithm in turn with nothing beside it."""
+    configurations = {
+        f"{task}-{algorithm}": configured(scale, task, algorithm, readings, evaluation_interval=None)
+        for task in TASKS
+        for algorithm in PAPER
+    }
+    plan = step_times.Plan(configurations, scale.timing_turns)
+    return [
+        *figure_2.cells(scale, readings),
+        MeasurementCell(times_cell(readings), step_times.measure, plan, alone=True),
+    ]
+
+
+def seconds_to_threshold(
+    outcomes: Outcomes, readings: str, task: str, algorithm: str, threshold: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Each round's single-core seconds until its smoothed curve reaches the threshold, and whether it ever does.
+
+    A round that does not, or that diverges before, counts with the seconds of its whole budget. A second is a step's
+    share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
+    """
+    result: Result = outcomes[cell_name(task, readings, algorithm)]
+    times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
+    per_step = float(np.median(times["seconds_per_step"].to_numpy()))
+    numbers = result.rounds.sort("round")["round"].to_list()
+    whole = float(result.rounds["steps"].to_numpy().max())
+    needed = np.full(len(numbers), whole)
+    if result.configuration.training.episodes is None:
+        smooth = pl.col("reward").rolling_mean(5, min_samples=5).over("round")
+        rows = result.curves.sort("round", "step").with_columns(smooth.alias("value"))
+    else:
+        smooth = pl.col("return").rolling_mean(SMOOTHING, min_samples=SMOOTHING).over("round")
+        rows = result.episodes.sort("round", "episode").with_columns(smooth.alias("value"))
+    first = rows.filter(pl.col("value") >= threshold).group_by("round").agg(pl.col("step").min())
+    reached = dict(first.iter_rows())
+    for position, number in enumerate(numbers):
+        needed[position] = reached.get(number, needed[position])
+    return needed * per_step, np.array([number in reached for number in numbers])
+
+
+def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
+    """Seconds to the threshold, and what a step costs."""
+    pilot = read_pilot()
+    rows = []
+    panels = []
+    for task in TASKS:
+        series = []
+        for each in readings:
+            for algorithm in PAPER:
+                spent, reached = seconds_to_threshold(outcomes, each, task, algorithm, pilot.thresholds[task])
+                series.append(_survival(spent, reached, algorithm, each))
+                rows.append(_row(outcomes, each, task, algorithm, spent, reached, pilot))
+        panels.append(
+            Panel(
+                task,
+                "share of rounds that have reached the threshold",
+                {"seconds": "single-core seconds per round"},
+                tuple(series),
+            )
+        )
+    return Section(
+        name=TRAINING_TIME.name,
+        title=TRAINING_TIME.title,
+        paper_says=TRAINING_TIME.paper_says,
+        found=_found(rows, readings[0]),
+        charts=(
+            Chart(
+                "training-time",
+                "Single-core seconds until a threshold",
+                "Share of rounds whose smoothed curve has reached the threshold (halfway from the random policy to the "
+                "best algorithm of the pilot). Compiling is excluded; all algorithms run in the same number of lanes.",
+                tuple(panels),
+            ),
+        ),
+        tables=(Table("training-time", "Seconds until the threshold", pl.DataFrame(rows)),),
+        seconds=seconds_of(outcomes, [times_cell(each) for each in readings]),
+        budget_seconds=TRAINING_TIME.budget_seconds,
+    )
+
+
+def _row(
+    outcomes: Outcomes, readings: str, task: str, algorithm: str, spent: np.ndarray, reached: np.ndarray, pilot: Pilot
+) -> Mapping[str, str]:
+    times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
+    return {
+        "task": task,
+        "readings": readings,
+        "algorithm": algorithm,
+        "threshold": f"{pilot.thresholds[task]:.3f}",
+        "µs per step": f"{1e6 * float(np.median(times['seconds_per_step'].to_numpy())):.2f}",
+        "reached": f"{int(reached.sum())} of {len(reached)}",
+        "geometric mean of seconds": f"{np.exp(np.log(spent).mean()):.3f}",
+    }
+
+
+def _survival(spent: np.ndarray, reached: np.ndarray, algorithm: str, readings: str) -> Series:
+    order = np.sort(spent[reached])
+    x = np.concatenate([[0.0], order, [spent.max()]])
+    y = np.concatenate([[0.0], np.arange(1, len(order) + 1), [len(order)]]) / len(spent)
+    return Series(algorithm, STYLES[algorithm], {"seconds": x}, y, group=readings)
+
+
+def _found(rows: Sequence[Mapping[str, str]], readings: str) -> str:
+    sentences = []
+    for task in TASKS:
+        mine = [row for row in rows if row["task"] == task and row["readings"] == readings]
+        listed = ", ".join(f"{row['algorithm']} {row['reached']}" for row in mine)
+        sentences.append(f"{task}: rounds that reach {mine[0]['threshold']}: {listed}.")
+    return " ".join(sentences)
+
+
+TRAINING_TIME = Experiment(
+    name="training-time",
+    title="Training time",
+    paper_says="SRG-DQN outperforms the baselines in terms of training time (introduction; no figure shows it).",
+    cells=cells,
+    show=show,
+    budget_seconds=60,
+)

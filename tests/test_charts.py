@@ -1,0 +1,28 @@
+import numpy as np
+
+from srgdqn.charts import STYLES, Chart, Panel, Series, data_of
+from synthetic_report import curves_chart
+
+
+def test_every_point_has_a_row_of_its_panel_and_series() -> None:
+    chart = curves_chart(points=8)
+    data = data_of(chart)
+    assert data.height == 3 * 10 * 8
+    for panel in chart.panels:
+        for series in panel.series:
+            rows = data.filter(panel=panel.title, series=series.label, group=series.group)
+            np.testing.assert_array_equal(rows["y"].to_numpy(), series.y)
+            for axis in panel.x_labels:
+                np.testing.assert_array_equal(rows[axis].to_numpy(), series.x[axis])
+            low = np.full(8, np.nan) if series.low is None else series.low
+            np.testing.assert_array_equal(rows["low"].to_numpy(), low)
+
+
+def test_an_axis_that_a_panel_lacks_is_missing_there() -> None:
+    x = np.arange(2.0)
+    panels = tuple(
+        Panel(name, "y", {name: name}, (Series("a", STYLES["srg-dqn"], {name: x}, x),)) for name in ("n", "m")
+    )
+    data = data_of(Chart("c", "", "", panels))
+    assert data["n"].to_list() == [0.0, 1.0, None, None]
+    assert data["m"].to_list() == [None, None, 0.0, 1.0]

@@ -1,0 +1,81 @@
+"""Between the package's forms (trees of arrays, packed rows) and the reference's (flat vectors, lists of transitions)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import reference
+from srgdqn.gradients import Transitions
+from srgdqn.networks.mlp import MLP, Layer
+from srgdqn.settings import Configuration
+
+# In double precision the two differ by rounding alone.
+CLOSE = 1e-9
+
+
+def options_of(configuration: Configuration, sizes: tuple[int, ...]) -> reference.Options:
+    """The reference's options under which it should do what the configuration says."""
+    chosen = configuration.options()
+    names = [field.name for field in dataclasses.fields(reference.Options) if field.name != "sizes"]
+    return reference.Options(sizes, **{name: chosen[name] for name in names})
+
+
+def to_parameters(theta: np.ndarray, sizes: tuple[int, ...], activation: str = "relu") -> MLP:
+    layers = tuple(Layer(jnp.asarray(weight), jnp.asarray(bias)) for weight, bias in reference.unpack(theta, sizes))
+    return MLP(layers, activation)
+
+
+def flat(tree: Any, axes: int = 0) -> np.ndarray:
+    """A tree of parameters as one vector, or as an array of vectors where the leaves have axes before their own."""
+    leaves = [np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(tree)]
+    return np.concatenate([leaf.reshape(*leaf.shape[:axes], -1) for leaf in leaves], axis=-1)
+
+
+def to_packed(data: Sequence[reference.Transition]) -> np.ndarray:
+    """Rows of S, S', A, R and whether S' is terminal."""
+    return np.array([[*x.s, *x.s_next, x.a, x.r, x.terminal] for x in data], np.float64)
+
+
+def from_packed(rows: Any) -> list[reference.Transition]:
+    rows = np.asarray(rows, np.float64)
+    size = (rows.shape[1] - 3) // 2
+    return [
+        reference.Transition(row[:size], int(row[-3]), float(row[-2]), row[size : 2 * size], bool(row[-1]))
+        for row in rows
+    ]
+
+
+def to_transitions(data: Sequence[reference.Transition]) -> Transitions:
+    return Transitions(
+        jnp.asarray(np.array([x.s for x in data])),
+        jnp.asarray(np.array([x.a for x in data], np.int32)),
+        jnp.asarray(np.array([x.r for x in data])),
+        jnp.asarray(np.array([x.s_next for x in data])),
+        jnp.asarray(np.array([x.terminal for x in data], np.float64)),
+    )
+
+
+def from_transitions(transitions: Transitions) -> list[reference.Transition]:
+    s, a, r, s_next, terminal = (np.asarray(part) for part in transitions)
+    return [
+        reference.Transition(s[i], int(a[i]), float(r[i]), s_next[i], bool(terminal[i])) for i in range(len(terminal))
+    ]
+
+
+def mean_gradient(o: reference.Options, theta: np.ndarray, data: Sequence[reference.Transition]) -> np.ndarray:
+    """The gradient over all the data at θ, with y at the same θ."""
+    return sum(reference.gradient(o, theta, x, reference.bellman_target(o, theta, x)) for x in data) / len(data)
+
+
+def distance(got: Any, expected: Any) -> float:
+    """‖got - expected‖ as a share of ‖expected‖, or as it is where nothing was expected."""
+    got, expected = np.ravel(np.asarray(got, np.float64)), np.ravel(np.asarray(expected, np.float64))
+    assert got.shape == expected.shape
+    assert np.isfinite(got).all()
+    return float(np.linalg.norm(got - expected) / (np.linalg.norm(expected) or 1.0))
