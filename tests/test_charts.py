@@ -5,16 +5,16 @@ from synthetic_report import curves_chart
 
 
 def test_every_point_has_a_row_of_its_panel_and_series() -> None:
-    chart = curves_chart(points=8)
+    chart = curves_chart(points=20)
     data = data_of(chart)
-    assert data.height == 3 * 10 * 8
+    assert data.height == 3 * 10 * 20
     for panel in chart.panels:
         for series in panel.series:
             rows = data.filter(panel=panel.title, series=series.label, group=series.group)
             np.testing.assert_array_equal(rows["y"].to_numpy(), series.y)
             for axis in panel.x_labels:
                 np.testing.assert_array_equal(rows[axis].to_numpy(), series.x[axis])
-            low = np.full(8, np.nan) if series.low is None else series.low
+            low = np.full(20, np.nan) if series.low is None else series.low
             np.testing.assert_array_equal(rows["low"].to_numpy(), low)
 
 

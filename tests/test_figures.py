@@ -210,7 +210,8 @@ def test_bars_stand_beside_each_other_on_the_axes_asked_for() -> None:
     assert (left.get_yscale(), right.get_xscale(), right.get_yscale()) == ("log", "log", "log")
     first, second = left.containers
     assert [bar.get_height() for bar in first] == [10, 200, 3_000]
-    np.testing.assert_allclose([bar.get_x() + bar.get_width() for bar in first], [bar.get_x() for bar in second])
+    ends, starts = [bar.get_x() + bar.get_width() for bar in first], [bar.get_x() for bar in second]
+    np.testing.assert_allclose(ends, starts, atol=1e-12)
 
 
 def test_panels_are_in_rows_and_the_caption_is_not_drawn() -> None:

@@ -1,4 +1,4 @@
-"""Between the package's forms (trees of arrays, packed rows) and the reference's (flat vectors, lists of transitions)."""
+"""Between the package's forms (trees of arrays, packed rows) and the reference's (flat vectors, transitions)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """What most measurements are tested in: double precision, and programs that are compiled fast rather than run fast."""
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ OPTIONS = dict(
 )
 
 # Programs that are made this way are kept from other tests.
-CACHE: dict[Any, program.Programs] = {}
+CACHE: dict[Any, Any] = {}
 
 
 def options() -> dict[str, Any] | None:
@@ -26,12 +27,21 @@ def options() -> dict[str, Any] | None:
     return OPTIONS
 
 
+@contextlib.contextmanager
+def unoptimised() -> Iterator[None]:
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture(scope="module")
 def double() -> Iterator[None]:
     """Double precision, in which measurements and the reference differ by rounding alone, 1e-16 times a few steps."""
-    compile_, jit, quick = Lowered.compile, jax.jit, options()
-    with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
+    compile_, quick = Lowered.compile, options()
+    with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True), unoptimised():
         patch.setattr(Lowered, "compile", lambda self, compiler_options=None: compile_(self, quick))
-        patch.setattr(jax, "jit", lambda function, **how: jit(function, **{"compiler_options": quick, **how}))
         patch.setattr(program, "_cache", CACHE)
         yield

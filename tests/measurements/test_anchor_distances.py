@@ -109,11 +109,10 @@ def test_they_are_those_of_the_configuration(estimator: str, options: dict[str, 
     agree(Case(3, configure("CartPole", "srg-dqn", **OPTIONS, **options)), estimator)
 
 
-@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "sgd-inner-adam"])
-def test_whose_run_it_is_does_not_matter(algorithm: str) -> None:
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_whose_run_it_is_does_not_matter(estimator: str) -> None:
     """Both estimators are measured at any algorithm's θ, without the Adam process."""
-    for estimator in ESTIMATORS:
-        agree(Case(5, configure("CartPole", algorithm, **OPTIONS)), estimator)
+    agree(Case(5, configure("CartPole", "sgd-inner-adam", **OPTIONS)), estimator)
 
 
 @given(seed=st.integers(0, 10**6))

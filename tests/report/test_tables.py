@@ -10,7 +10,8 @@ def test_a_table_has_heads_for_columns_and_rows() -> None:
     assert block == (
         '<div class="scrolling" tabindex="0" role="region" aria-label="Title"><table id="table-one">'
         "<caption>Title</caption>"
-        '<thead><tr><th scope="col">name</th><th scope="col" class="number">score</th><th scope="col">text</th></tr></thead>'
+        '<thead><tr><th scope="col">name</th><th scope="col" class="number">score</th>'
+        '<th scope="col">text</th></tr></thead>'
         '<tbody><tr><th scope="row">a</th><td class="number">0.5</td><td>x &lt; y</td></tr>'
         '<tr><th scope="row">b</th><td class="number">–</td><td></td></tr></tbody></table></div>'
         '<p class="note">Note.</p>'

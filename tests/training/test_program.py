@@ -11,6 +11,8 @@ import pytest
 from srgdqn import tasks
 from srgdqn.settings import option_names
 from srgdqn.training import program, train_rounds
+from srgdqn.training.batches import from_replay
+from srgdqn.training.lane import Instruments
 from srgdqn.training.program import programs_for
 from tiny import LEVERS, STUBBORN, Levers, Stubborn, bits, levers, tiny
 
@@ -147,6 +149,28 @@ def test_a_users_network_and_environment_are_known_by_identity() -> None:
     assert programs_for(configuration, tasks.adopt(LEVERS, evaluation_limit=10), STUBBORN) == (first, False)
     assert programs_for(configuration, task, Stubborn(STUBBORN.values))[1]
     assert programs_for(configuration, tasks.adopt(Levers(), evaluation_limit=10), STUBBORN)[1]
+
+
+@pytest.mark.usefixtures("nothing_compiled")
+def test_instruments_and_the_shapes_of_their_data_are_shape() -> None:
+    first, _ = programs_for(*tiny())
+    assert programs_for(*tiny(), None, Instruments(), None) == (first, False)
+    assert programs_for(*tiny(), instruments=Instruments(source=from_replay)) == (first, False)
+    for other in (
+        dict(source=lambda occasion: from_replay(occasion)),
+        dict(probe=lambda *_: None),
+        dict(blocks_kept=7),
+    ):
+        mine = Instruments(**other)
+        assert programs_for(*tiny(), instruments=mine)[1]
+        assert not programs_for(*tiny(), instruments=mine._replace())[1]
+        assert programs_for(*tiny()) == (first, False)
+    # Of data, the axis of rounds is not: a lane sees its own round's alone.
+    assert programs_for(*tiny(), data={"a": np.zeros((3, 5))})[1]
+    assert not programs_for(*tiny(), data={"a": np.ones((8, 5))})[1]
+    for other_data in ({"a": np.zeros((3, 6))}, {"b": np.zeros((3, 5))}, {"a": np.zeros((3, 5), np.float32)}):
+        assert programs_for(*tiny(), data=other_data)[1]
+    assert programs_for(*tiny()) == (first, False)
 
 
 def test_double_precision_has_a_program_of_its_own() -> None:

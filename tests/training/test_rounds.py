@@ -7,11 +7,16 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from srgdqn.learner import LearnerState, Trace
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Progress, Trained, train_rounds
+from srgdqn.training.batches import Occasion, Served, from_replay
+from srgdqn.training.lane import Instruments
 from srgdqn.training.program import SEGMENT_BLOCKS
 from tiny import BLOCK, LANES, STUBBORN, bits, levers, reproducible, tiny
 
@@ -72,6 +77,48 @@ def test_the_last_seed_there_is() -> None:
     run = train_rounds(*tiny(rounds=1, seed=2**32 - 1))
     assert reproducible(run.tables) != reproducible(train_rounds(*tiny(rounds=1, seed=0)).tables)
     assert run.tables["rounds"]["completed"].tolist() == [True]
+
+
+# Instruments
+
+
+def theta_0(learner: LearnerState, trace: Trace) -> Any:
+    return learner.parameters
+
+
+def test_being_watched_changes_no_bit(fifty: Trained) -> None:
+    watching = Instruments(probe=theta_0, blocks_kept=38)  # of 600 steps
+    watched = train_rounds(*tiny(rounds=7, steps=600, evaluation_interval=250), instruments=watching)
+    assert reproducible(watched.tables) == reproducible(fifty.tables, 7)
+    assert bits(watched.policies) == bits({name: array[:7] for name, array in fifty.policies.items()})
+    assert watched.recording is not None
+    assert watched.recording.shape == (7, 38 * BLOCK, 11)
+    assert (fifty.recording, fifty.probed, fifty.probed_blocks) == (None, None, None)
+
+
+def pushed(occasion: Occasion) -> Served:
+    """The usual batch, with an anchor that points along the round's own number in every direction."""
+    assert occasion.learner is not None
+    push = jax.tree.map(lambda leaf: jnp.full_like(leaf, occasion.data["push"][0]), occasion.learner.parameters)
+    return from_replay(occasion)._replace(anchor=push)
+
+
+def test_each_round_is_given_its_own_data() -> None:
+    """Two chunks of lanes, the second with spare ones: θ is moved by ten times η along what each round was given."""
+    pushes = np.array([3.0, -1.0, 0.5, 0.0, 7.0, -20.0], np.float32)
+    assert LANES < len(pushes) < 2 * LANES
+    trained = train_rounds(
+        *tiny("dqn-sgd", rounds=len(pushes), eta=0.01),
+        instruments=Instruments(source=pushed, probe=theta_0),
+        data={"push": pushes[:, None]},
+        probe_at=lambda blocks: blocks == 2,  # where learning starts
+    )
+    assert trained.tables["rounds"]["outer_iterations"].tolist() == [10] * len(pushes)
+    for path, before in jax.tree_util.tree_leaves_with_path(trained.probed):
+        name = "network." + jax.tree_util.keystr(path, simple=True, separator=".")
+        for number, push in enumerate(pushes):
+            expected = before[number, 0] - 10 * 0.01 * push
+            np.testing.assert_allclose(trained.policies[name][number], expected, atol=1e-5)
 
 
 # Budgets

@@ -15,8 +15,8 @@ import polars as pl
 from srgdqn.acting import epsilon
 from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
-from srgdqn.measurements.anchor_distances import ESTIMATORS, anchor_distances
-from srgdqn.measurements.anchor_error import anchor_error, fresh_transitions
+from srgdqn.measurements.anchor_distances import ESTIMATORS, Distances, anchor_distances
+from srgdqn.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
 from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
 from srgdqn.measurements.theorem_1 import paper_eta_rows
 from srgdqn.replay import pack
@@ -63,12 +63,17 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         [row["step"] for row in anatomy],
     )
     diverged = plan.configuration.training.rounds - len(run.finite)
+    place_of = {"round": int, "step": int}
     return {
-        "distances": pl.DataFrame(distances),
-        "anatomy": pl.DataFrame(anatomy),
+        "distances": pl.DataFrame(distances, schema={**place_of, "estimator": str, "m": int, **_reals(Distances)}),
+        "anatomy": pl.DataFrame(anatomy, schema={**place_of, **_reals(AnchorError)}),
         "bounds": bounds,
         "rounds": pl.DataFrame({"rounds": [plan.configuration.training.rounds], "diverged": [diverged]}),
     }
+
+
+def _reals(measured: type[Distances] | type[AnchorError]) -> dict[str, type]:
+    return dict.fromkeys(measured._fields, float)
 
 
 class _Look:

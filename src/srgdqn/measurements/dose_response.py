@@ -19,8 +19,10 @@ import polars as pl
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner import init_learner, outer_iteration
 from srgdqn.measurements.exact_gradient import exact_gradient
-from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
+from srgdqn.measurements.recorded import Hear, at_moment, at_steps, batch_at, record
+from srgdqn.networks import Network
 from srgdqn.settings import Configuration
+from srgdqn.tasks import Task
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.7  # of the time, roughly
@@ -43,7 +45,8 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         stop,
         probe_at=at_steps(plan.configuration, plan.steps),
     )
-    error_of = _error_function(run)
+    numbers = run.configuration.numbers()
+    error_of = _error_function(run.configuration.shape(), run.task, run.network)
     rows: list[dict[str, Any]] = []
     moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
     for count, (number, position) in enumerate(moments):
@@ -51,7 +54,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
             raise ToldToStopError
         block = int(run.blocks[position])
         error, norm = error_of(
-            at_moment(run, number, position), run.recording[number], np.uint32(number), jnp.int32(block)
+            at_moment(run, number, position), run.recording[number], np.uint32(number), jnp.int32(block), numbers
         )
         rows.append({"round": number, "step": run.steps_of(block), "error": float(error), "norm": float(norm)})
         hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
@@ -66,13 +69,19 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
     }
 
 
-def _error_function(run: RecordedRun) -> Any:
-    """From a moment to the mean over m of ‖Δ_m - exact(θ_m)‖, and of ‖exact(θ_m)‖."""
-    configuration, network = run.configuration, run.network
-    actions = action_count(run.task.environment)
+_compiled: dict[Any, Any] = {}
 
-    @jax.jit
-    def errors(theta: Any, recording: Any, number: Any, block: Any) -> tuple[Any, Any]:
+
+def _error_function(shape: Configuration, task: Task, network: Network) -> Any:
+    """From a moment to the mean over m of ‖Δ_m - exact(θ_m)‖, and of ‖exact(θ_m)‖; one for doses that differ in
+    numbers only.
+    """
+    if shape in _compiled:
+        return _compiled[shape]
+    actions = action_count(task.environment)
+
+    def errors(theta: Any, recording: Any, number: Any, block: Any, numbers: Any) -> tuple[Any, Any]:
+        configuration = shape.with_numbers(numbers)
         transitions, picks = batch_at(configuration, network, recording, number, block, actions)
         state = init_learner(configuration, theta)
         _, trace = outer_iteration(configuration, network, state, transitions, picks, keep_iterates=True)
@@ -82,4 +91,4 @@ def _error_function(run: RecordedRun) -> Any:
         gaps = jax.tree.map(jnp.subtract, deltas, exact)
         return jax.vmap(optax.tree.norm)(gaps).mean(), jax.vmap(optax.tree.norm)(exact).mean()
 
-    return errors
+    return _compiled.setdefault(shape, jax.jit(errors))

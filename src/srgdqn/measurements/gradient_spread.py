@@ -77,7 +77,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         last = int(inside[-1])
         for quantity in QUANTITIES:
             stack = getattr(run.probed[1], quantity)[run.finite][:, inside].astype(np.float64)
-            vectors.append(_labelled(step, quantity, run.finite, vector=list(stack[:, -1])))
+            vectors.append(_labelled(step, quantity, run.finite, vector=stack[:, -1]))
             # Before learning starts there is nothing to spread.
             made = stack[:, np.isfinite(stack).all((0, 2))]
             within_windows.append(_labelled(step, quantity, run.finite, **_spreads(made, weights)))
@@ -139,13 +139,13 @@ def _redraws(
     """For each estimator: the spreads at the frozen θ of every round, and the variance's two parts."""
     if stop.is_set():
         raise ToldToStopError
-    numbers = np.array(run.finite)
+    numbers = np.array(run.finite, int)
     thetas = jax.tree.map(lambda leaf: leaf[numbers, position], run.probed[0])
-    block = int(run.blocks[position])
-    replays = [run.replay_at(number, block) for number in run.finite]
-    live = len(replays[0])
-    missing = plan.configuration.replay.replay_capacity - live
-    padded = np.stack([np.pad(rows, ((0, missing), (0, 0))) for rows in replays])
+    block, capacity = int(run.blocks[position]), plan.configuration.replay.replay_capacity
+    live = min(run.steps_of(block), capacity)
+    padded = np.zeros((len(numbers), capacity, run.recording.shape[-1]), run.recording.dtype)
+    for row, number in enumerate(run.finite):
+        padded[row, :live] = run.replay_at(number, block)
     root = jax.random.fold_in(jax.random.key(plan.configuration.training.seed), step)
     keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
     frames = []
@@ -155,7 +155,7 @@ def _redraws(
         )
         for quantity in QUANTITIES:
             stacks = np.asarray(getattr(found, quantity), np.float64)
-            flat = stacks.reshape(len(stacks), -1, stacks.shape[-1])
+            flat = stacks.reshape(len(stacks), plan.batches * plan.picks, stacks.shape[-1])
             parts = [split_variance(stack[..., :weights]) for stack in stacks]
             frames.append(
                 _labelled(
@@ -163,8 +163,8 @@ def _redraws(
                     quantity,
                     run.finite,
                     **_spreads(flat, weights),
-                    within=[float(within.sum()) for within, _ in parts],
-                    between=[float(between.sum()) for _, between in parts],
+                    within=np.array([within.sum() for within, _ in parts], float),
+                    between=np.array([between.sum() for _, between in parts], float),
                 ).with_columns(pl.lit(estimator).alias("estimator"))
             )
     return frames
@@ -199,8 +199,8 @@ def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:
 
 
 def _labelled(step: int, quantity: str, rounds: list[int], **columns: Any) -> pl.DataFrame:
-    count = len(rounds)
-    return pl.DataFrame({"step": [step] * count, "quantity": [quantity] * count, "round": rounds, **columns})
+    labels = [pl.lit(step, pl.Int64).alias("step"), pl.lit(quantity).alias("quantity")]
+    return pl.DataFrame({"round": np.array(rounds, int), **columns}).select(*labels, pl.all())
 
 
 def _flat(parameters: Parameters) -> Float[Array, " size"]:

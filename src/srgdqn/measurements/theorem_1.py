@@ -20,35 +20,15 @@ from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.measurements.recorded import Hear
+from srgdqn.measurements.theorem_growth import GROWTH_SCHEMA, growth_rows
 from srgdqn.measurements.theorem_inequality import RunLoop, inequality_rows, make_loop, with_verdicts
 from srgdqn.measurements.theorem_problems import Problem, compiled, first_terms, make_problem
-from srgdqn.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows, start_of
+from srgdqn.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows
 from srgdqn.networks import Network, Parameters
 from srgdqn.settings import Configuration
 from srgdqn.smoothness import local_smoothness, theory_step_size
 
-__all__ = [
-    "GROWTH_SCHEMA",
-    "PAPER_ETA_SCHEMA",
-    "Setting",
-    "TheoremPlan",
-    "growth_rows",
-    "loop_length_needed",
-    "measure",
-    "paper_eta_rows",
-]
-
-GROWTH_SCHEMA = {
-    "problem": pl.String,
-    "n": pl.Int64,
-    "epsilon": pl.Float64,
-    "relative": pl.Float64,
-    "eta": pl.Float64,
-    "loop_length": pl.Float64,
-    "queries": pl.Float64,
-    "root_length_by_epsilon": pl.Float64,
-    "exponent": pl.Float64,
-}
+__all__ = ["PAPER_ETA_SCHEMA", "Setting", "TheoremPlan", "measure", "paper_eta_rows"]
 
 PAPER_ETA_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
 
@@ -82,11 +62,11 @@ class TheoremPlan:
     """Numbers of outer loops S."""
     multiples: tuple[float, ...] = (1.0, 10.0, 100.0)
     """Multiples of the theory's η at which the inequality is measured; the theorem speaks of 1."""
-    replications: int = 100
+    replications: int = 64
     """Sequences of picks behind each row of the inequality."""
     precisions: tuple[float, ...] = (1e-1, 1e-2, 1e-3)
     """Each ε of the query counts as a share of ‖∇F(θ_0)‖²."""
-    query_replications: int = 16
+    query_replications: int = 24
     """Sequences of picks behind each query count."""
     query_budget: int = 20_000
     """Queries after which a replication that has not reached ε is censored."""
@@ -130,6 +110,8 @@ def measure(
     """The tables `inequality`, `queries` and `growth`."""
     if plan.replications < 2:
         raise InputError(f"replications is {plan.replications}, of which there is no interval. Give 2 or more.")
+    if 1.0 not in plan.multiples:
+        raise InputError(f"multiples are {plan.multiples}, but the theorem speaks of 1. Give 1 among them.")
     settings = plan.settings()
     sizes = list(dict.fromkeys((setting.terms, setting.loop_length) for setting in settings))
     parts = len(plan.problems) * (len(settings) + len(sizes))
@@ -156,8 +138,11 @@ def measure(
                 rng = np.random.default_rng([plan.seed, 2, i, j])
                 queries += _queries(plan, first_terms(whole, terms), loop_length, rng)
                 part_is_done()
-            met = [row["largest_loss"] for row in inequality if row["problem"] == name and row["multiple"] == 1]
-            growth += growth_rows(first_terms(whole, plan.centre.terms), max(met), plan.growth_precisions)
+            centre = [
+                row for row in inequality if (row["problem"], row["varied"], row["multiple"]) == (name, "centre", 1)
+            ]
+            largest = max(row["largest_loss"] for row in centre)
+            growth += growth_rows(first_terms(whole, plan.centre.terms), largest, plan.growth_precisions)
     return {
         "inequality": with_verdicts(inequality),
         "queries": pl.DataFrame(queries, schema=QUERIES_SCHEMA),
@@ -198,45 +183,6 @@ def _queries(plan: TheoremPlan, problem: Problem, loop_length: int, rng: np.rand
     race = Race(loop_length, plan.query_budget, plan.query_replications, plan.step_sizes)
     measured = query_rows(problem, race, plan.precisions, rng)
     return [{"problem": problem.name, "n": problem.terms, "M": loop_length, **row} for row in measured]
-
-
-def loop_length_needed(epsilon: float, largest_loss: float, root_mu: float) -> float:
-    """The M that solves Appendix A's M + 1 = 4 B_max / (η ε) at the largest η allowed, 2/(√μ (√(4M + 1) + 1)).
-
-    With r = √(4M + 1) and K = 2 B_max √μ / ε it reads (r² + 3)/4 = K (r + 1), hence r = 2K + √(4K² + 4K - 3): M is
-    about 4K², of order 1/ε². For K < 1/2 every M will do, and 0 is given.
-    """
-    k = 2 * largest_loss * root_mu / epsilon
-    if k < 0.5:
-        return 0.0
-    r = 2 * k + (4 * k**2 + 4 * k - 3) ** 0.5
-    return (r**2 - 1) / 4
-
-
-def growth_rows(problem: Problem, largest_loss: float, precisions: Sequence[float]) -> list[dict[str, Any]]:
-    """The loop length and the queries that the theorem's own proof asks for, and the exponent of 1/ε in the latter.
-
-    B_max is the largest f_i met: the paper's is over all θ, and no smaller.
-    """
-    root_mu = float(np.sqrt(np.mean(problem.constants**2)))
-    epsilons = np.array(precisions) * start_of(problem).square
-    lengths = np.array([np.ceil(loop_length_needed(epsilon, largest_loss, root_mu)) for epsilon in epsilons])
-    queries = problem.terms + 2 * lengths
-    exponent = float(np.polyfit(-np.log(epsilons), np.log(queries), 1)[0]) if len(epsilons) > 1 else np.nan
-    return [
-        {
-            "problem": problem.name,
-            "n": problem.terms,
-            "epsilon": epsilon,
-            "relative": relative,
-            "eta": 2 / (root_mu * (np.sqrt(4 * length + 1) + 1)),
-            "loop_length": length,
-            "queries": spent,
-            "root_length_by_epsilon": np.sqrt(length) / epsilon,
-            "exponent": exponent,
-        }
-        for epsilon, relative, length, spent in zip(epsilons, precisions, lengths, queries, strict=True)
-    ]
 
 
 def paper_eta_rows(

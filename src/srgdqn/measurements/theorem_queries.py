@@ -14,11 +14,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import polars as pl
 from jaxtyping import Array, Float
 
+from srgdqn.gradients import make_batch, make_gradients
 from srgdqn.learner import init_learner, outer_iteration
-from srgdqn.measurements.theorem_problems import Problem, at, compiled
+from srgdqn.measurements.theorem_problems import Problem, compiled
 from srgdqn.networks import Parameters
 from srgdqn.settings import Configuration
 from srgdqn.smoothness import theory_step_size
@@ -93,19 +95,23 @@ def contestant(problem: Problem, estimator: str, loop_length: int) -> Configurat
 def make_descent(problem: Problem, estimator: str, loop_length: int) -> Descend:
     """A compiled function of each lane's θ, η and row of the picks (rows, looks, steps, 1), and these.
 
-    It gives each lane's θ after the last look, and its ‖∇F(θ)‖² at every look.
+    It gives each lane's last θ, and its ‖∇F(θ)‖² at the start of every outer iteration, where line 5 of Algorithm 1
+    computes that gradient anyway.
     """
     configuration = contestant(problem, estimator, loop_length)
+    source = make_gradients(configuration.gradients, problem.network)
 
     def one(theta: Parameters, eta: Array, row: Array, picks: Array) -> tuple[Parameters, Float[Array, " looks"]]:
         settings = configuration.with_options({"eta": eta})
 
-        def until_next_look(theta: Parameters, look: Array) -> tuple[Parameters, Array]:
+        def look_and_descend(theta: Parameters, look: Array) -> tuple[Parameters, Array]:
+            batch = make_batch(settings.gradients, problem.network, problem.transitions, theta)
+            square = optax.tree.norm(source.mean(theta, batch)[0], squared=True)
             state = init_learner(settings, theta)
             state, _ = outer_iteration(settings, problem.network, state, problem.transitions, picks[row, look])
-            return state.parameters, at(problem, state.parameters).square
+            return state.parameters, square
 
-        return jax.lax.scan(until_next_look, theta, jnp.arange(picks.shape[1]))
+        return jax.lax.scan(look_and_descend, theta, jnp.arange(picks.shape[1]))
 
     return compiled(jax.vmap(one, in_axes=(0, 0, 0, None)))
 
@@ -152,12 +158,14 @@ def step_size_grid(problem: Problem, start: Start, loop_length: int, count: int)
     return np.geomspace(min(theory["srg"], theory["svrg"]), 2 / start.curvature, count)
 
 
-def first_below(squares: np.ndarray, epsilon: float, queries: int) -> tuple[np.ndarray, np.ndarray]:
-    """Per lane the queries made when ‖∇F‖² was first seen at or below ε, or else all that were; and whether it was."""
+def first_below(squares: np.ndarray, epsilon: float, each: int, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    """Per lane the queries made when ‖∇F‖² was first seen at or below ε, or else the budget; and whether it was seen.
+
+    There are `each` queries between two looks, and none before the first.
+    """
     below: np.ndarray = np.asarray(squares) <= epsilon  # what is not finite is not below
     reached: np.ndarray = np.any(below, axis=1)
-    looks = np.where(reached, below.argmax(1) + 1, below.shape[1])
-    return looks * queries, reached
+    return np.where(reached, each * below.argmax(1), budget), reached
 
 
 def best_step_size(grid: np.ndarray, queries: np.ndarray) -> float:
@@ -177,12 +185,8 @@ def query_rows(
     epsilons = [relative * start.square for relative in precisions]
     grid = step_size_grid(problem, start, race.loop_length, race.step_sizes)
     each = queries_between_looks(problem, race.loop_length)
-    shape = (
-        race.replications,
-        looks_within(problem, race),
-        each,
-        1,
-    )  # as many as SGD needs, of which the others use the first M
+    looks = looks_within(problem, race)
+    shape = (race.replications, looks, each, 1)  # as many picks as SGD needs, of which the others use the first M
     picks = {kind: rng.integers(problem.terms, size=shape, dtype=np.int32) for kind in ("pilot", "fresh")}
     rows: list[dict[str, Any]] = []
     for estimator in CONTESTANTS:
@@ -192,7 +196,7 @@ def query_rows(
         pilots = max(len(epsilons) * race.replications // race.step_sizes, 1)
         tried = follow(grid, pilot, pilots, lambda squares: _medians_known(squares, epsilons))
         tuned = [
-            best_step_size(grid, np.stack([first_below(squares, epsilon, each)[0] for squares in tried]))
+            best_step_size(grid, np.stack([first_below(squares, epsilon, each, looks * each)[0] for squares in tried]))
             for epsilon in epsilons
         ]
         theory = [theory_step_sizes(problem, start, race.loop_length, epsilon)[estimator] for epsilon in epsilons]
@@ -200,7 +204,7 @@ def query_rows(
             seen = follow(np.array(etas), fresh, race.replications, lambda squares: _all_reached(squares, epsilons))
             for relative, epsilon, eta, squares in zip(precisions, epsilons, etas, seen, strict=True):
                 shared = {"epsilon": epsilon, "relative": relative, "step": step, "estimator": estimator, "eta": eta}
-                queries, reached = first_below(squares, epsilon, each)
+                queries, reached = first_below(squares, epsilon, each, looks * each)
                 rows += [
                     {**shared, "replication": i, "queries": int(queries[i]), "reached": bool(reached[i])}
                     for i in range(race.replications)

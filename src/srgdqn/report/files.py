@@ -49,8 +49,10 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
 def _draw(chart: Chart, folder: Path) -> tuple[Path, Path]:
     figure = draw_chart(chart)
     # The arrangement is found once and kept: it takes longer than drawing, and would be found again for every file.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    arrangement = figure.get_layout_engine()
+    if arrangement is not None:
+        arrangement.execute(figure)
+        figure.set_layout_engine("none")
     png = save_figure(figure, folder / f"{chart.name}.png", overwrite=True)
     return png, save_figure(figure, folder / f"{chart.name}.pdf", overwrite=True)
 

@@ -75,7 +75,8 @@ def rounded(values: np.ndarray) -> list[float | int | None]:
         elif value.is_integer() and abs(value) < 1e15:
             found.append(int(value))
         else:
-            found.append(float(f"{value:.{_DIGITS}g}"))
+            short = float(f"{value:.{_DIGITS}g}")
+            found.append(short if np.isfinite(short) else value)  # the largest numbers cannot be rounded up
     return found
 
 

@@ -156,7 +156,7 @@ def shares_table(judgements: dict[str, list[Judgement]]) -> Table:
         )
     note = (
         "Main effects on the claim's weakest contrast, in units of its margin δ: the mean over the runs with that "
-        "option minus the mean over those without. In a design of twelve runs each is mixed with interactions of two others."
+        "option minus the mean over those without. In a design of twelve runs each is mixed with interactions of two."
     )
     return Table("readings-shares", "In what share of the readings each claim holds", pl.DataFrame(rows), note)
 
@@ -164,7 +164,6 @@ def shares_table(judgements: dict[str, list[Judgement]]) -> Table:
 def runs_table(judgements: dict[str, list[Judgement]]) -> Table:
     """Which options each run had, and its verdicts."""
     rows = []
-    chosen = readings_study.design()
     for run, verdicts in enumerate(judgements.values()):
         others = [
             reading.row

@@ -77,8 +77,8 @@ def contrast_text(contrast: Measured) -> str:
     interval = contrast.interval
     if not math.isfinite(interval.estimate):
         return f"{contrast.label}: cannot be told, as one side has no spread"
-    return f"{contrast.label}: {interval.estimate:+.3g} [{interval.low:+.3g}, {interval.high:+.3g}], "
-        f"δ {contrast.margin:.2g}"
+    bounds = f"{interval.estimate:+.3g} [{interval.low:+.3g}, {interval.high:+.3g}]"
+    return f"{contrast.label}: {bounds}, δ {contrast.margin:.2g}"
 
 
 def _claims_note(confirmed: Evidence | None) -> str:
@@ -143,8 +143,8 @@ def _readings(folder: Path | None) -> Section | None:
 
 def _made(evidence: Evidence) -> str:
     about = evidence.about
-    return f" Made on {about['date']} (seed {about['seed']}; rounds: {about['rounds']}) "
-        f"in {about['seconds'] / 60:.0f} minutes."
+    seeds = f"seed {about['seed']}; rounds: {about['rounds']}"
+    return f" Made on {about['date']} ({seeds}) in {about['seconds'] / 60:.0f} minutes."
 
 
 def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, str]:

@@ -136,8 +136,9 @@ def run_block(
         return _learn(program, acted, index, limits, draws, data)
 
     def wait() -> tuple[LearnerState, Array, Any]:
-        shapes = jax.eval_shape(learn)
-        return acted.learner, *jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes[1:])
+        shapes = None if program.instruments.probe is None else jax.eval_shape(learn)[2]
+        row = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes)
+        return acted.learner, jnp.full(4, jnp.nan, acted.ring.dtype), row
 
     learner, diagnostics, probed = jax.lax.cond(due, learn, wait)
     healthy = ~due | jnp.isfinite(diagnostics[2:]).all()

@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -24,6 +24,11 @@ from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, in
 from srgdqn.training.precision import in_this_precision, is_double
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
+
+# How hard the compiler tries. More than some makes no program faster, and takes longer; what is called once per chunk
+# is not worth any.
+_SOME_EFFORT = {"xla_backend_optimization_level": "1"}
+_NO_EFFORT = {"xla_backend_optimization_level": "0"}
 
 Numbers = dict[str, Array]
 
@@ -43,7 +48,7 @@ class Programs(NamedTuple):
 
 _MOST_KEPT = 64  # shapes whose programs are kept in memory
 
-_cache: dict[Any, Programs] = {}
+_cache: dict[Any, Future[Programs]] = {}
 _cache_lock = threading.Lock()
 
 
@@ -69,11 +74,18 @@ def programs_for(
     key = (shape, unit, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
     with _cache_lock:
         fresh = key not in _cache
-        if fresh:
-            _cache[key] = _compile(configuration, task, user_network, instruments, data)
-            for oldest in list(_cache)[:-_MOST_KEPT]:
-                del _cache[oldest]
-        return _cache[key], fresh
+        promised = _cache.setdefault(key, Future())
+        for oldest in list(_cache)[:-_MOST_KEPT]:
+            del _cache[oldest]
+    if fresh:  # whoever else asks meanwhile waits for these, while others may be compiled at the same time
+        try:
+            promised.set_result(_compile(configuration, task, user_network, instruments, data))
+        except BaseException as error:
+            with _cache_lock:
+                _cache.pop(key, None)
+            promised.set_exception(error)
+            raise
+    return promised.result(), fresh
 
 
 def lane_numbers(configuration: Configuration) -> Numbers:
@@ -122,7 +134,7 @@ def _compile(
             lanes, row = every_lane(lanes, numbers, first + offset, data)
             return lanes, jax.tree.map(lambda buffer, new: buffer.at[:, offset].set(new), log, row)
 
-        every_lane = jax.vmap(one, (0, 0, None, 0))
+        every_lane = jax.jit(jax.vmap(one, (0, 0, None, 0)))  # traced once, though asked for twice
         row = jax.eval_shape(every_lane, lanes, numbers, first, data)[1]
         log = jax.tree.map(lambda r: jnp.zeros((r.shape[0], SEGMENT_BLOCKS, *r.shape[1:]), r.dtype), row)
         return jax.lax.fori_loop(0, blocks, block, (lanes, log))
@@ -142,11 +154,10 @@ def _compile(
         lambda: (
             jax.jit(segment, donate_argnums=0)
             .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
-            .compile()
+            .compile(_SOME_EFFORT)
         ),
-        # Called once per chunk: not worth the compiler's effort.
-        lambda: jax.jit(init).lower(*starts).compile({"xla_backend_optimization_level": "0"}),
-        lambda: jax.jit(evaluate).lower(lanes, keys).compile(),
+        lambda: jax.jit(init).lower(*starts).compile(_NO_EFFORT),
+        lambda: jax.jit(evaluate).lower(lanes, keys).compile(_SOME_EFFORT),
     )
     with ThreadPoolExecutor(len(jobs)) as pool:
         run_segment, run_init, run_evaluate = pool.map(in_this_precision(_call), jobs)
