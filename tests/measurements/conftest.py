@@ -1,6 +1,6 @@
 """What most measurements are tested in: double precision, and programs that are compiled fast rather than run fast."""
 
-import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,21 +27,29 @@ def options() -> dict[str, Any] | None:
     return OPTIONS
 
 
-@contextlib.contextmanager
-def unoptimised() -> Iterator[None]:
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", before)
+def quick_jit(jit: Any, quick: dict[str, Any] | None) -> Any:
+    """As `jax.jit`, with the options where there may be some: not within a function that is compiled itself."""
+
+    def compiled(function: Any, **how: Any) -> Any:
+        inner, outer = jit(function, **how), jit(function, **{"compiler_options": quick, **how})
+
+        @functools.wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            traced = any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((given, named)))
+            return (inner if traced else outer)(*given, **named)
+
+        call.lower = inner.lower  # type: ignore[attr-defined]
+        return call
+
+    return compiled
 
 
 @pytest.fixture(scope="module")
 def double() -> Iterator[None]:
     """Double precision, in which measurements and the reference differ by rounding alone, 1e-16 times a few steps."""
     compile_, quick = Lowered.compile, options()
-    with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True), unoptimised():
+    with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
         patch.setattr(Lowered, "compile", lambda self, compiler_options=None: compile_(self, quick))
+        patch.setattr(jax, "jit", quick_jit(jax.jit, quick))
         patch.setattr(program, "_cache", CACHE)
         yield

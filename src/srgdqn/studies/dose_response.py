@@ -139,7 +139,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 columns=1,
             ),
         ),
-        tables=(Table("dose-response", "Doses", pl.DataFrame(rows)),),
+        tables=(Table("dose-response-doses", "Doses", pl.DataFrame(rows)),),
         seconds=seconds_of(outcomes, [cell_name(each, dose) for each in readings for dose in DOSES]),
         budget_seconds=DOSE_RESPONSE.budget_seconds,
     )

@@ -109,7 +109,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 tuple(panels),
             ),
         ),
-        tables=(Table("training-time", "Seconds until the threshold", pl.DataFrame(rows)),),
+        tables=(Table("training-time-seconds", "Seconds until the threshold", pl.DataFrame(rows)),),
         seconds=seconds_of(outcomes, [times_cell(each) for each in readings]),
         budget_seconds=TRAINING_TIME.budget_seconds,
     )
