@@ -109,7 +109,12 @@ def story(eta: list[float]) -> Story:
     states, logs = [copied(lanes)], []
     for index in range(BLOCKS):
         lanes, log = programs.segment(
-            lanes, numbers, jnp.int32(index), jnp.int32(1), limits_of(configuration.training), None
+            lanes,
+            numbers,
+            jnp.int32(index),
+            jnp.int32(1),
+            limits_of(configuration.training, configuration.task.time_limit),
+            None,
         )
         states.append(copied(lanes))
         logs.append(jax.tree.map(lambda leaf: np.array(leaf)[:, 0], log))

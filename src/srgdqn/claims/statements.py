@@ -156,7 +156,7 @@ def _c11(outcomes: Outcomes, readings: str, pilot: Pilot) -> Sequence[Contrast]:
 
 
 def _c12(outcomes: Outcomes, readings: str, pilot: Pilot) -> Sequence[Contrast]:
-    errors, rewards = dose_response.doses(outcomes, readings, pilot.random["MountainCar"])
+    errors, rewards = dose_response.measured(outcomes, readings, pilot.random["MountainCar"])
 
     def gain(picks: np.ndarray | None) -> float:
         chosen = slice(None) if picks is None else picks

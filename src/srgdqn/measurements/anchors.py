@@ -17,6 +17,7 @@ from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.measurements.anchor_distances import ESTIMATORS, Distances, anchor_distances
 from srgdqn.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
+from srgdqn.measurements.gradient_spread import first_layers
 from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
 from srgdqn.measurements.theorem_1 import paper_eta_rows
 from srgdqn.replay import pack
@@ -42,6 +43,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         plan.configuration,
         lambda share: hear(_TRAINING_SHARE * share),
         stop,
+        probe=first_layers,  # Table 2's, so that both have the same program
         probe_at=at_steps(plan.configuration, plan.steps),
     )
     look = _Look(run)
@@ -58,7 +60,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
     bounds = paper_eta_rows(
         run.configuration,
         run.network,
-        [at_moment(run, *moment) for moment in moments],
+        [at_moment(run, *moment)[0] for moment in moments],
         [look.batch(*moment) for moment in moments],
         [row["step"] for row in anatomy],
     )
@@ -143,4 +145,4 @@ class _Look:
         return {name: float(value) for name, value in found._asdict().items()}
 
     def _moment(self, number: int, position: int) -> tuple[Any, np.ndarray, int]:
-        return at_moment(self.run, number, position), self.run.recording[number], int(self.run.blocks[position])
+        return at_moment(self.run, number, position)[0], self.run.recording[number], int(self.run.blocks[position])

@@ -7,6 +7,7 @@ import functools
 import hashlib
 import os
 import platform
+import threading
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from typing import Any
 PACKAGES = ("srgdqn", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 
 _ROOT = Path(__file__).parents[1]
+
+# Python 3.11 keeps one count of the parser's depth for all threads, and raises if two parse at the same time.
+_parsing = threading.Lock()
 
 # The extensions by which compiled programs differ, on x86 and on ARM.
 INSTRUCTION_SETS = ("avx2", "avx512f", "fma", "asimd", "sve")
@@ -58,7 +62,9 @@ def sources_of(module: str) -> list[Path]:
             continue
         found.add(path)
         waiting.append(name.rpartition(".")[0])  # the packages around it
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        with _parsing:
+            tree = ast.parse(path.read_bytes())
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 waiting += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module is not None:

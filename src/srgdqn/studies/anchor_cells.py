@@ -12,7 +12,6 @@ from srgdqn.studies.experiment import configured
 from srgdqn.studies.scale import Scale
 
 TRAJECTORIES = ("svr-dqn", "srg-dqn")
-_LANES = 5
 _FIRST = 0.04  # of the budget: 4,000 of 100,000 steps, when the replay is full
 
 
@@ -33,7 +32,6 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
             readings,
             rounds=scale.anchor_rounds,
             steps=scale.anchor_steps,
-            lanes=min(_LANES, scale.anchor_rounds),
             evaluation_interval=None,
         )
         plan = anchors.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,14 +16,14 @@ from srgdqn.studies.scale import Scale
 from srgdqn.studies.scores import LAST_SHARE
 from srgdqn.studies.seconds import seconds_of
 
-COEFFICIENTS = (0.0, 0.5, 1.0)
-BATCHES = (1, 4, 16, 64)
-DOSES = tuple(itertools.product(COEFFICIENTS, BATCHES))
+Dose = tuple[float, int]
+"""The coefficient c, and b."""
+
 _MOMENTS = 4
 _STYLES = {1: Style(ORANGE), 4: Style(GREEN), 16: Style(BLUE), 64: Style(BLACK)}
 
 
-def cell_name(readings: str, dose: tuple[float, int]) -> str:
+def cell_name(readings: str, dose: Dose) -> str:
     """What the cell of a dose is called."""
     return f"dose-c{dose[0]:g}-b{dose[1]}-{readings}"
 
@@ -33,7 +32,7 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
     """A cell per dose: the coefficient c of the recursion, and the b transitions of an inner iteration."""
     moments = np.linspace(scale.dose_steps / _MOMENTS, scale.dose_steps, _MOMENTS).astype(int)
     listed = []
-    for coefficient, batch in DOSES:
+    for coefficient, batch in scale.doses:
         configuration = configured(
             scale,
             "MountainCar",
@@ -50,13 +49,20 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
     return listed
 
 
-def doses(outcomes: Outcomes, readings: str, random_score: float) -> tuple[np.ndarray, np.ndarray]:
+def doses(outcomes: Outcomes, readings: str) -> list[Dose]:
+    """The doses that were given."""
+    plans = [outcomes[name].about["plan"] for name in outcomes if name.startswith("dose-") and name.endswith(readings)]
+    settings = [plan["configuration"]["estimator"] for plan in plans]
+    return sorted((each["coefficient"], each["inner_batch"]) for each in settings)
+
+
+def measured(outcomes: Outcomes, readings: str, random_score: float) -> tuple[np.ndarray, np.ndarray]:
     """(doses, rounds): the log of the mean estimator error, and the final reward per action.
 
     A round that diverged scores as the random policy; its error is the mean of its dose's others.
     """
     errors, rewards = [], []
-    for dose in DOSES:
+    for dose in doses(outcomes, readings):
         tables = outcomes[cell_name(readings, dose)].tables
         rounds = tables["rounds"].sort("round")
         last = tables["curves"].filter(pl.col("step") > (1 - LAST_SHARE) * pl.col("step").max().over("round"))
@@ -72,9 +78,7 @@ def doses(outcomes: Outcomes, readings: str, random_score: float) -> tuple[np.nd
         diverged = frame["diverged"].to_numpy()
         rewards.append(np.where(diverged, random_score, frame["reward"].to_numpy()))
         error = np.log(frame["error"].to_numpy().astype(float))
-        errors.append(
-            np.where(diverged, np.nanmean(np.where(diverged, np.nan, error)) if not diverged.all() else np.nan, error)
-        )
+        errors.append(np.where(diverged, error[~diverged].mean() if not diverged.all() else np.nan, error))
     return np.array(errors), np.array(rewards)
 
 
@@ -95,14 +99,17 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Reward against error, a point per dose."""
     series, rows, found = [], [], []
     for each in readings:
-        errors, rewards = doses(outcomes, each, np.nan)
+        given = doses(outcomes, each)
+        errors, rewards = measured(outcomes, each, np.nan)
         for batch, style in _STYLES.items():
-            chosen = [index for index, dose in enumerate(DOSES) if dose[1] == batch]
+            chosen = [index for index, dose in enumerate(given) if dose[1] == batch]
+            if not chosen:
+                continue
             y, spread = np.nanmean(rewards[chosen], axis=1), np.nanstd(rewards[chosen], axis=1, ddof=1)
             half = 1.96 * spread / np.sqrt(rewards.shape[1])
             x = {"error": np.exp(errors[chosen].mean(1))}
             series.append(Series(f"b = {batch}", style, x, y, y - half, y + half, kind="points", group=each))
-        for index, (coefficient, batch) in enumerate(DOSES):
+        for index, (coefficient, batch) in enumerate(given):
             rows.append(
                 {
                     "readings": each,
@@ -113,7 +120,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "diverged": int(outcomes[cell_name(each, (coefficient, batch))].tables["rounds"]["diverged"].sum()),
                 }
             )
-        found.append(f"{each} {response(*doses(outcomes, each, 0.0)):+.4f}")
+        found.append(f"{each} {response(*measured(outcomes, each, 0.0)):+.4f}")
     panel = Panel(
         "SRG-DQN on MountainCar",
         "reward per action, last 20 %",
@@ -140,7 +147,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             ),
         ),
         tables=(Table("dose-response-doses", "Doses", pl.DataFrame(rows)),),
-        seconds=seconds_of(outcomes, [cell_name(each, dose) for each in readings for dose in DOSES]),
+        seconds=seconds_of(outcomes, [cell_name(each, dose) for each in readings for dose in scale.doses]),
         budget_seconds=DOSE_RESPONSE.budget_seconds,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -37,6 +38,8 @@ class Scale:
     spread_rounds: int
     """Table 2."""
     spread_steps: int
+    doses: tuple[tuple[float, int], ...]
+    """Dose and response: pairs of the recursion's coefficient c and the b transitions of an inner iteration."""
     dose_rounds: int
     dose_steps: int
     timing_turns: int
@@ -47,6 +50,8 @@ class Scale:
     shorter: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Budgets of Figure 2 that replace the paper's, by task."""
 
+
+_DOSES = tuple(itertools.product((0.0, 0.5, 1.0), (1, 4, 16, 64)))
 
 PAPER_SCALE = Scale(
     name="paper",
@@ -62,6 +67,7 @@ PAPER_SCALE = Scale(
     episodes=150,
     spread_rounds=50,
     spread_steps=100_000,
+    doses=_DOSES,
     dose_rounds=25,
     dose_steps=20_000,
     timing_turns=6,
@@ -72,18 +78,19 @@ QUICK = Scale(
     name="quick",
     seed=PILOT_SEED,
     rounds=dict.fromkeys(FIGURE_2_ROUNDS, 4),
-    controls={"MountainCar": ("sgd-inner", "sgd-inner-adam")},
+    controls={"MountainCar": ("sgd-inner-adam",)},
     exact_rounds=2,
     exact_steps=2_000,
     anchor_rounds=2,
-    anchor_steps=4_000,
+    anchor_steps=20_000,
     anchor_moments=2,
     episode_rounds=4,
     episodes=10,
     spread_rounds=4,
     spread_steps=20_000,
+    doses=((0.0, 1), (1.0, 1), (0.0, 16), (1.0, 16)),
     dose_rounds=4,
-    dose_steps=3_000,
+    dose_steps=3_200,
     timing_turns=2,
     theorem="quick",
     lanes=4,
@@ -104,6 +111,7 @@ CONFIRMATORY = Scale(
     episodes=150,
     spread_rounds=100,
     spread_steps=100_000,
+    doses=_DOSES,
     dose_rounds=50,
     dose_steps=20_000,
     timing_turns=12,

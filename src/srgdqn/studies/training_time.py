@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +11,6 @@ from srgdqn.algorithms import PAPER
 from srgdqn.charts import STYLES, Chart, Panel, Series
 from srgdqn.curves import SMOOTHING
 from srgdqn.measurements import step_times
-from srgdqn.presets import PRESETS
 from srgdqn.report.contents import Section, Table
 from srgdqn.result import Result
 from srgdqn.studies import figure_2
@@ -23,8 +21,6 @@ from srgdqn.studies.pilot import Pilot, read_pilot
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.seconds import seconds_of
 
-_PLENTY = 10_000_000  # a budget that no timing spends
-
 
 def times_cell(readings: str) -> str:
     """What the cell of the costs per step is called."""
@@ -33,13 +29,8 @@ def times_cell(readings: str) -> str:
 
 def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
     """Figure 2's own cells, and one that times every algorithm in turn with nothing beside it."""
-    # Steps of no length cost as much, and no round ends early, be it by diverging or by finishing its episodes.
-    still: dict[str, Any] = dict(eta=0.0, alpha=0.0, evaluation_interval=None)
-    budgets = {task: {unit: _PLENTY for unit in ("steps", "episodes") if unit in PRESETS[task]} for task in TASKS}
     configurations = {
-        f"{task}-{algorithm}": configured(scale, task, algorithm, readings, **still, **budgets[task])
-        for task in TASKS
-        for algorithm in PAPER
+        f"{task}-{algorithm}": configured(scale, task, algorithm, readings) for task in TASKS for algorithm in PAPER
     }
     plan = step_times.Plan(configurations, scale.timing_turns)
     return [

@@ -44,7 +44,7 @@ def train_chunk(
     """
     settings = configuration.training
     width, spare = settings.lanes, settings.lanes - len(rounds)
-    numbers, limits = lane_numbers(configuration), limits_of(settings)
+    numbers, limits = lane_numbers(configuration), limits_of(settings, configuration.task.time_limit)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
     padded = np.array([*rounds, *[0] * spare], np.uint32)
     own = jax.tree.map(lambda leaf: jnp.asarray(leaf[padded]), data)

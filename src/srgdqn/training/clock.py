@@ -28,9 +28,20 @@ class Limits(NamedTuple):
     `last_block`, end in an outer iteration.
     """
 
+    unit: Int[Array, ""]  # the place of the budget's unit among all units
     amount: Float[Array, ""]
     first_learning: Int[Array, ""]
     last_block: Int[Array, ""]
+    time_limit: Int[Array, ""]  # steps after which an episode is cut
+
+    def spent(self, **by_unit: Array) -> Array:
+        """What is spent of the budget, given what is spent in each unit."""
+        return jnp.stack([by_unit[unit] for unit in get_args(Unit)])[self.unit]
+
+    @property
+    def counts_episodes(self) -> Array:
+        """Whether the budget is in episodes."""
+        return self.unit == get_args(Unit).index("episodes")
 
 
 def budget_of(settings: TrainingSettings) -> Budget:
@@ -50,12 +61,21 @@ def total_blocks(settings: TrainingSettings) -> int | None:
     return None
 
 
-def limits_of(settings: TrainingSettings) -> Limits:
-    """The limits of a budget. A last block that the budget does not fill has no outer iteration."""
+_NEVER = int(jnp.iinfo(jnp.int32).max)
+
+
+def limits_of(settings: TrainingSettings, time_limit: int | None = None) -> Limits:
+    """The limits of a budget, of a task with a time limit or none. A last block that the budget does not fill has no
+    outer iteration; under a budget of episodes, one without a time limit is cut at `episode_cap`.
+    """
     budget = budget_of(settings)
-    last = {"steps": budget.amount // settings.learning_frequency}.get(budget.unit, jnp.iinfo(jnp.int32).max)
+    last = {"steps": budget.amount // settings.learning_frequency}.get(budget.unit, _NEVER)
+    if time_limit is None and budget.unit == "episodes":
+        time_limit = settings.episode_cap
     return Limits(
+        jnp.asarray(get_args(Unit).index(budget.unit), jnp.int32),
         jnp.asarray(budget.amount, jnp.float32),
         jnp.asarray(settings.first_learning_block, jnp.int32),
         jnp.asarray(last, jnp.int32),
+        jnp.asarray(_NEVER if time_limit is None else time_limit, jnp.int32),
     )

@@ -52,7 +52,7 @@ def take_step(
     situation: Situation,
     action: Int[Array, ""],
     fresh: Situation,
-    time_limit: int | None,
+    time_limit: Int[Array, ""] | int | None,
     key: PRNGKeyArray,
 ) -> tuple[Situation, Step]:
     """The situation after an action (`fresh` where that ended the episode), and what the step gave."""

@@ -22,7 +22,7 @@ from srgdqn.replay import pack, ring_length, write
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.batches import BatchSource, Occasion, from_replay
-from srgdqn.training.clock import Limits, Unit
+from srgdqn.training.clock import Limits
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
 
@@ -76,8 +76,6 @@ class Program(NamedTuple):
     configuration: Configuration
     task: Task
     network: Network
-    unit: Unit
-    time_limit: int | None
     instruments: Instruments = PLAIN
 
     @property
@@ -142,7 +140,7 @@ def run_block(
 
     learner, diagnostics, probed = jax.lax.cond(due, learn, wait)
     healthy = ~due | jnp.isfinite(diagnostics[2:]).all()
-    finished = (program.unit == "episodes") & (acted.episodes >= limits.amount)
+    finished = limits.counts_episodes & (acted.episodes >= limits.amount)
     after = lane._replace(
         situation=_where(lane.active, acted.situation, lane.situation),
         ring=acted.ring,  # masked where it was written
@@ -166,16 +164,16 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
     def step(carry: tuple[Situation, Array], inputs: tuple) -> tuple[tuple[Situation, Array], Step]:
         situation, episodes = carry
         offset, draw, random_action, fresh_episode, step_key = inputs
-        spent = {
-            "steps": index * block + offset,
-            "outer_iterations": jnp.maximum(index - limits.first_learning, 0),
-            "episodes": episodes,
-        }[program.unit]
+        spent = limits.spent(
+            steps=index * block + offset,
+            outer_iterations=jnp.maximum(index - limits.first_learning, 0),
+            episodes=episodes,
+        )
         probability = epsilon(program.configuration.acting, spent / limits.amount)
         seen = normalise_observation(lane.normaliser, situation.observation)
         q_values = program.network.q_values(lane.learner.parameters, seen[None])[0]
         action = epsilon_greedy(q_values, probability, draw, random_action)
-        after, outcome = take_step(environment, situation, action, fresh_episode, program.time_limit, step_key)
+        after, outcome = take_step(environment, situation, action, fresh_episode, limits.time_limit, step_key)
         return (after, episodes + (outcome.terminated | outcome.truncated)), outcome
 
     inputs = (jnp.arange(block), draws.explore, draws.action, fresh, draws.environment)
@@ -194,11 +192,9 @@ def _learn(
         next_observation=normalise_observation(lane.normaliser, served.transitions.next_observation),
         reward=normalise_reward(lane.normaliser, served.transitions.reward),
     )
-    spent = {
-        "steps": (index + 1) * program.block,
-        "outer_iterations": lane.learner.iterations,
-        "episodes": lane.episodes,
-    }[program.unit]
+    spent = limits.spent(
+        steps=(index + 1) * program.block, outer_iterations=lane.learner.iterations, episodes=lane.episodes
+    )
     learner, trace = outer_iteration(
         program.configuration,
         program.network,

@@ -17,7 +17,7 @@ from jaxtyping import Array
 from srgdqn.networks import NetworkFactory, make_network
 from srgdqn.settings import Configuration, TrainingSettings
 from srgdqn.tasks import Task
-from srgdqn.training.clock import Limits, budget_of, limits_of
+from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
@@ -27,8 +27,8 @@ SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has contro
 
 # How hard the compiler tries. More than some makes no program faster, and takes longer; what is called once per chunk
 # is not worth any.
-_SOME_EFFORT = {"xla_backend_optimization_level": "1"}
-_NO_EFFORT = {"xla_backend_optimization_level": "0"}
+_SOME_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "1"}
+_NO_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 Numbers = dict[str, Array]
 
@@ -64,14 +64,13 @@ def programs_for(
     `data` holds arrays with an axis of rounds first, from which a lane is given its own round's; their shapes count.
 
     An environment or a network of the user's is known by its identity: changing its attributes changes no program.
-    Configurations that differ in numbers only, in their budget's size, or in how many rounds they ask for share them.
+    Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them.
     """
     shape = _shape(configuration)
-    unit = budget_of(configuration.training).unit
-    environments = (_Identity(task.environment), _Identity(task.raw), task.time_limit, task.evaluation_limit)
+    environments = (_Identity(task.environment), _Identity(task.raw), task.evaluation_limit)
     leaves, structure = jax.tree.flatten(data)
     shapes = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
-    key = (shape, unit, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
+    key = (shape, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
     with _cache_lock:
         fresh = key not in _cache
         promised = _cache.setdefault(key, Future())
@@ -97,7 +96,7 @@ def lane_numbers(configuration: Configuration) -> Numbers:
 def _shape(configuration: Configuration) -> Configuration:
     training, default = configuration.training, TrainingSettings()
     budget = ("steps", "outer_iterations", "episodes")
-    free = (*budget, "rounds", "seed", "window", "evaluation_interval", "learning_starts")
+    free = (*budget, "rounds", "seed", "window", "evaluation_interval", "learning_starts", "episode_cap")
     training = dataclasses.replace(training, **{name: getattr(default, name) for name in free})
     return dataclasses.replace(configuration.shape(), training=training, algorithm="", readings="")
 
@@ -113,11 +112,7 @@ def _compile(
     network = make_network(
         configuration.network, observation_size(environment), action_count(environment), user_network
     )
-    unit = budget_of(settings).unit
-    time_limit = task.time_limit
-    if time_limit is None and unit == "episodes":
-        time_limit = settings.episode_cap
-    program = Program(configuration.shape(), task, network, unit, time_limit, instruments)
+    program = Program(configuration.shape(), task, network, instruments)
 
     def init(seed: Array, rounds: Array, active: Array) -> Lane:
         return jax.vmap(lambda number, on: init_lane(program, seed, number, on))(rounds, active)

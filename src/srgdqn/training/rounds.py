@@ -106,10 +106,10 @@ def train_rounds(
     policies = {name: np.concatenate([part.policies[name] for part in results]) for name in names}
     whole = len(results) == len(chunks) and all(part.whole for part in results)
     trained = Trained(tables, policies, interrupted=not whole)
-    if instruments.probe is not None:
+    if results and instruments.probe is not None:
         blocks, probed = _joined([part.probed for part in results])
         trained = trained._replace(probed_blocks=blocks, probed=probed)
-    if instruments.blocks_kept is not None:
+    if results and instruments.blocks_kept is not None:
         trained = trained._replace(recording=np.concatenate([part.ring for part in results]))
     return trained
 
