@@ -9,6 +9,7 @@ import pytest
 from jax.stages import Lowered
 
 from srgdqn.training import program
+from srgdqn.training.once import Once
 
 # Compiled without optimising, a program takes a fraction of the time to make; here they run for an instant.
 OPTIONS = dict(
@@ -16,7 +17,7 @@ OPTIONS = dict(
 )
 
 # Programs that are made this way are kept from other tests.
-CACHE: dict[Any, Any] = {}
+CACHE: Once[Any] = Once(64)
 
 
 def options() -> dict[str, Any] | None:

@@ -21,6 +21,7 @@ from srgdqn.training import lane, program, train_rounds
 from srgdqn.training.chunk import train_chunk
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import TERMINATED, TRUNCATED
+from srgdqn.training.once import Once
 from srgdqn.training.program import programs_for
 from tiny import BLOCK, STUBBORN, TIME_LIMIT, levers, tiny
 
@@ -204,7 +205,7 @@ FREQUENCY, STARTS, STEPS = 4, 6, 30
 
 def follow(monkeypatch: pytest.MonkeyPatch, algorithm: str, **options: Any) -> Lesson:
     """Trains one round with a recording in front of its outer iterations."""
-    monkeypatch.setattr(program, "_cache", {})
+    monkeypatch.setattr(program, "_cache", Once(64))
     given: dict[int, Any] = {}
     real = lane.outer_iteration
 

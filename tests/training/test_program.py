@@ -13,6 +13,7 @@ from srgdqn.settings import option_names
 from srgdqn.training import program, train_rounds
 from srgdqn.training.batches import from_replay
 from srgdqn.training.lane import Instruments
+from srgdqn.training.once import Once
 from srgdqn.training.program import programs_for
 from tiny import LEVERS, STUBBORN, Levers, Stubborn, bits, levers, tiny
 
@@ -108,7 +109,7 @@ ELSEWHERE = {"task", "network", "torques", "dynamics", "single_step_matches"}
 
 @pytest.fixture
 def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "_cache", {})
+    monkeypatch.setattr(program, "_cache", Once(64))
     monkeypatch.setattr(program, "_compile", lambda *_: object())
 
 

@@ -69,9 +69,12 @@ def anchor_distances(
 
 
 def alike(configuration: Configuration, estimator: str) -> Configuration:
-    """The configuration with another estimator and without the Adam process, which ends an outer iteration."""
+    """The configuration with another estimator and without the Adam process, which ends an outer iteration: the same
+    for all algorithms that differ in these only.
+    """
     return dataclasses.replace(
         configuration,
+        algorithm="",
         estimator=dataclasses.replace(configuration.estimator, estimator=estimator),
         optimiser=dataclasses.replace(configuration.optimiser, adam_process=False),
     )

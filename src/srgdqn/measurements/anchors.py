@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ import polars as pl
 from srgdqn.acting import epsilon
 from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
-from srgdqn.measurements.anchor_distances import ESTIMATORS, Distances, anchor_distances
+from srgdqn.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
 from srgdqn.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
+from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.gradient_spread import first_layers
 from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
 from srgdqn.measurements.theorem_1 import paper_eta_rows
@@ -79,47 +81,46 @@ def _reals(measured: type[Distances] | type[AnchorError]) -> dict[str, type]:
 
 
 class _Look:
-    """The compiled functions of one run's moments."""
+    """What there is to see at a run's moments. What does not depend on the algorithm is compiled once for all."""
 
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
-        configuration, network = run.configuration, run.network
-        actions = action_count(run.task.environment)
+        self.plain = alike(run.configuration, ESTIMATORS[0])
 
-        def batch(recording: Any, number: Any, block: Any) -> Any:
-            return batch_at(configuration, network, recording, number, block, actions)
+    def _batch(self, recording: Any, number: Any, block: Any) -> Any:
+        actions = action_count(self.run.task.environment)
+        return batch_at(self.plain, self.run.network, recording, number, block, actions)
 
-        def distances(estimator: str) -> Callable[..., Any]:
-            def of(theta: Any, recording: Any, number: Any, block: Any) -> Any:
-                transitions, picks = batch(recording, number, block)
-                return anchor_distances(configuration, network, theta, transitions, picks, recording, estimator)
+    def _distances(self, estimator: str, theta: Any, recording: Any, number: Any, block: Any) -> Distances:
+        transitions, picks = self._batch(recording, number, block)
+        return anchor_distances(self.plain, self.run.network, theta, transitions, picks, recording, estimator)
 
-            return jax.jit(of)
+    def _anatomy(
+        self, theta: Any, recording: Any, replay: Any, number: Any, block: Any, exploration: Any
+    ) -> AnchorError:
+        transitions, _ = self._batch(recording, number, block)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.plain.training.seed), number), block)
+        fresh = fresh_transitions(
+            self.run.task,
+            self.run.network,
+            theta,
+            exploration,
+            key,
+            steps=self.plain.replay.replay_capacity,
+            reward_scale=self.plain.task.reward_scale,
+        )
+        return anchor_error(self.plain, self.run.network, theta, pack(transitions), replay, recording, fresh)
 
-        def anatomy(theta: Any, recording: Any, replay: Any, number: Any, block: Any, exploration: Any) -> Any:
-            transitions, _ = batch(recording, number, block)
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(configuration.training.seed), number), block)
-            fresh = fresh_transitions(
-                run.task,
-                network,
-                theta,
-                exploration,
-                key,
-                steps=configuration.replay.replay_capacity,
-                reward_scale=configuration.task.reward_scale,
-            )
-            return anchor_error(configuration, network, theta, pack(transitions), replay, recording, fresh)
-
-        self._batch = jax.jit(batch)
-        self._distances = {name: distances(name) for name in ESTIMATORS}
-        self._anatomy = jax.jit(anatomy)
+    def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        return call_compiled((__name__, name, self.plain), function, *arguments)
 
     def distances(self, number: int, position: int) -> list[dict[str, Any]]:
         """A row per estimator and inner iteration."""
         theta, recording, block = self._moment(number, position)
         rows: list[dict[str, Any]] = []
-        for name, function in self._distances.items():
-            found = jax.tree.map(np.asarray, function(theta, recording, np.uint32(number), jnp.int32(block)))
+        for name in ESTIMATORS:
+            place = theta, recording, np.uint32(number), jnp.int32(block)
+            found = jax.tree.map(np.asarray, self._call(name, functools.partial(self._distances, name), *place))
             for m in range(len(found.own)):
                 values = {column: float(values[m]) for column, values in found._asdict().items()}
                 rows.append({"estimator": name, "m": m + 1, **values})
@@ -128,13 +129,15 @@ class _Look:
     def batch(self, number: int, position: int) -> Transitions:
         """The batch D of one moment."""
         _, recording, block = self._moment(number, position)
-        return self._batch(recording, np.uint32(number), jnp.int32(block))[0]
+        return self._call("batch", self._batch, recording, np.uint32(number), jnp.int32(block))[0]
 
     def anatomy(self, number: int, position: int) -> dict[str, Any]:
         """The squared distances of one moment."""
         theta, recording, block = self._moment(number, position)
         progress = self.run.steps_of(block) / recording.shape[0]
-        found = self._anatomy(
+        found = self._call(
+            "anatomy",
+            self._anatomy,
             theta,
             recording,
             self.run.replay_at(number, block),

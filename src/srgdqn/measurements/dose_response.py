@@ -7,6 +7,7 @@ and the error of its estimates Δ_m from the exact gradient at θ_m is measured 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,11 @@ import polars as pl
 
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner import init_learner, outer_iteration
+from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.exact_gradient import exact_gradient
 from srgdqn.measurements.recorded import Hear, at_moment, at_steps, batch_at, record
 from srgdqn.networks import Network
 from srgdqn.settings import Configuration
-from srgdqn.tasks import Task
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.7  # of the time, roughly
@@ -45,17 +46,16 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         stop,
         probe_at=at_steps(plan.configuration, plan.steps),
     )
-    numbers = run.configuration.numbers()
-    error_of = _error_function(run.configuration.shape(), run.task, run.network)
+    shape, numbers = run.configuration.shape(), run.configuration.numbers()
+    error_of = _error_function(shape, run.network, action_count(run.task.environment))
     rows: list[dict[str, Any]] = []
     moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
     for count, (number, position) in enumerate(moments):
         if stop.is_set():
             raise ToldToStopError
         block = int(run.blocks[position])
-        error, norm = error_of(
-            at_moment(run, number, position), run.recording[number], np.uint32(number), jnp.int32(block), numbers
-        )
+        place = at_moment(run, number, position), run.recording[number], np.uint32(number), jnp.int32(block)
+        error, norm = call_compiled((__name__, shape), error_of, *place, numbers)
         rows.append({"round": number, "step": run.steps_of(block), "error": float(error), "norm": float(norm)})
         hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
     curves = run.trained.tables["curves"]
@@ -69,16 +69,10 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
     }
 
 
-_compiled: dict[Any, Any] = {}
-
-
-def _error_function(shape: Configuration, task: Task, network: Network) -> Any:
+def _error_function(shape: Configuration, network: Network, actions: int) -> Callable[..., tuple[Any, Any]]:
     """From a moment to the mean over m of ‖Δ_m - exact(θ_m)‖, and of ‖exact(θ_m)‖; one for doses that differ in
     numbers only.
     """
-    if shape in _compiled:
-        return _compiled[shape]
-    actions = action_count(task.environment)
 
     def errors(theta: Any, recording: Any, number: Any, block: Any, numbers: Any) -> tuple[Any, Any]:
         configuration = shape.with_numbers(numbers)
@@ -91,4 +85,4 @@ def _error_function(shape: Configuration, task: Task, network: Network) -> Any:
         gaps = jax.tree.map(jnp.subtract, deltas, exact)
         return jax.vmap(optax.tree.norm)(gaps).mean(), jax.vmap(optax.tree.norm)(exact).mean()
 
-    return _compiled.setdefault(shape, jax.jit(errors))
+    return errors

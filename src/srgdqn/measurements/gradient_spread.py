@@ -24,6 +24,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner import LearnerState, Trace, init_learner, outer_iteration
 from srgdqn.measurements.anchor_distances import ESTIMATORS, alike
+from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.recorded import Hear, RecordedRun, block_of, record
 from srgdqn.networks import MLP, Network, Parameters
 from srgdqn.replay import unpack
@@ -150,9 +151,8 @@ def _redraws(
     keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
     frames = []
     for estimator in ESTIMATORS:
-        found = _redraw_all(alike(plan.configuration, estimator), run.network, plan.batches, plan.picks)(
-            thetas, padded, keys, jnp.int32(live)
-        )
+        other = alike(plan.configuration, estimator)
+        found = _redraw_all(other, run.network, plan, thetas, padded, keys, jnp.int32(live))
         for quantity in QUANTITIES:
             stacks = np.asarray(getattr(found, quantity), np.float64)
             flat = stacks.reshape(len(stacks), plan.batches * plan.picks, stacks.shape[-1])
@@ -170,23 +170,20 @@ def _redraws(
     return frames
 
 
-_compiled: dict[Any, Any] = {}
+def _redraw_all(
+    configuration: Configuration, network: Network, plan: Plan, thetas: Any, replays: Any, keys: Any, live: Any
+) -> FirstLayer:
+    """A round after the other, so that memory stays small; one program for all steps."""
 
+    def every(thetas: Any, replays: Any, keys: Any, live: Any) -> FirstLayer:
+        def one(given: Any) -> FirstLayer:
+            theta, replay, key = given
+            return redrawn(configuration, network, theta, replay, live, key, batches=plan.batches, picks=plan.picks)
 
-def _redraw_all(configuration: Configuration, network: Network, batches: int, picks: int) -> Any:
-    """One compiled function for all steps and rounds; a round after the other, so that memory stays small."""
-    key = (configuration, batches, picks)
-    if key not in _compiled:
+        return jax.lax.map(one, (thetas, replays, keys))
 
-        def every(thetas: Any, replays: Any, keys: Any, live: Any) -> FirstLayer:
-            def one(given: Any) -> FirstLayer:
-                theta, replay, round_key = given
-                return redrawn(configuration, network, theta, replay, live, round_key, batches=batches, picks=picks)
-
-            return jax.lax.map(one, (thetas, replays, keys))
-
-        _compiled[key] = jax.jit(every)
-    return _compiled[key]
+    key = (__name__, configuration, plan.batches, plan.picks)
+    return call_compiled(key, every, thetas, replays, keys, live)
 
 
 def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:

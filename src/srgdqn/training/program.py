@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,20 +13,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from srgdqn.networks import NetworkFactory, make_network
+from srgdqn.estimators import estimator
+from srgdqn.networks import NetworkFactory, Parameters, make_network
+from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration, TrainingSettings
 from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
+from srgdqn.training.once import Once
 from srgdqn.training.precision import in_this_precision, is_double
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
 # How hard the compiler tries. More than some makes no program faster, and takes longer; what is called once per chunk
 # is not worth any.
-_SOME_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "1"}
+SOME_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "1"}
 _NO_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 Numbers = dict[str, Array]
@@ -48,8 +50,10 @@ class Programs(NamedTuple):
 
 _MOST_KEPT = 64  # shapes whose programs are kept in memory
 
-_cache: dict[Any, Future[Programs]] = {}
-_cache_lock = threading.Lock()
+_cache: Once[Programs] = Once(_MOST_KEPT)
+# Algorithms differ in what a segment does, seldom in how a round starts, and not in how it is evaluated.
+_starts: Once[Any] = Once(_MOST_KEPT)
+_evaluations: Once[Any] = Once(_MOST_KEPT)
 
 
 def programs_for(
@@ -71,20 +75,7 @@ def programs_for(
     leaves, structure = jax.tree.flatten(data)
     shapes = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
     key = (shape, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
-    with _cache_lock:
-        fresh = key not in _cache
-        promised = _cache.setdefault(key, Future())
-        for oldest in list(_cache)[:-_MOST_KEPT]:
-            del _cache[oldest]
-    if fresh:  # whoever else asks meanwhile waits for these, while others may be compiled at the same time
-        try:
-            promised.set_result(_compile(configuration, task, user_network, instruments, data))
-        except BaseException as error:
-            with _cache_lock:
-                _cache.pop(key, None)
-            promised.set_exception(error)
-            raise
-    return promised.result(), fresh
+    return _cache.get(key, lambda: _compile(configuration, task, user_network, instruments, data))
 
 
 def lane_numbers(configuration: Configuration) -> Numbers:
@@ -134,9 +125,9 @@ def _compile(
         log = jax.tree.map(lambda r: jnp.zeros((r.shape[0], SEGMENT_BLOCKS, *r.shape[1:]), r.dtype), row)
         return jax.lax.fori_loop(0, blocks, block, (lanes, log))
 
-    def evaluate(lanes: Lane, keys: EvaluationKeys) -> Evaluation:
-        return jax.vmap(lambda lane: evaluate_greedily(task, network, lane.learner.parameters, lane.normaliser, keys))(
-            lanes
+    def evaluate(parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys) -> Evaluation:
+        return jax.vmap(lambda theta, moments: evaluate_greedily(task, network, theta, moments, keys))(
+            parameters, normaliser
         )
 
     start = time.perf_counter()
@@ -149,14 +140,57 @@ def _compile(
         lambda: (
             jax.jit(segment, donate_argnums=0)
             .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
-            .compile(_SOME_EFFORT)
+            .compile(SOME_EFFORT)
         ),
-        lambda: jax.jit(init).lower(*starts).compile(_NO_EFFORT),
-        lambda: jax.jit(evaluate).lower(lanes, keys).compile(_SOME_EFFORT),
+        lambda: _starts.get(
+            _what_starts_depend_on(program, user_network), lambda: jax.jit(init).lower(*starts).compile(_NO_EFFORT)
+        )[0],
+        lambda: _evaluations.get(
+            _what_evaluations_depend_on(program, user_network),
+            lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(SOME_EFFORT),
+        )[0],
     )
     with ThreadPoolExecutor(len(jobs)) as pool:
         run_segment, run_init, run_evaluate = pool.map(in_this_precision(_call), jobs)
-    return Programs(run_init, run_segment, run_evaluate, time.perf_counter() - start)
+    return Programs(
+        run_init, run_segment, lambda lanes, keys: run_evaluate(*_judged(lanes), keys), time.perf_counter() - start
+    )
+
+
+def _judged(lanes: Lane) -> tuple[Parameters, Normaliser]:
+    """What a greedy policy is made of."""
+    return lanes.learner.parameters, lanes.normaliser
+
+
+def _what_starts_depend_on(program: Program, user_network: Any) -> Hashable:
+    """Everything that `init_lane` reads."""
+    configuration, name = program.configuration, program.configuration.estimator.estimator
+    return (
+        _Identity(program.task.environment),
+        configuration.network,
+        _Identity(user_network),
+        configuration.normalisation,
+        configuration.gradients.target in ("hard", "polyak"),
+        None if name == "none" else estimator(name).init,
+        program.slots,
+        configuration.training.lanes,
+        is_double(),
+    )
+
+
+def _what_evaluations_depend_on(program: Program, user_network: Any) -> Hashable:
+    """Everything that `evaluate_greedily` reads."""
+    configuration, task = program.configuration, program.task
+    return (
+        _Identity(task.raw),
+        task.evaluation_limit,
+        configuration.network,
+        _Identity(user_network),
+        configuration.normalisation,
+        configuration.training.lanes,
+        configuration.training.evaluation_episodes,
+        is_double(),
+    )
 
 
 def _call(job: Callable[[], Any]) -> Any:
