@@ -59,7 +59,7 @@ def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, lis
         for position, block in enumerate(STEPS.values()):
             batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
             place = {"round": number, "step": (block + 1) * BLOCK}  # the steps made when the outer iteration is
-            theta = flat(at_moment(run, number, position))
+            theta = flat(at_moment(run, number, position)[0])
             found.append((place, block, theta, from_transitions(batch), np.asarray(picks).tolist()))
     return found
 

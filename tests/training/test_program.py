@@ -63,7 +63,7 @@ def test_another_batch_size_is_compiled_anew_once(at_start: list[Any], compilati
     configuration, task = tiny(batch_size=5)
     _, fresh = programs_for(configuration, task)
     assert fresh
-    assert len(compilations) >= 3  # init, segment and evaluate
+    assert compilations  # at least its segment's; starts and evaluations may be shared
     compilations.clear()
     assert not programs_for(configuration, task)[1]
     assert compilations == []
