@@ -102,7 +102,7 @@ def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
         spent = written / 208  # the steps of 13 blocks
         exploration = acting.epsilon_start + spent * (acting.epsilon_end - acting.epsilon_start)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), number), block)
-        fresh = fresh_program(at_moment(run, number, list(STEPS.values()).index(block)), exploration, key)
+        fresh = fresh_program(at_moment(run, number, list(STEPS.values()).index(block))[0], exploration, key)
         rows = run.recording[number]
         parts = (rows[max(0, written - CAPACITY) : written], rows, fresh)
         replay, everything, policy = (mean_gradient(o, theta, from_packed(part)) for part in parts)
