@@ -8,7 +8,7 @@ BIN     := $(VENV)/bin
 # Compiled programs are kept here between test runs and shared by the test workers.
 test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install paper paper-controls test test-slow check format wheel bench clean
+.PHONY: install paper paper-quick paper-confirm paper-tuned paper-readings test test-slow check format wheel bench clean
 
 install: $(VENV)/.installed
 
@@ -17,11 +17,20 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-paper: install  ## the paper's Figure 2: four algorithms, three tasks, its own budgets and rounds
+paper: install  ## everything the paper shows, at its own scale, and a report with the verdicts
 	$(BIN)/srgdqn reproduce --out $(OUT)
 
-paper-controls: install  ## the same with every control, for both sets of readings
-	$(BIN)/srgdqn reproduce --out $(OUT) --readings corrected printed --controls
+paper-quick: install  ## a preview of every figure
+	$(BIN)/srgdqn reproduce --out $(OUT) --quick
+
+paper-confirm: install  ## the same as paper, and every claim judged anew on fresh seeds
+	$(BIN)/srgdqn reproduce --out $(OUT) --confirm
+
+paper-tuned: install  ## the same as paper, and every algorithm with tuned step sizes
+	$(BIN)/srgdqn reproduce --out $(OUT) --tuned
+
+paper-readings: install  ## the same as paper, and the comparisons over combinations of readings
+	$(BIN)/srgdqn reproduce --out $(OUT) --readings
 
 test: install
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests

@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from srgdqn.charts import Chart, data_of
-from srgdqn.figures import draw_chart, save_figure
+from srgdqn.charts import data_of
 from srgdqn.report.contents import Report
+from srgdqn.report.drawings import draw_files
 from srgdqn.report.images import shrunk
+from srgdqn.report.markdown import report_markdown
 from srgdqn.report.page import render_page
 from srgdqn.report.tables import as_markdown
 from srgdqn.report.verdicts import verdict_frame, verdicts_json, verdicts_markdown
@@ -21,7 +22,7 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
     """Writes a report, over an older one if there is one; the page comes last, when all that it goes with is there.
 
     Returns:
-      The files: `report.html`, `verdicts.md`, `.csv` and `.json`; of each chart `figures/*.png`, `figures/*.pdf` and
+      The files: `report.html` and `report.md`, `verdicts.md`, `.csv` and `.json`; of each chart `figures/*.png`, `figures/*.pdf` and
       `tables/*.csv`, and of each table `tables/*.csv` and `tables/*.md`, called by their names.
 
     """
@@ -32,10 +33,10 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
     figures, numbers = make_folder(target / "figures"), make_folder(target / "tables")
     written: list[Path] = []
     images = {}
+    drawn = draw_files(charts, figures)
     for chart in charts:
-        png, pdf = _draw(chart, figures)
-        images[chart.name] = shrunk(png.read_bytes())
-        written += [png, pdf, _text(numbers / f"{chart.name}.csv", data_of(chart).write_csv())]
+        images[chart.name] = shrunk(drawn[chart.name][0].read_bytes())
+        written += [*drawn[chart.name], _text(numbers / f"{chart.name}.csv", data_of(chart).write_csv())]
     for table in tables:
         written.append(_text(numbers / f"{table.name}.csv", table.frame.write_csv()))
         noted = f"{as_markdown(table.frame)}\n{table.note}\n" if table.note else as_markdown(table.frame)
@@ -43,18 +44,8 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
     written.append(_text(target / "verdicts.md", verdicts_markdown(report)))
     written.append(_text(target / "verdicts.csv", verdict_frame(report.claims).write_csv()))
     written.append(_text(target / "verdicts.json", verdicts_json(report)))
+    written.append(_text(target / "report.md", report_markdown(report)))
     return [_text(target / "report.html", render_page(report, images)), *written]
-
-
-def _draw(chart: Chart, folder: Path) -> tuple[Path, Path]:
-    figure = draw_chart(chart)
-    # The arrangement is found once and kept: it takes longer than drawing, and would be found again for every file.
-    arrangement = figure.get_layout_engine()
-    if arrangement is not None:
-        arrangement.execute(figure)
-        figure.set_layout_engine("none")
-    png = save_figure(figure, folder / f"{chart.name}.png", overwrite=True)
-    return png, save_figure(figure, folder / f"{chart.name}.pdf", overwrite=True)
 
 
 def _text(path: Path, text: str) -> Path:

@@ -87,7 +87,7 @@ def _contents(report: Report) -> Markup:
 
 def _section(section: Section, images: Mapping[str, bytes], charts: dict[str, str]) -> Markup:
     sides = (("What the paper says", section.paper_says), ("What was found", section.found))
-    time = _time(section)
+    time = time_text(section)
     return tag(
         "section",
         tag("h2", section.title),
@@ -101,7 +101,8 @@ def _section(section: Section, images: Mapping[str, bytes], charts: dict[str, st
     )
 
 
-def _time(section: Section) -> str:
+def time_text(section: Section) -> str:
+    """What a section took to compute, beside its budget."""
     if section.seconds is None:
         return ""
     taken = f"Computed in {duration(section.seconds)}, added up over cores"
