@@ -22,8 +22,8 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
     """Writes a report, over an older one if there is one; the page comes last, when all that it goes with is there.
 
     Returns:
-      The files: `report.html` and `report.md`, `verdicts.md`, `.csv` and `.json`; of each chart `figures/*.png`, `figures/*.pdf` and
-      `tables/*.csv`, and of each table `tables/*.csv` and `tables/*.md`, called by their names.
+      The files: `report.html` and `report.md`, `verdicts.md`, `.csv` and `.json`; of each chart `figures/*.png`,
+      `figures/*.pdf` and `tables/*.csv`, and of each table `tables/*.csv` and `tables/*.md`, called by their names.
 
     """
     charts = [chart for section in report.sections for chart in section.charts]
