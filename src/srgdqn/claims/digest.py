@@ -1,25 +1,63 @@
-"""The hash of what decides: the claims' statistics, the rules, and the margins that the pilot has set."""
+"""The hash of what decides: claims, rules, statistics, the margins that the pilot has set, and the confirmatory scale.
+
+How a figure is drawn is not part of it, although a study's statistic and its figure stand in the same file: of those
+files the statistics' own source is taken.
+"""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
+from collections.abc import Callable
 from importlib import resources
+from typing import Any
 
-_DECIDES = {
+from srgdqn.studies import (
+    anatomy,
+    dose_response,
+    figure_1,
+    figure_2,
+    figure_3_left,
+    figure_3_right,
+    table_2,
+    theorem_1,
+    training_time,
+)
+from srgdqn.studies.scale import CONFIRMATORY
+
+_FILES = {
     "srgdqn.claims": ("contrasts.py", "judgement.py", "rules.py", "statements.py"),
     "srgdqn": ("statistics.py",),
-    "srgdqn.studies": ("scores.py",),
+    "srgdqn.studies": ("pilot.py", "scores.py"),
     "srgdqn.evidence": ("pilot.json",),
 }
+_STATISTICS: tuple[Callable[..., Any], ...] = (
+    figure_1.evaluation_matrix,
+    figure_2.random_score,
+    figure_2.scores,
+    figure_3_left.lengths,
+    figure_3_right.distances,
+    figure_3_right.log_ratios,
+    table_2.Spreads,
+    theorem_1.log_query_ratios,
+    training_time.seconds_to_threshold,
+    anatomy.errors,
+    anatomy.log_ratios,
+    dose_response.measured,
+    dose_response.response,
+)
 
 
 @functools.cache
 def claims_digest() -> str:
-    """A digest of the files that decide."""
+    """A digest of all that decides."""
+    parts = [
+        *(resources.files(package).joinpath(name).read_bytes() for package, names in _FILES.items() for name in names),
+        *(inspect.getsource(statistic).encode() for statistic in _STATISTICS),
+        repr(CONFIRMATORY).encode(),
+    ]
     digest = hashlib.sha256()
-    for package, names in _DECIDES.items():
-        for name in names:
-            digest.update(f"{package}/{name}".encode() + b"\0")
-            digest.update(resources.files(package).joinpath(name).read_bytes() + b"\0")
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
     return digest.hexdigest()[:16]
