@@ -246,7 +246,9 @@ def anchors(ratio: float, reasons: float, *, rounds: Sequence[int] = range(10), 
             error = float(rng.uniform(1.0, 2.0))
             parts = {"sampling": error, "unseen": reasons * mine * error, "drift": 2 * reasons * mine * error}
             anatomy.append({"round": number, "step": step, **parts, "total": 2 * error})
-            bounds.append({"step": step, "bound": 0.02 if number % 2 else 0.001, "eta": 0.01, "satisfied": bool(number % 2)})
+            bounds.append(
+                {"step": step, "bound": 0.02 if number % 2 else 0.001, "eta": 0.01, "satisfied": bool(number % 2)}
+            )
     place = {"round": pl.Int64, "step": pl.Int64}
     reals = dict.fromkeys(("own", "present", "estimate", "floor", "own_norm", "norm"), pl.Float64)
     parts = dict.fromkeys(("sampling", "unseen", "drift", "total"), pl.Float64)

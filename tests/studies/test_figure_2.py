@@ -1,98 +1,108 @@
+from typing import Any
+
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
 
 from srgdqn.algorithms import ALGORITHMS, PAPER
-from srgdqn.presets import FIGURE_2_ROUNDS
-from srgdqn.result import Result
-from srgdqn.studies import figure_2
-from srgdqn.studies.scores import final_scores
-from synthetic_runs import synthetic
+from srgdqn.charts import data_of
+from srgdqn.studies import controls, figure_2
+from srgdqn.studies.scale import PAPER_SCALE, QUICK
+from synthetic_outcomes import CHANCE, ROUNDS, TASKS, planted_run, world
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Any]:
+    """As planted, but two of SRG-DQN's rounds on Pendulum diverged, and it is behind a control on MountainCar."""
+    found = world(True, readings=("corrected", "printed"))
+    levels = 2.0 + np.linspace(-0.1, 0.1, ROUNDS)
+    found["Pendulum-srg-dqn-corrected"] = planted_run("Pendulum", "srg-dqn", levels, diverged={0: 1_008, 5: 2_000})
+    found["MountainCar-sgd-inner-adam-corrected"] = planted_run("MountainCar", "sgd-inner-adam", levels + 3)
+    return found
 
 
 def test_cells_are_at_the_papers_own_scale() -> None:
-    cells = {cell.name: cell.configuration for cell in figure_2.cells("corrected")}
-    assert len(cells) == 3 * (4 + 1)
+    cells = {cell.name: cell.configuration for cell in figure_2.cells(PAPER_SCALE, "corrected")}
+    assert list(cells) == [f"{task}-{name}-corrected" for task in TASKS for name in (*PAPER, "random")]
     car, pendulum = cells["MountainCar-srg-dqn-corrected"], cells["Pendulum-svr-dqn-corrected"]
     pole = cells["CartPole-dqn-sgd-corrected"]
     assert (car.training.rounds, car.training.steps, car.replay.batch_size) == (50, 100_000, 64)
     assert (pendulum.training.rounds, pendulum.training.steps, pendulum.replay.batch_size) == (50, 20_000, 32)
     assert (pole.training.rounds, pole.training.episodes, pole.network.hidden) == (10, 800, (8,))
-    assert {c.readings for c in cells.values()} == {"corrected"}
-    assert len(figure_2.cells("printed", tuple(ALGORITHMS))) == 3 * (13 + 1)
+    assert {configuration.readings for configuration in cells.values()} == {"corrected"}
+    assert {cell.configuration.readings for cell in figure_2.cells(QUICK, "printed")} == {"printed"}
 
 
 def test_the_random_policy_always_explores_and_never_learns() -> None:
-    (random,) = (cell for cell in figure_2.cells("corrected") if cell.name == "Pendulum-random-corrected")
+    (random,) = (cell for cell in figure_2.cells(PAPER_SCALE, "corrected") if cell.name == "Pendulum-random-corrected")
     options = random.configuration.options()
     assert (options["epsilon_start"], options["epsilon_end"], options["eta"]) == (1.0, 1.0, 0.0)
     assert not options["adam_process"]
 
 
-@pytest.mark.parametrize("task", ["MountainCar", "CartPole"])
-def test_final_scores_against_plain_loops(task: str) -> None:
-    options = dict(rounds=4, steps=20_000) if task == "MountainCar" else dict(rounds=4, episodes=150)
-    result = synthetic(task, "svr-dqn", diverged={2: 7_000}, noise=3, **options)
-    expected = []
-    for number in range(4):
-        if number == 2:
-            expected.append(-1.5)
-        elif task == "MountainCar":
-            rows = [row for row in result.curves.iter_rows(named=True) if row["round"] == number]
-            expected.append(np.mean([row["reward"] for row in rows if row["step"] > 16_000]))
-        else:
-            rows = [row for row in result.episodes.iter_rows(named=True) if row["round"] == number]
-            expected.append(np.mean([row["return"] for row in rows][-100:]))
-    np.testing.assert_allclose(final_scores(result, -1.5), expected, rtol=1e-12)
+def test_controls_stand_beside_the_papers_own_cells() -> None:
+    names = [cell.name for cell in controls.cells(PAPER_SCALE, "corrected")]
+    assert len(names) == len(set(names)) == 3 * (len(ALGORITHMS) + 1)
+    preview = {cell.name for cell in controls.cells(QUICK, "corrected")}
+    assert preview - {cell.name for cell in figure_2.cells(QUICK, "corrected")} == {
+        "MountainCar-sgd-inner-adam-corrected"
+    }
 
 
-@pytest.fixture(scope="module")
-def results() -> dict[str, Result]:
-    made = {}
-    for task in FIGURE_2_ROUNDS:
-        budget = dict(episodes=120) if task == "CartPole" else dict(steps=10_000)
-        for index, algorithm in enumerate((*PAPER, "random")):
-            name = "dqn-sgd" if algorithm == "random" else algorithm
-            diverged = {1: 3_000} if (task, algorithm) == ("Pendulum", "srg-dqn") else None
-            run = synthetic(task, name, rounds=5, noise=index, level=index, diverged=diverged, **budget)
-            made[f"{task}-{algorithm}-corrected"] = run
-    return made
+def test_scores_of_diverged_rounds_are_the_random_policys(outcomes: dict[str, Any]) -> None:
+    found = figure_2.scores(outcomes, "Pendulum", "corrected", "srg-dqn")
+    expected = 2.0 + np.linspace(-0.1, 0.1, ROUNDS)
+    expected[[0, 5]] = CHANCE
+    np.testing.assert_allclose(found, expected)
+    assert figure_2.random_score(outcomes, "Pendulum", "corrected") == pytest.approx(CHANCE)
 
 
-def test_contrasts_are_paired_differences_of_final_scores(results: dict[str, Result]) -> None:
-    found = {(c.task, c.against): c for c in figure_2.contrasts(results, "corrected")}
-    assert len(found) == 9
-    chance = final_scores(results["Pendulum-random-corrected"], np.nan).mean()
-    mine = final_scores(results["Pendulum-srg-dqn-corrected"], chance)
-    assert mine[1] == chance  # the round that diverged scores as the random policy
-    theirs = final_scores(results["Pendulum-dqn-sgd-corrected"], chance)
-    contrast = found["Pendulum", "dqn-sgd"]
-    assert contrast.difference.estimate == pytest.approx((mine - theirs).mean())
-    assert contrast.difference.low <= contrast.difference.estimate <= contrast.difference.high
-    ratio = np.log(np.std(mine, ddof=1) / np.std(theirs, ddof=1))
-    assert contrast.log_sd_ratio.estimate == pytest.approx(ratio)
-    assert (contrast.champion_diverged, contrast.diverged) == (1, 0)
-    # Levels rise with the algorithm's place, so SRG-DQN is last and ahead of all.
-    assert all(found["MountainCar", name].difference.low > 0 for name in PAPER if name != "srg-dqn")
+def test_the_section_has_the_papers_panels_bands_and_numbers(outcomes: dict[str, Any]) -> None:
+    section = figure_2.show(PAPER_SCALE, ("corrected", "printed"), outcomes)
+    main, beside = section.charts
+    assert [panel.title for panel in main.panels] == ["MountainCar", "Pendulum", "CartPole"]
+    for panel in main.panels:
+        assert [(s.label, s.group) for s in panel.series] == [(n, r) for r in ("corrected", "printed") for n in PAPER]
+        assert [s.label for s in panel.series if s.low is None] == ["dqn-sgd"] * 2  # as in the paper
+        assert len({s.style.color for s in panel.series[:4]}) == 4
+    # Ten windows: early rewards are 0.4 less than late ones, of which SRG-DQN's mean is 2.
+    car = data_of(main).filter(panel="MountainCar", series="srg-dqn", group="printed").sort("steps")
+    np.testing.assert_allclose(car["y"], [1.6] * 5 + [2.0] * 5)
+    np.testing.assert_allclose(car["high"] - car["y"], 0.05)
+    assert len(beside.panels) == 4
+    success = next(s for s in beside.panels[0].series if s.label == "svr-dqn")
+    np.testing.assert_allclose(success.y, 0.75)  # every other round succeeds once of twice
+    length = next(s for s in beside.panels[3].series if s.label == "svr-dqn")
+    np.testing.assert_allclose(length.y, 50.0)
+
+    rows = {(r["task"], r["readings"], r["algorithm"]): r for r in section.tables[0].frame.to_dicts()}
+    assert len(rows) == 3 * 2 * 5
+    mine = rows["MountainCar", "corrected", "srg-dqn"]
+    assert (mine["score"], mine["sd over rounds"], mine["success"], mine["length"]) == ("2.000", "0.050", "75%", "120")
+    lost = rows["Pendulum", "corrected", "srg-dqn"]
+    assert lost["diverged"] == f"2 of {ROUNDS}"
+    assert "2 of SRG-DQN's 24 rounds diverged" in section.found
+    assert "MountainCar: srg-dqn 2.000, " in section.found
+    assert section.seconds == pytest.approx(2.0 * 3 * 2 * 5)
 
 
-def test_tables_hold_every_contrast(results: dict[str, Result]) -> None:
-    found = figure_2.contrasts(results, "corrected")
-    table = figure_2.as_table(found)
-    assert table["difference_estimate"].to_list() == [contrast.difference.estimate for contrast in found]
-    lines = figure_2.as_markdown(found).splitlines()
-    assert len(lines) == 2 + len(found)
-    assert f"{found[0].difference.estimate:+.3f}" in lines[2]
+def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) -> None:
+    section = controls.show(PAPER_SCALE, ("corrected",), outcomes)
+    table, scores = section.tables
+    rows = {(row["task"], row["against"]): row for row in table.frame.to_dicts()}
+    assert len(rows) == 3 * 4
+    row = rows["CartPole", "sgd-inner-adam"]
+    assert (row["SRG-DQN"], row["it"]) == ("2.000", "0.900")
+    assert row["difference [95 %]"].startswith("+1.100 [")
+    assert row["log sd ratio [95 %]"].startswith(f"{np.log(0.05 / 0.3):+.3f} [")
+    assert rows["MountainCar", "sgd-inner-adam"]["difference [95 %]"].startswith("-3.000 [")
+    assert (
+        "MountainCar: SRG-DQN is ahead of srg-dqn-no-adam, svr-dqn, dqn-sgd and behind sgd-inner-adam" in section.found
+    )
+    assert scores.frame.height == 3 * 6
+    assert {series.label for series in section.charts[0].panels[0].series} == {*PAPER, "sgd-inner-adam"}
 
 
-def test_the_figure_has_the_papers_panels_colours_and_bands(results: dict[str, Result]) -> None:
-    panels = figure_2.draw(results, "corrected").axes
-    assert [axes.get_title() for axes in panels] == ["MountainCar", "Pendulum", "CartPole"]
-    for axes in panels:
-        assert len(axes.lines) == 4
-        assert len(axes.collections) == 3  # DQN with SGD is drawn without its band
-        blue, green, purple, orange = (to_rgb(line.get_color()) for line in axes.lines)
-        assert max(blue) == blue[2]
-        assert max(green) == green[1]
-        assert purple[0] > purple[1] < purple[2]
-        assert orange[0] > orange[1] > orange[2]
+def test_an_interval_that_cannot_be_told_is_a_dash() -> None:
+    constant = controls.log_sd_ratio_interval(np.ones(4), np.arange(4.0))
+    assert controls.interval_text(constant) == "–"
+    assert controls.interval_text(controls.Interval(0.5, -0.25, 1.0)) == "+0.500 [-0.250, +1.000]"

@@ -34,16 +34,19 @@ _FILES = {
 }
 _STATISTICS: tuple[Callable[..., Any], ...] = (
     figure_1.evaluation_matrix,
+    figure_1.evaluation_steps,
     figure_2.random_score,
     figure_2.scores,
     figure_3_left.lengths,
     figure_3_right.distances,
     figure_3_right.log_ratios,
     table_2.Spreads,
+    theorem_1._centre,
     theorem_1.log_query_ratios,
     training_time.seconds_to_threshold,
     anatomy.errors,
     anatomy.log_ratios,
+    dose_response.doses,
     dose_response.measured,
     dose_response.response,
 )

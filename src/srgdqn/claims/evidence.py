@@ -97,7 +97,7 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
         if file.is_file():
             try:
                 return _parse(json.loads(file.read_text(encoding="utf-8")))
-            except (ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise InputError(
                     f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "
                     "wrote it again."

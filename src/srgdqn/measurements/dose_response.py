@@ -21,6 +21,7 @@ from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner import init_learner, outer_iteration
 from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.exact_gradient import exact_gradient
+from srgdqn.measurements.gradient_spread import first_layers
 from srgdqn.measurements.recorded import Hear, at_moment, at_steps, batch_at, record
 from srgdqn.networks import Network
 from srgdqn.settings import Configuration
@@ -44,6 +45,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         plan.configuration,
         lambda share: hear(_TRAINING_SHARE * share),
         stop,
+        probe=first_layers,  # Table 2's, so that both may have the same program
         probe_at=at_steps(plan.configuration, plan.steps),
     )
     shape, numbers = run.configuration.shape(), run.configuration.numbers()
@@ -54,7 +56,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         if stop.is_set():
             raise ToldToStopError
         block = int(run.blocks[position])
-        place = at_moment(run, number, position), run.recording[number], np.uint32(number), jnp.int32(block)
+        place = at_moment(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
         error, norm = call_compiled((__name__, shape), error_of, *place, numbers)
         rows.append({"round": number, "step": run.steps_of(block), "error": float(error), "norm": float(norm)})
         hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))

@@ -17,15 +17,14 @@ from srgdqn.figures import draw_chart, save_figure
 from srgdqn.store.destination import write_file
 
 _MEMORY = ".drawn.json"
-_FORMATS = ("png", "pdf")
 
 
-def draw_files(charts: Sequence[Chart], folder: Path) -> dict[str, list[Path]]:
-    """The image files of each chart, by its name: PNG, then PDF."""
+def draw_files(charts: Sequence[Chart], folder: Path, formats: Sequence[str]) -> dict[str, list[Path]]:
+    """The image files of each chart, by its name, in the order of the formats."""
     memory = _remembered(folder)
     drawn = {}
     for chart in charts:
-        files = [folder / f"{chart.name}.{suffix}" for suffix in _FORMATS]
+        files = [folder / f"{chart.name}.{suffix}" for suffix in formats]
         key = _key(chart)
         if memory.get(chart.name) != key or not all(file.is_file() for file in files):
             _draw(chart, files)

@@ -33,7 +33,8 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
     figures, numbers = make_folder(target / "figures"), make_folder(target / "tables")
     written: list[Path] = []
     images = {}
-    drawn = draw_files(charts, figures)
+    # A preview is to be looked at, not to be printed.
+    drawn = draw_files(charts, figures, ("png",) if report.preview else ("png", "pdf"))
     for chart in charts:
         images[chart.name] = shrunk(drawn[chart.name][0].read_bytes())
         written += [*drawn[chart.name], _text(numbers / f"{chart.name}.csv", data_of(chart).write_csv())]

@@ -121,7 +121,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
     edges = [edge for each in panel.series for edge in (each.y, each.low, each.high) if edge is not None]
     horizontal = _axis(panel.log_x, [x for each in panel.series for x in each.x.values()], "SI")
     vertical = _axis(panel.log_y, edges, "power")
-    vertical["title"] = {"text": _text(panel.y_label)}
+    vertical["title"] = {"text": _text(panel.y_label), "font": {"size": 13}}
     lines_only = all(series.kind == "line" for series in panel.series)
     if panel.categories:
         horizontal |= {

@@ -181,6 +181,7 @@ def runs_table(judgements: dict[str, list[Judgement]]) -> Table:
 
 
 def _weakest(judgement: Judgement) -> float:
-    values = [contrast.interval.estimate / contrast.margin for contrast in judgement.contrasts]
+    # Where no algorithm is ahead of the random policy there is no margin to measure in.
+    values = [each.interval.estimate / each.margin for each in judgement.contrasts if each.margin > 0]
     finite = [value for value in values if np.isfinite(value)]
     return min(finite) if finite else float("nan")

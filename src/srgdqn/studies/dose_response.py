@@ -12,6 +12,7 @@ from srgdqn.measurements import dose_response
 from srgdqn.report.contents import Section, Table
 from srgdqn.studies.cells import AnyCell, MeasurementCell
 from srgdqn.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.studies.pilot import read_pilot
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.scores import LAST_SHARE
 from srgdqn.studies.seconds import seconds_of
@@ -97,15 +98,16 @@ def response(errors: np.ndarray, rewards: np.ndarray) -> float:
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Reward against error, a point per dose."""
+    chance = read_pilot().random["MountainCar"]
     series, rows, found = [], [], []
     for each in readings:
         given = doses(outcomes, each)
-        errors, rewards = measured(outcomes, each, np.nan)
+        errors, rewards = measured(outcomes, each, chance)
         for batch, style in _STYLES.items():
             chosen = [index for index, dose in enumerate(given) if dose[1] == batch]
             if not chosen:
                 continue
-            y, spread = np.nanmean(rewards[chosen], axis=1), np.nanstd(rewards[chosen], axis=1, ddof=1)
+            y, spread = rewards[chosen].mean(1), rewards[chosen].std(1, ddof=1)
             half = 1.96 * spread / np.sqrt(rewards.shape[1])
             x = {"error": np.exp(errors[chosen].mean(1))}
             series.append(Series(f"b = {batch}", style, x, y, y - half, y + half, kind="points", group=each))
@@ -116,11 +118,11 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "c": coefficient,
                     "b": batch,
                     "estimator error": f"{np.exp(errors[index].mean()):.4f}",
-                    "reward per action": f"{np.nanmean(rewards[index]):.4f}",
+                    "reward per action": f"{rewards[index].mean():.4f}",
                     "diverged": int(outcomes[cell_name(each, (coefficient, batch))].tables["rounds"]["diverged"].sum()),
                 }
             )
-        found.append(f"{each} {response(*measured(outcomes, each, 0.0)):+.4f}")
+        found.append(f"{each} {response(errors, rewards):+.4f}")
     panel = Panel(
         "SRG-DQN on MountainCar",
         "reward per action, last 20 %",
@@ -141,7 +143,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "dose-response",
                 "Reward against the estimator's error",
                 "A point per dose: coefficient c in 0, ½, 1 and b in 1, 4, 16, 64 transitions per inner iteration; "
-                "bars are 95 % intervals of the mean over rounds.",
+                "bars are 95 % intervals of the mean over rounds. A round that diverged scores as the random policy.",
                 (panel,),
                 columns=1,
             ),

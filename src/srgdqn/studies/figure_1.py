@@ -13,6 +13,7 @@ from srgdqn.report.contents import Section, Table
 from srgdqn.statistics import bootstrap_interval
 from srgdqn.studies.cells import AnyCell, MeasurementCell
 from srgdqn.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.studies.pilot import read_pilot
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.seconds import seconds_of
 
@@ -54,21 +55,32 @@ def evaluation_matrix(outcomes: Outcomes, readings: str, arm: str, random_score:
     tables = outcomes[cell_name(readings)].tables
     rows = tables["evaluations"].filter(pl.col("arm") == arm).sort("round", "step")
     diverged = tables["rounds"].filter(pl.col("arm") == arm).sort("round")["diverged"].to_numpy()
-    values = np.full((len(diverged), rows["step"].n_unique()), random_score)
+    values = np.full((len(diverged), len(evaluation_steps(outcomes, readings))), random_score)
     kept = rows.filter(~pl.col("round").is_in(np.flatnonzero(diverged).tolist()))
-    values[~diverged] = kept["reward"].to_numpy().reshape(int((~diverged).sum()), -1)
+    values[~diverged] = kept["reward"].to_numpy().reshape(int((~diverged).sum()), values.shape[1])
     return values
+
+
+def evaluation_steps(outcomes: Outcomes, readings: str) -> np.ndarray:
+    """The steps at which rounds that did not diverge were evaluated: the last evaluation of others is at one of their
+    own. Where all diverged in every arm, one step stands for all.
+    """
+    tables = outcomes[cell_name(readings)].tables
+    whole = tables["rounds"].filter(~pl.col("diverged")).select("arm", "round")
+    steps = tables["evaluations"].join(whole, on=["arm", "round"], how="semi")["step"]
+    return np.sort(steps.unique().to_numpy()) if len(steps) else np.zeros(1)
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Evaluation curves of the three arms."""
+    chance = read_pilot().random["MountainCar"]
     series, rows = [], []
     for each in readings:
         tables = outcomes[cell_name(each)].tables
-        steps = np.sort(tables["evaluations"]["step"].unique().to_numpy())
+        steps = evaluation_steps(outcomes, each)
         for arm in exact_anchors.ARMS:
-            values = evaluation_matrix(outcomes, each, arm, np.nan)
-            mean, deviation = np.nanmean(values, axis=0), np.nanstd(values, axis=0, ddof=1)
+            values = evaluation_matrix(outcomes, each, arm, chance)
+            mean, deviation = values.mean(0), values.std(0, ddof=1)
             series.append(
                 Series(
                     _MEANING[arm], STYLES[arm], {"steps": steps}, mean, mean - deviation, mean + deviation, group=each
@@ -86,7 +98,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "diverged": int(tables["rounds"].filter(pl.col("arm") == arm)["diverged"].sum()),
                 }
             )
-    panel = Panel("MountainCar", "reward per action in greedy roll-outs", {"steps": "environment steps"}, tuple(series))
+    panel = Panel("MountainCar", "reward per action", {"steps": "environment steps"}, tuple(series))
     table = pl.DataFrame(rows)
     means = {row["arm"]: row["last 20 % [95 %]"] for row in rows if row["readings"] == readings[0]}
     return Section(
@@ -103,9 +115,9 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             Chart(
                 "figure-1",
                 "SVR-DQN without the Adam process, with its own and with exact anchors",
-                "Mean over rounds and one standard deviation. All arms are judged by the same separate greedy "
-                f"roll-outs ({_EPISODES} episodes of at most 1,000 steps from the same starts), as the arm that "
-                "replays a recording does not live on what it does itself.",
+                "Mean over rounds and one standard deviation; a round that diverged counts as the random policy. All "
+                f"arms are judged by the same separate greedy roll-outs ({_EPISODES} episodes of at most 1,000 steps "
+                "from the same starts), as the arm that replays a recording does not live on what it does itself.",
                 (panel,),
                 columns=1,
             ),

@@ -51,7 +51,8 @@ def seconds_to_threshold(
     times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
     per_step = float(np.median(times["seconds_per_step"].to_numpy()))
     numbers = result.rounds.sort("round")["round"].to_list()
-    whole = float(result.rounds["steps"].to_numpy().max())
+    budget = result.configuration.training.steps
+    whole = float(result.rounds["steps"].to_numpy().max() if budget is None else budget)
     needed = np.full(len(numbers), whole)
     if result.configuration.training.episodes is None:
         smooth = pl.col("reward").rolling_mean(5, min_samples=5).over("round")
