@@ -24,7 +24,7 @@ from srgdqn.studies import (
     theorem_1,
     training_time,
 )
-from srgdqn.studies.scale import CONFIRMATORY
+from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED
 
 _FILES = {
     "srgdqn.claims": ("contrasts.py", "judgement.py", "rules.py", "statements.py"),
@@ -58,7 +58,7 @@ def claims_digest() -> str:
     parts = [
         *(resources.files(package).joinpath(name).read_bytes() for package, names in _FILES.items() for name in names),
         *(inspect.getsource(statistic).encode() for statistic in _STATISTICS),
-        repr(CONFIRMATORY).encode(),
+        repr((CONFIRMATORY, CONFIRMATORY_PRINTED)).encode(),
     ]
     digest = hashlib.sha256()
     for part in parts:

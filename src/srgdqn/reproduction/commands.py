@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from srgdqn.studies.cells import AnyCell, MeasurementCell, compute
 from srgdqn.studies.controls import contrast_table
 from srgdqn.studies.figure_2 import TASKS
 from srgdqn.studies.pilot import pilot_of, read_pilot
-from srgdqn.studies.scale import CONFIRMATORY, Scale
+from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
 
-BOTH = ("corrected", "printed")
+CONFIRMATORY_SCALES: Mapping[str, Scale] = {"corrected": CONFIRMATORY, "printed": CONFIRMATORY_PRINTED}
+BOTH = tuple(CONFIRMATORY_SCALES)
 # Claims that Figure 2 and Figure 3, left, decide.
 COMPARISONS = ("C2", "C3", "C4", "C5", "C6")
 
@@ -50,9 +51,8 @@ def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Conso
 
 
 def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:
-    """The sets of readings that an experiment is run with: both decide everywhere, and Figure 2 is drawn with both."""
-    both = scale.name == CONFIRMATORY.name or (scale.name == "paper" and experiment == "figure-2")
-    return BOTH if both else BOTH[:1]
+    """The sets of readings that an experiment is shown with: Figure 2 with both, the others with the primary one."""
+    return BOTH if scale.name == "paper" and experiment == "figure-2" else BOTH[:1]
 
 
 def run_experiments(names: Sequence[str], scale: Scale, folder: Path, console: Console) -> dict[str, Any]:
@@ -63,24 +63,40 @@ def run_experiments(names: Sequence[str], scale: Scale, folder: Path, console: C
     return run_cells("experiments", cells, folder / scale.name, console)
 
 
-def confirm(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:
+def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIRMATORY_SCALES) -> Evidence:
     """Every claim judged on seeds that no pilot has seen, for both sets of readings."""
     start = time.perf_counter()
-    outcomes = run_experiments(tuple(EXPERIMENTS), scale, folder, console)
+    cells = [
+        cell
+        for each, scale in scales.items()
+        for experiment in EXPERIMENTS.values()
+        for cell in experiment.cells(scale, each)
+    ]
+    outcomes = run_cells("confirmatory run", cells, folder / "confirmatory", console)
     pilot = read_pilot()
-    console.begin("verdicts", BOTH)
+    console.begin("verdicts", tuple(scales))
     judgements = {
         each: judge(outcomes, each, pilot, hear=lambda share, name=each: console.hear(name, share))  # type: ignore[misc]
-        for each in BOTH
+        for each in scales
     }
     compared = ("svr-dqn", "dqn-sgd", "srg-dqn-no-adam", "sgd-inner", "sgd-inner-adam")
-    tables = [contrast_table(outcomes, BOTH, compared)]
-    rounds = ", ".join(f"{count} on {task}" for task, count in scale.rounds.items())
+    table = contrast_table(outcomes, tuple(scales), compared)
+    table = Table("confirmatory-contrasts", f"{table.title}, on the confirmatory seeds", table.frame, table.note)
+    rounds = "; ".join(f"{each}: {_rounds_text(scale)}" for each, scale in scales.items())
     evidence = evidence_of(
-        "confirmatory", judgements, tables, seed=scale.seed, rounds=rounds, seconds=time.perf_counter() - start
+        "confirmatory",
+        judgements,
+        [table],
+        seed=CONFIRMATORY.seed,
+        rounds=rounds,
+        seconds=time.perf_counter() - start,
     )
     answer = answer_from(outcomes, BOTH[0])
     return Evidence(evidence.kind, evidence.judgements, evidence.tables, {**evidence.about, "answer": answer})
+
+
+def _rounds_text(scale: Scale) -> str:
+    return ", ".join(f"{count} on {task}" for task, count in scale.rounds.items())
 
 
 def tune(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:

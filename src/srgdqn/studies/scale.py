@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,7 +63,7 @@ PAPER_SCALE = Scale(
     exact_steps=20_000,
     anchor_rounds=10,
     anchor_steps=100_000,
-    anchor_moments=8,
+    anchor_moments=6,
     episode_rounds=100,
     episodes=150,
     spread_rounds=50,
@@ -97,6 +98,7 @@ QUICK = Scale(
     shorter={"MountainCar": {"steps": 20_000}, "Pendulum": {"steps": 6_000}, "CartPole": {"episodes": 60}},
 )
 
+# As many rounds as a quarter of an hour allows for the primary analysis, and fewer for the other set of readings.
 CONFIRMATORY = Scale(
     name="confirmatory",
     seed=CONFIRMATORY_SEED,
@@ -106,7 +108,7 @@ CONFIRMATORY = Scale(
     exact_steps=20_000,
     anchor_rounds=10,
     anchor_steps=100_000,
-    anchor_moments=8,
+    anchor_moments=6,
     episode_rounds=100,
     episodes=150,
     spread_rounds=100,
@@ -116,4 +118,13 @@ CONFIRMATORY = Scale(
     dose_steps=20_000,
     timing_turns=12,
     theorem="whole",
+)
+CONFIRMATORY_PRINTED = dataclasses.replace(
+    CONFIRMATORY,
+    rounds={"MountainCar": 100, "Pendulum": 100, "CartPole": 50},
+    exact_rounds=10,
+    anchor_rounds=5,
+    episode_rounds=50,
+    spread_rounds=50,
+    dose_rounds=25,
 )

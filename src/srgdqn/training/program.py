@@ -28,8 +28,8 @@ from srgdqn.training.precision import in_this_precision, is_double
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
 # How hard the compiler tries. More than some makes no program faster, and takes longer; what is called once per chunk
-# is not worth any.
-SOME_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "1"}
+# is not worth any. Matrices are too small to be shared out among threads, each of which has lanes of its own.
+SOME_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "1", "xla_cpu_multi_thread_eigen": False}
 _NO_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 Numbers = dict[str, Array]
