@@ -58,7 +58,7 @@ def planted_run(
     columns: dict[str, dict[str, list]] = {name: {column: [] for column in schema} for name, schema in SCHEMAS.items()}
 
     def add(table: str, **values: Any) -> None:
-        size = max(np.size(value) for value in values.values())
+        size = next((len(value) for value in values.values() if np.ndim(value)), 1)
         for column, entries in columns[table].items():
             value = values.get(column)
             entries += list(value) if np.ndim(value) else [value] * size

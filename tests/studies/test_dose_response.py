@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,8 +17,6 @@ ERRORS = {(c, b): 2.0 - c - 0.5 * np.log(b) for c, b in DOSES}
 
 @pytest.fixture
 def scale() -> Scale:
-    import dataclasses
-
     return dataclasses.replace(PAPER_SCALE, doses=DOSES)
 
 

@@ -13,7 +13,7 @@ from srgdqn.studies import training_time
 from srgdqn.studies.cells import MeasurementCell
 from srgdqn.studies.scale import PAPER_SCALE
 from srgdqn.studies.training_time import seconds_to_threshold
-from synthetic_outcomes import TASKS, planted_run, step_times, world
+from synthetic_outcomes import PILOT, TASKS, planted_run, step_times, world
 
 
 def with_curves(task: str, column: str, *rounds: list[float], diverged: dict[int, int] | None = None) -> Result:
@@ -91,8 +91,6 @@ def test_timing_runs_alone_with_every_algorithm_of_the_paper() -> None:
 
 
 def test_the_section_counts_who_reached_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from synthetic_outcomes import PILOT
-
     monkeypatch.setattr(training_time, "read_pilot", lambda: PILOT)
     outcomes = world(True)
     section = training_time.show(PAPER_SCALE, ("corrected",), outcomes)

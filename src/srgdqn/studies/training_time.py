@@ -44,16 +44,15 @@ def seconds_to_threshold(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each round's single-core seconds until its smoothed curve reaches the threshold, and whether it ever does.
 
-    A round that does not, or that diverges before, counts with the seconds of its whole budget. A second is a step's
-    share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
+    A round that does not, or that diverges before, counts with the steps of the longest round of any of the paper's
+    algorithms on that task: diverging early must not look like being fast. A second is a step's share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
     """
     result: Result = outcomes[cell_name(task, readings, algorithm)]
     times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
     per_step = float(np.median(times["seconds_per_step"].to_numpy()))
     numbers = result.rounds.sort("round")["round"].to_list()
-    budget = result.configuration.training.steps
-    whole = float(result.rounds["steps"].to_numpy().max() if budget is None else budget)
-    needed = np.full(len(numbers), whole)
+    everyone = [outcomes[cell_name(task, readings, name)].rounds["steps"].to_numpy().max() for name in PAPER]
+    needed = np.full(len(numbers), float(max(everyone)))
     if result.configuration.training.episodes is None:
         smooth = pl.col("reward").rolling_mean(5, min_samples=5).over("round")
         rows = result.curves.sort("round", "step").with_columns(smooth.alias("value"))
