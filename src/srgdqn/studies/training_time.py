@@ -45,7 +45,8 @@ def seconds_to_threshold(
     """Each round's single-core seconds until its smoothed curve reaches the threshold, and whether it ever does.
 
     A round that does not, or that diverges before, counts with the steps of the longest round of any of the paper's
-    algorithms on that task: diverging early must not look like being fast. A second is a step's share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
+    algorithms on that task: diverging early must not look like being fast. A second is a step's share of one core's
+    time, measured in turn with the other algorithms', times the steps that were needed.
     """
     result: Result = outcomes[cell_name(task, readings, algorithm)]
     times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
