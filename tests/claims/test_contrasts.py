@@ -75,24 +75,27 @@ def test_resampling_by_positions_is_the_same_as_resampling_values() -> None:
     np.testing.assert_allclose(a, b, atol=0.05 * (b.high - b.low))
 
 
+KINDS: dict[str, Callable[[np.ndarray, np.ndarray], Contrast]] = {
+    "higher": lambda ours, theirs: higher("", ours, theirs, 0.1),
+    "not worse": lambda ours, theirs: not_worse("", ours, theirs, 0.1),
+    "steadier": lambda ours, theirs: steadier("", ours, theirs),
+    "shorter": lambda ours, theirs: shorter("", ours, theirs),
+}
+
+
 @pytest.mark.parametrize(
-    ("kind", "ours", "theirs"),
+    ("kind", "advantage"),
     [
-        (lambda a, b: higher("", a, b, 0.1), *rounds(40, shift=2.0)),
-        (lambda a, b: not_worse("", a, b, 0.1), *rounds(40, shift=2.0)),
-        (steadier, [], []),
-        (shorter, *rounds(40, shift=-3.0)),
+        ("higher", {"shift": 2.0}),
+        ("not worse", {"shift": 2.0}),
+        ("steadier", {"deviation": 0.2}),
+        ("shorter", {"shift": -3.0}),
     ],
-    ids=["higher", "not worse", "steadier", "shorter"],
 )
-def test_each_points_in_our_favour(kind: Callable, ours: np.ndarray, theirs: np.ndarray) -> None:
-    if kind is steadier:
-        ours, theirs = rounds(40, deviation=0.2)
-        kind = lambda a, b: steadier("", a, b)  # noqa: E731
-    elif kind is shorter:
-        kind = lambda a, b: shorter("", a, b)  # noqa: E731
-    assert verdict(kind(ours, theirs)) == "holds"
-    assert verdict(kind(theirs, ours)) == "fails"
+def test_each_points_in_our_favour(kind: str, advantage: dict[str, float]) -> None:
+    ours, theirs = rounds(40, **advantage)
+    assert verdict(KINDS[kind](ours, theirs)) == "holds"
+    assert verdict(KINDS[kind](theirs, ours)) == "fails"
 
 
 def test_what_is_not_there_does_not_hold_and_with_enough_rounds_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,8 +104,8 @@ def test_what_is_not_there_does_not_hold_and_with_enough_rounds_fails(monkeypatc
     few, many = rng.normal(10.0, 1.0, size=(2, 12)), rng.normal(10.0, 1.0, size=(2, 6_000))
     many -= many.mean(1, keepdims=True) - 10
     many[1] = 10 + (many[1] - 10) * many[0].std() / many[1].std()
-    for kind in (lambda a, b: higher("", a, b, 0.1), lambda a, b: steadier("", a, b), lambda a, b: shorter("", a, b)):
-        assert verdict(kind(*few)) in ("undecided", "fails")
+    for kind in ("higher", "steadier", "shorter"):
+        assert verdict(KINDS[kind](*few)) != "holds"
     assert verdict(higher("", *few, 0.1)) == "undecided"
     assert verdict(steadier("", *few)) == "undecided"
     assert verdict(higher("", *many, 0.1)) == "fails"
@@ -159,5 +162,5 @@ def test_resamples_of_which_nothing_can_be_told_are_left_out() -> None:
 
 def test_the_same_question_has_the_same_answer() -> None:
     ours, theirs = rounds(20)
-    for make in (lambda: higher("", ours, theirs, 0.1), lambda: steadier("", ours, theirs)):
-        assert make().interval_at(0.99) == make().interval_at(0.99)
+    for kind in KINDS.values():
+        assert kind(ours, theirs).interval_at(0.99) == kind(ours, theirs).interval_at(0.99)

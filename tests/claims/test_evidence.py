@@ -1,6 +1,7 @@
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -35,7 +36,7 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the package's own evidence would be."""
     folder = tmp_path / "released"
     folder.mkdir()
-    monkeypatch.setattr(evidence.resources, "files", lambda package: folder)
+    monkeypatch.setattr(evidence, "resources", SimpleNamespace(files=lambda package: folder))
     return folder
 
 

@@ -14,12 +14,19 @@ def test_everything_is_written_where_it_is_said_to_be(report_folder: Path) -> No
     found = {str(path.relative_to(report_folder)) for path in report_folder.rglob("*") if path.is_file()}
     charts = ("figure-2", "scores", "costs")
     assert found == (
-        {"report.html", "verdicts.md", "verdicts.csv", "verdicts.json", "tables/table-2.csv", "tables/table-2.md"}
-        | {f"figures/{name}.{suffix}" for name in charts for suffix in ("png", "pdf")}
+        {
+            "report.html",
+            "report.md",
+            "verdicts.md",
+            "verdicts.csv",
+            "verdicts.json",
+            "tables/table-2.csv",
+            "tables/table-2.md",
+        }
+        | {"figures/.drawn.json", *(f"figures/{name}.png" for name in charts)}
         | {f"tables/{name}.csv" for name in charts}
     )
     assert (report_folder / "figures" / "costs.png").read_bytes().startswith(b"\x89PNG")
-    assert (report_folder / "figures" / "costs.pdf").read_bytes().startswith(b"%PDF")
 
 
 def test_tables_hold_the_numbers_of_the_report(report_folder: Path) -> None:
@@ -41,6 +48,8 @@ def test_an_older_report_is_replaced_and_the_page_is_small(tmp_path: Path) -> No
         paths = write_report(replace(synthetic_report(preview=preview), sections=(section,)), tmp_path / "out")
     assert paths[0] == tmp_path / "out" / "report.html"
     assert all(path.is_file() for path in paths)
+    # A preview has no use for what is made for print.
+    assert (tmp_path / "out" / "figures" / "scores.pdf").read_bytes().startswith(b"%PDF")
     page = paths[0].read_text()
     assert "Preview" not in page
     assert len(page) < 6e6  # of which plotly has 4.8

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def outcomes() -> dict[str, Any]:
 def nothing_released(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what a test puts into its own folder is found."""
     empty = tmp_path_factory.mktemp("released")
-    monkeypatch.setattr(evidence_module.resources, "files", lambda package: empty)
+    monkeypatch.setattr(evidence_module, "resources", SimpleNamespace(files=lambda package: empty))
 
 
 def confirmed(folder: Path, claims: str | None = None) -> Evidence:

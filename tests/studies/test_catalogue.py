@@ -13,7 +13,7 @@ from srgdqn.settings.checks import check
 from srgdqn.store import configurations
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell
-from srgdqn.studies.scale import CONFIRMATORY, PAPER_SCALE, QUICK, Scale
+from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE, QUICK, Scale
 from synthetic_outcomes import DOSES, world
 
 SCALES = (PAPER_SCALE, QUICK, CONFIRMATORY)
@@ -30,6 +30,19 @@ def test_every_claim_has_a_section() -> None:
         assert experiment.title
         assert experiment.paper_says
         assert experiment.budget_seconds > 0
+
+
+def test_both_confirmatory_scales_share_a_folder() -> None:
+    """What has the same name in both asks the same."""
+    asked = {
+        scale.rounds["MountainCar"]: {
+            cell.name: question(cell) for each in EXPERIMENTS.values() for cell in each.cells(scale, readings)
+        }
+        for readings, scale in (("corrected", CONFIRMATORY), ("printed", CONFIRMATORY_PRINTED))
+    }
+    first, second = asked.values()
+    assert set(first) & set(second) == {"theorem-1"}
+    assert first["theorem-1"] == second["theorem-1"]
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=lambda scale: scale.name)

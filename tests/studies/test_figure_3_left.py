@@ -24,9 +24,10 @@ def outcomes() -> dict:
 def test_cells_are_150_episodes_of_100_rounds_without_a_time_limit() -> None:
     cells = {cell.name: cell.configuration for cell in figure_3_left.cells(PAPER_SCALE, "corrected")}
     assert list(cells) == [f"episodes-{name}-corrected" for name in NAMES]
-    for configuration in cells.values():
+    for name, configuration in cells.items():
         training = configuration.training
-        assert (training.episodes, training.rounds, training.steps) == (150, 100, None)
+        # Of the random policy only a mean is needed.
+        assert (training.episodes, training.rounds, training.steps) == (150, 25 if "random" in name else 100, None)
         assert training.episode_cap == 2_000
         assert configuration.task.time_limit is None
     assert cells["episodes-random-corrected"].acting.epsilon_end == 1.0

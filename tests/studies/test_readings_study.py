@@ -54,6 +54,13 @@ def test_a_run_without_a_value_is_left_out() -> None:
         assert told == pytest.approx(values[kept][column].mean() - values[kept][~column].mean())
 
 
+def test_without_a_run_on_one_side_there_is_no_effect() -> None:
+    values = np.where(design()[:, 3], np.nan, 1.0)
+    found = effects(values)
+    assert np.isnan(found[3])
+    assert (np.delete(found, 3) == 0).all()
+
+
 @pytest.mark.parametrize("run", range(RUNS))
 def test_every_cell_of_every_run_is_valid_and_has_its_readings(run: int) -> None:
     chosen = {reading.what for reading, other in zip(READINGS, design()[run], strict=True) if other}

@@ -9,10 +9,10 @@ from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.studies import readings_study, tuning
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell
-from srgdqn.studies.scale import CONFIRMATORY, CONTROLS, PAPER_SCALE, QUICK, Scale
+from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, CONTROLS, PAPER_SCALE, QUICK, Scale
 from srgdqn.training.lane import round_keys
 
-ALL = (PAPER_SCALE, QUICK, CONFIRMATORY)
+ALL = (PAPER_SCALE, QUICK, CONFIRMATORY, CONFIRMATORY_PRINTED)
 
 
 def configurations(scale: Scale) -> dict[str, object]:
@@ -58,7 +58,7 @@ def test_every_control_is_run_at_the_papers_scale() -> None:
         assert f"{task}-{algorithm}-corrected" in names
 
 
-@pytest.mark.parametrize("scale", ALL, ids=lambda scale: scale.name)
+@pytest.mark.parametrize("scale", ALL, ids=("paper", "quick", "confirmatory", "confirmatory-printed"))
 def test_all_cells_of_a_scale_have_its_seed_and_lanes(scale: Scale) -> None:
     """Paired: the same rounds of the same seed for every algorithm."""
     found = configurations(scale)
@@ -87,6 +87,18 @@ def test_rounds_of_different_seeds_share_no_key() -> None:
     ]
     keys = np.concatenate([each.reshape(-1, each.shape[-1]) for each in every])
     assert len(np.unique(keys, axis=0)) == len(keys) == 5 * 401 * 4
+
+
+def test_the_other_readings_are_confirmed_on_the_same_seeds_and_budgets() -> None:
+    """Only with fewer rounds."""
+    for field in dataclasses.fields(Scale):
+        own, other = getattr(CONFIRMATORY, field.name), getattr(CONFIRMATORY_PRINTED, field.name)
+        if field.name == "rounds":
+            assert all(2 <= other[task] <= own[task] for task in own)
+        elif field.name.endswith("rounds"):
+            assert 2 <= other <= own, field.name
+        else:
+            assert other == own, field.name
 
 
 def test_the_confirmatory_scale_is_at_least_the_papers() -> None:

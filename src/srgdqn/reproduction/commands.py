@@ -19,7 +19,7 @@ from srgdqn.reproduction.answer import answer_from
 from srgdqn.studies import readings_study, tuning
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import AnyCell, MeasurementCell, compute
-from srgdqn.studies.controls import contrast_table
+from srgdqn.studies.controls import contrast_table, interaction_table
 from srgdqn.studies.figure_2 import TASKS
 from srgdqn.studies.pilot import pilot_of, read_pilot
 from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
@@ -80,13 +80,18 @@ def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIR
         for each in scales
     }
     compared = ("svr-dqn", "dqn-sgd", "srg-dqn-no-adam", "sgd-inner", "sgd-inner-adam")
-    table = contrast_table(outcomes, tuple(scales), compared)
-    table = Table("confirmatory-contrasts", f"{table.title}, on the confirmatory seeds", table.frame, table.note)
+    tables = [
+        Table(f"confirmatory-{name}", f"{table.title} On the confirmatory seeds", table.frame, table.note)
+        for name, table in (
+            ("contrasts", contrast_table(outcomes, tuple(scales), compared)),
+            ("interaction", interaction_table(outcomes, tuple(scales))),
+        )
+    ]
     rounds = "; ".join(f"{each}: {_rounds_text(scale)}" for each, scale in scales.items())
     evidence = evidence_of(
         "confirmatory",
         judgements,
-        [table],
+        tables,
         seed=CONFIRMATORY.seed,
         rounds=rounds,
         seconds=time.perf_counter() - start,

@@ -9,7 +9,7 @@ import polars as pl
 from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.charts import Chart
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import Interval, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 from srgdqn.studies import figure_2
 from srgdqn.studies.cells import AnyCell
 from srgdqn.studies.experiment import Experiment, Outcomes
@@ -47,7 +47,11 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         paper_says=CONTROLS_EXPERIMENT.paper_says,
         found=_found(outcomes, present[0], names),
         charts=(chart,),
-        tables=(table, figure_2.score_table(outcomes, present, names, "controls-scores")),
+        tables=(
+            table,
+            interaction_table(outcomes, present),
+            figure_2.score_table(outcomes, present, names, "controls-scores"),
+        ),
         seconds=seconds_of(outcomes, own),
         budget_seconds=CONTROLS_EXPERIMENT.budget_seconds,
     )
@@ -78,7 +82,31 @@ def contrast_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequ
         "Differences of final scores above 0 are in favour of SRG-DQN, log ratios of standard deviations over rounds "
         "below 0. Percentile bootstrap over rounds, not corrected for their number."
     )
-    return Table("controls-contrasts", "SRG-DQN against every other algorithm", pl.DataFrame(rows), note)
+    return Table("controls-contrasts", "SRG-DQN against every other algorithm.", pl.DataFrame(rows), note)
+
+
+def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
+    """What the Adam process and variance reduction add alone and together: the factorial of Algorithm 1's skeleton."""
+    rows = []
+    factorial = ("sgd-inner", "sgd-inner-adam", "srg-dqn-no-adam", CHAMPION)
+    for task in TASKS:
+        for each in readings:
+            if any(cell_name(task, each, name) not in outcomes for name in factorial):
+                continue
+            neither, adam, reduction, both = (scores(outcomes, task, each, name) for name in factorial)
+            effects = {
+                "Adam alone": adam - neither,
+                "variance reduction alone": reduction - neither,
+                "both": both - neither,
+                "interaction": both - adam - reduction + neither,
+            }
+            told = {name: interval_text(bootstrap_interval(values)) for name, values in effects.items()}
+            rows.append({"task": task, "readings": each, "neither": f"{neither.mean():.3f}", **told})
+    note = (
+        "Differences of final scores from plain gradients in the same skeleton without the Adam process (sgd-inner), "
+        "with 95 % intervals. Interaction above 0: together they add more than the sum of each alone."
+    )
+    return Table("controls-interaction", "Do the Adam process and variance reduction add up?", pl.DataFrame(rows), note)
 
 
 def interval_text(interval: Interval) -> str:

@@ -95,15 +95,15 @@ def cells(scale: Scale, run: int) -> list[Cell]:
 
 
 def effects(values: np.ndarray) -> np.ndarray:
-    """Each reading's main effect on one value per run: the mean with its other option minus the mean without."""
-    there = np.isfinite(values)
-    matrix = design()
-    return np.array(
-        [
-            values[there & matrix[:, index]].mean() - values[there & ~matrix[:, index]].mean()
-            for index in range(matrix.shape[1])
-        ]
-    )
+    """Each reading's main effect on one value per run: the mean with its other option minus the mean without.
+
+    NaN where no run with one of the two has a value.
+    """
+    there, found = np.isfinite(values), []
+    for other in design().T:
+        sides = values[there & other], values[there & ~other]
+        found.append(sides[0].mean() - sides[1].mean() if all(map(len, sides)) else np.nan)
+    return np.array(found)
 
 
 def _configured(scale: Scale, chosen: Sequence[Reading], task: str, algorithm: str, **options: Any) -> Any:
