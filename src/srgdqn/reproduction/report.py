@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from srgdqn.claims import CLAIMS, Judgement, claims_digest
 from srgdqn.claims.evidence import Evidence, find_evidence
 from srgdqn.claims.rules import Measured
-from srgdqn.report.contents import ClaimRow, Report, Section
+from srgdqn.report.contents import ClaimRow, Report, Section, Table
 from srgdqn.reproduction.answer import QUESTION
 from srgdqn.reproduction.commands import BOTH, readings_of
 from srgdqn.result import Result
@@ -36,7 +38,9 @@ def make_report(
     """The report of some experiments at a scale, with the verdicts of the latest confirmatory run there is."""
     confirmed = find_evidence("confirmatory", folder)
     sections = [EXPERIMENTS[name].show(scale, readings_of(scale, name), outcomes) for name in names]
-    sections += [section for section in (_tuned(folder), _readings(folder)) if section is not None]
+    sections += [
+        section for section in (_confirmed(confirmed), _tuned(folder), _readings(folder)) if section is not None
+    ]
     return Report(
         title=TITLE,
         question=QUESTION,
@@ -101,6 +105,50 @@ def _claims_note(confirmed: Evidence | None) -> str:
         f"{about['date']}, in {about['seconds'] / 60:.0f} minutes; hash of the claims, rules and margins: "
         f"{about['claims']}.{stale}"
     )
+
+
+def _confirmed(evidence: Evidence | None) -> Section | None:
+    if evidence is None:
+        return None
+    rows = [
+        {
+            "claim": judgement.name,
+            "readings": readings,
+            "contrast": contrast.label,
+            "estimate": _rounded(contrast.interval.estimate),
+            "low": _rounded(contrast.interval.low),
+            "high": _rounded(contrast.interval.high),
+            "δ": _rounded(contrast.margin),
+            "": "above 0" if contrast.holds else "below δ" if contrast.fails else "neither",
+        }
+        for readings, judgements in evidence.judgements.items()
+        for judgement in judgements
+        for contrast in judgement.contrasts
+    ]
+    counts = ", ".join(
+        f"{sum(judgement.verdict == verdict for judgement in evidence.judgements[BOTH[0]])} {verdict}"
+        for verdict in ("holds", "fails", "undecided")
+    )
+    return Section(
+        name="confirmatory",
+        title="The confirmatory run: every contrast",
+        paper_says="The paper reports no intervals and no tests.",
+        found=f"Verdicts with the readings {BOTH[0]}: {counts}." + _made(evidence),
+        tables=(
+            Table(
+                "verdict-contrasts",
+                "Every contrast of every claim",
+                pl.DataFrame(rows),
+                "Intervals are corrected for the number of contrasts of a set of readings. A claim holds if all of its "
+                "contrasts are above 0, and fails if one is below δ.",
+            ),
+            *evidence.tables,
+        ),
+    )
+
+
+def _rounded(value: float) -> float | None:
+    return float(f"{value:.3g}") if math.isfinite(value) else None
 
 
 def _tuned(folder: Path | None) -> Section | None:
