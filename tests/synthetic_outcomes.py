@@ -170,7 +170,7 @@ def world(good: bool, *, readings: Sequence[str] = ("corrected",), rounds: int =
 def _learning(values: _Values, label: str, good: bool) -> dict[str, Result]:
     found = {}
     for task in TASKS:
-        for algorithm in (*PAPER, "sgd-inner-adam", "random"):
+        for algorithm in (*PAPER, "sgd-inner", "sgd-inner-adam", "random"):
             ours = (algorithm == "srg-dqn") == good and algorithm != "random"
             named = "dqn-sgd" if algorithm == "random" else algorithm
             scores = np.full(values.rounds, CHANCE) if algorithm == "random" else values.scores(ours)

@@ -23,7 +23,7 @@ from synthetic_outcomes import DOSES, PILOT, ROUNDS, planted_run, world
 SCALE = dataclasses.replace(
     CONFIRMATORY,
     doses=DOSES,
-    controls={"MountainCar": ("sgd-inner-adam",), "Pendulum": ("sgd-inner-adam",)},
+    controls=dict.fromkeys(("MountainCar", "Pendulum"), ("sgd-inner", "sgd-inner-adam")),
 )
 
 
@@ -107,8 +107,11 @@ def test_the_confirmatory_run_judges_every_claim_for_both_readings(
         "corrected: 400 on MountainCar, 400 on Pendulum, 100 on CartPole; "
         "printed: 7 on MountainCar, 8 on Pendulum, 9 on CartPole",
     )
-    (table,) = evidence.tables
-    row = table.frame.filter(task="Pendulum", readings="printed", against="sgd-inner-adam").row(0, named=True)
+    against, interaction = evidence.tables
+    assert (against.name, interaction.name) == ("confirmatory-contrasts", "confirmatory-interaction")
+    together = interaction.frame.filter(task="Pendulum")["interaction"].to_list()
+    assert [text.split()[0] for text in together] == ["+1.100", "-1.100"]
+    row = against.frame.filter(task="Pendulum", readings="printed", against="sgd-inner-adam").row(0, named=True)
     assert row["difference [95 %]"].startswith("-1.100 [")
     assert [title for title, _ in heard.begun] == ["confirmatory run", "verdicts"]
     assert heard.shares[-1] == ("printed", 1.0)

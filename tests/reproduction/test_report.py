@@ -80,6 +80,18 @@ def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_p
     assert "other rules" not in found.claims_note
 
 
+def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path)
+    (section,) = (each for each in report(outcomes, tmp_path).sections if each.name == "confirmatory")
+    rows = section.tables[0].frame
+    assert rows.height == 2 * 2 * len(CLAIMS)
+    mine = rows.filter(claim="C7b", readings="printed", contrast="the weaker").row(0)
+    assert mine[3:] == (-0.5, -1.0, 0.01, 0.1, "below δ")
+    assert rows.filter(contrast="the stronger")[""].unique().to_list() == ["above 0"]
+    assert f"0 holds, 0 fails, {len(CLAIMS)} undecided" in section.found
+    assert "seed 20001; rounds: 400 on Pendulum) in 20 minutes" in section.found
+
+
 def test_stale_evidence_is_said(outcomes: dict[str, Any], tmp_path: Path) -> None:
     confirmed(tmp_path, claims="0123456789abcdef")
     note = report(outcomes, tmp_path).claims_note

@@ -87,19 +87,29 @@ def test_the_section_has_the_papers_panels_bands_and_numbers(outcomes: dict[str,
 
 def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) -> None:
     section = controls.show(PAPER_SCALE, ("corrected",), outcomes)
-    table, scores = section.tables
+    table, interaction, scores = section.tables
     rows = {(row["task"], row["against"]): row for row in table.frame.to_dicts()}
-    assert len(rows) == 3 * 4
+    assert len(rows) == 3 * 5
     row = rows["CartPole", "sgd-inner-adam"]
     assert (row["SRG-DQN"], row["it"]) == ("2.000", "0.900")
     assert row["difference [95 %]"].startswith("+1.100 [")
     assert row["log sd ratio [95 %]"].startswith(f"{np.log(0.05 / 0.3):+.3f} [")
     assert rows["MountainCar", "sgd-inner-adam"]["difference [95 %]"].startswith("-3.000 [")
-    assert (
-        "MountainCar: SRG-DQN is ahead of srg-dqn-no-adam, svr-dqn, dqn-sgd and behind sgd-inner-adam" in section.found
-    )
-    assert scores.frame.height == 3 * 6
-    assert {series.label for series in section.charts[0].panels[0].series} == {*PAPER, "sgd-inner-adam"}
+    ahead = "srg-dqn-no-adam, svr-dqn, sgd-inner, dqn-sgd"
+    assert f"MountainCar: SRG-DQN is ahead of {ahead} and behind sgd-inner-adam" in section.found
+    assert scores.frame.height == 3 * 7
+    assert {series.label for series in section.charts[0].panels[0].series} == {*PAPER, "sgd-inner", "sgd-inner-adam"}
+    # 0.9 with neither, 5 with Adam, 0.9 with variance reduction, and 2 with both.
+    car = interaction.frame.row(0, named=True)
+    assert (car["task"], car["neither"]) == ("MountainCar", "0.900")
+    for effect, value in (("Adam alone", 4.1), ("variance reduction alone", 0.0), ("both", 1.1), ("interaction", -3.0)):
+        assert float(car[effect].split()[0]) == pytest.approx(value, abs=1e-3)
+    assert interaction.frame.height == 3
+
+
+def test_there_is_no_interaction_without_the_whole_factorial(outcomes: dict[str, Any]) -> None:
+    some = {name: result for name, result in outcomes.items() if name != "CartPole-sgd-inner-corrected"}
+    assert controls.interaction_table(some, ("corrected",)).frame["task"].to_list() == ["MountainCar", "Pendulum"]
 
 
 def test_an_interval_that_cannot_be_told_is_a_dash() -> None:

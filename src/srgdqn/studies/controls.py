@@ -35,7 +35,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         "Average reward with all controls",
         "As Figure 2, with every control. Each algorithm can be switched on and off, and shown against gradient "
         "queries (by their formula) and a round's share of the wall clock.",
-        figure_2.merged([figure_2.panels(outcomes, each, names, group=each) for each in present]),
+        figure_2.merged([figure_2.panels(outcomes, each, names, band="none") for each in present]),
     )
     table = contrast_table(outcomes, present, names)
     own = [

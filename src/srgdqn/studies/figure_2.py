@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from srgdqn.algorithms import PAPER
 from srgdqn.charts import Chart, Panel
-from srgdqn.learning_panels import learning_panel
+from srgdqn.learning_panels import Band, learning_panel
 from srgdqn.presets import FIGURE_2_ROUNDS
 from srgdqn.report.contents import Section, Table
 from srgdqn.result import Result
@@ -60,24 +61,26 @@ def scores(outcomes: Outcomes, task: str, readings: str, algorithm: str) -> np.n
     return final_scores(outcomes[cell_name(task, readings, algorithm)], random_score(outcomes, task, readings))
 
 
-def panels(outcomes: Outcomes, readings: str, algorithms: Sequence[str], **options: object) -> list[Panel]:
+def panels(outcomes: Outcomes, readings: str, algorithms: Sequence[str], band: Band = "sd") -> list[Panel]:
     """A panel of learning curves per task."""
     made = []
     for task in TASKS:
         present = [name for name in algorithms if cell_name(task, readings, name) in outcomes]
         results = [outcomes[cell_name(task, readings, name)] for name in present]
-        made.append(
-            learning_panel(results, band="sd", labels=present, without_band=("dqn-sgd",), **options)  # type: ignore[arg-type]
-        )
+        made.append(learning_panel(results, band=band, labels=present, without_band=("dqn-sgd",), group=readings))
     return made
 
 
 def merged(several: Sequence[Sequence[Panel]]) -> tuple[Panel, ...]:
-    """The same panels of several sets of readings as one: each set is a group to switch on and off."""
+    """The same panels of several sets of readings as one: each set is a group to switch on and off, the first is on."""
     return tuple(
-        Panel(first.title, first.y_label, first.x_labels, tuple(series for panel in same for series in panel.series))
-        for same in zip(*several, strict=True)
-        for first in same[:1]
+        Panel(
+            first.title,
+            first.y_label,
+            first.x_labels,
+            (*first.series, *(replace(series, shown=False) for panel in others for series in panel.series)),
+        )
+        for first, *others in zip(*several, strict=True)
     )
 
 
@@ -124,7 +127,7 @@ def _endings(result: Result) -> dict[str, str]:
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """The three panels as in the paper, success and episode length beside them."""
-    rewards = merged([panels(outcomes, each, PAPER, group=each) for each in readings])
+    rewards = [panels(outcomes, each, PAPER) for each in readings]
     endings = tuple(
         panel
         for task in ("MountainCar", "CartPole")
@@ -141,7 +144,16 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             "Average reward of four algorithms on three tasks",
             f"Mean over rounds ({rounds}) and one standard deviation to either side; none for DQN with SGD, as in the "
             "paper. A round that diverged is missing from there on.",
-            rewards,
+            merged(rewards),
+        ),
+        *(
+            Chart(
+                f"figure-2-{each}",
+                f"The same with the readings {each}",
+                "As above, with another set of readings.",
+                tuple(other),
+            )
+            for each, other in zip(readings[1:], rewards[1:], strict=True)
         ),
         Chart(
             "figure-2-success-and-length",

@@ -35,6 +35,7 @@ def per_window(outcomes: Outcomes, task: str, readings: Sequence[str], algorithm
                     {"steps": means["step"].to_numpy()},
                     means[column].to_numpy(),
                     group=each,
+                    shown=each == readings[0],
                 )
             )
     return Panel(task, _LABELS[column], {"steps": "environment steps"}, tuple(series))
@@ -61,6 +62,7 @@ def over_episodes(
                     {"episodes": means["episode"].to_numpy() + 1},
                     means[column].to_numpy().astype(np.float64),
                     group=each,
+                    shown=each == readings[0],
                 )
             )
     return Panel(task, _LABELS[column], {"episodes": "episodes"}, tuple(series))

@@ -22,6 +22,7 @@ DEFINITIONS = {
     "window": "within each 1,000-step window, averaged over rounds",
     "frozen": "at a frozen θ, over redraws of D and picks",
 }
+_TITLES = {"across": "across rounds", "window": "within 1,000-step windows", "frozen": "at a frozen θ"}
 _STYLES = {"svr-dqn": Style(GREEN), "srg-dqn": Style(ORANGE)}
 
 # What the paper prints, first and last 10,000 steps.
@@ -154,7 +155,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         categories = tuple(f"{step // 1000}k" for step in steps(scale))
         panels.append(
             Panel(
-                meaning,
+                _TITLES[definition],
                 "sum of standard deviations",
                 {"position": "environment steps"},
                 tuple(series),
