@@ -82,7 +82,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         panels.append(
             Panel(
                 task,
-                "share of rounds that have reached the threshold",
+                "share of rounds there",
                 {"seconds": "single-core seconds per round"},
                 tuple(series),
             )
