@@ -58,12 +58,16 @@ def test_scores_of_diverged_rounds_are_the_random_policys(outcomes: dict[str, An
 
 def test_the_section_has_the_papers_panels_bands_and_numbers(outcomes: dict[str, Any]) -> None:
     section = figure_2.show(PAPER_SCALE, ("corrected", "printed"), outcomes)
-    main, beside = section.charts
+    main, other, beside = section.charts
+    assert [chart.name for chart in section.charts] == ["figure-2", "figure-2-printed", "figure-2-success-and-length"]
     assert [panel.title for panel in main.panels] == ["MountainCar", "Pendulum", "CartPole"]
     for panel in main.panels:
         assert [(s.label, s.group) for s in panel.series] == [(n, r) for r in ("corrected", "printed") for n in PAPER]
         assert [s.label for s in panel.series if s.low is None] == ["dqn-sgd"] * 2  # as in the paper
         assert len({s.style.color for s in panel.series[:4]}) == 4
+        assert [s.shown for s in panel.series] == [True] * 4 + [False] * 4  # it starts with the primary readings
+    for panel in other.panels:
+        assert {(s.group, s.shown) for s in panel.series} == {("printed", True)}
     # Ten windows: early rewards are 0.4 less than late ones, of which SRG-DQN's mean is 2.
     car = data_of(main).filter(panel="MountainCar", series="srg-dqn", group="printed").sort("steps")
     np.testing.assert_allclose(car["y"], [1.6] * 5 + [2.0] * 5)
@@ -105,6 +109,9 @@ def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) ->
     for effect, value in (("Adam alone", 4.1), ("variance reduction alone", 0.0), ("both", 1.1), ("interaction", -3.0)):
         assert float(car[effect].split()[0]) == pytest.approx(value, abs=1e-3)
     assert interaction.frame.height == 3
+    # In a preview there is none of it, rather than a table of nothing.
+    few = {name: result for name, result in outcomes.items() if "-sgd-inner-corrected" not in name}
+    assert len(controls.show(PAPER_SCALE, ("corrected",), few).tables) == 2
 
 
 def test_there_is_no_interaction_without_the_whole_factorial(outcomes: dict[str, Any]) -> None:

@@ -37,7 +37,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         "queries (by their formula) and a round's share of the wall clock.",
         figure_2.merged([figure_2.panels(outcomes, each, names, band="none") for each in present]),
     )
-    table = contrast_table(outcomes, present, names)
+    interaction = interaction_table(outcomes, present)
     own = [
         cell_name(task, each, name) for each in present for task in TASKS for name in _controls(outcomes, each, task)
     ]
@@ -48,8 +48,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         found=_found(outcomes, present[0], names),
         charts=(chart,),
         tables=(
-            table,
-            interaction_table(outcomes, present),
+            contrast_table(outcomes, present, names),
+            *([interaction] if interaction.frame.height else []),
             figure_2.score_table(outcomes, present, names, "controls-scores"),
         ),
         seconds=seconds_of(outcomes, own),
