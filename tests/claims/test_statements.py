@@ -83,6 +83,26 @@ def test_all_contrasts_share_the_error(good: dict[str, Any], judged: dict[str, J
     assert alone.interval.high - alone.interval.low == pytest.approx(width, rel=0.1)
 
 
+def test_every_interval_is_asked_for_at_that_very_level(good: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its kind; C9's slack alone has intervals of its own."""
+    asked: list[float] = []
+
+    def spied(real: Callable[..., Any]) -> Callable[..., Any]:
+        def interval(*given: Any, level: float, **options: Any) -> Any:
+            asked.append(level)
+            return real(*given, level=level, **options)
+
+        return interval
+
+    for kind in ("bootstrap_interval", "paired_bootstrap_difference", "log_sd_ratio_interval"):
+        monkeypatch.setattr(contrasts, kind, spied(getattr(contrasts, kind)))
+    judge(good, "corrected", PILOT)
+    assert asked == pytest.approx([1 - 0.05 / 57] * (57 - 1 - 4))  # C8's and C12's are resampled by position
+    asked.clear()
+    judge(good, "corrected", PILOT, only=("C2", "C11"))
+    assert asked == pytest.approx([1 - 0.05 / 8] * 8)
+
+
 def test_it_is_heard_how_far_it_is(good: dict[str, Any]) -> None:
     heard: list[float] = []
     judge(good, "corrected", PILOT, only=("C2", "C11"), hear=heard.append)

@@ -4,7 +4,7 @@ import pytest
 from srgdqn.algorithms import PAPER
 from srgdqn.charts import data_of
 from srgdqn.studies import figure_3_left
-from srgdqn.studies.scale import PAPER_SCALE
+from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE
 from synthetic_outcomes import planted_run
 
 NAMES = (*PAPER, "sgd-inner-adam", "random")
@@ -23,7 +23,7 @@ def outcomes() -> dict:
 
 def test_cells_are_150_episodes_of_100_rounds_without_a_time_limit() -> None:
     cells = {cell.name: cell.configuration for cell in figure_3_left.cells(PAPER_SCALE, "corrected")}
-    assert list(cells) == [f"episodes-{name}-corrected" for name in NAMES]
+    assert list(cells) == [f"episodes-{name}-corrected" for name in (*PAPER, "random")]
     for name, configuration in cells.items():
         training = configuration.training
         # Of the random policy only a mean is needed.
@@ -31,6 +31,19 @@ def test_cells_are_150_episodes_of_100_rounds_without_a_time_limit() -> None:
         assert training.episode_cap == 2_000
         assert configuration.task.time_limit is None
     assert cells["episodes-random-corrected"].acting.epsilon_end == 1.0
+
+
+def test_the_control_that_a_claim_needs_is_run_where_it_is_judged() -> None:
+    for scale, readings in ((CONFIRMATORY, "corrected"), (CONFIRMATORY_PRINTED, "printed")):
+        names = [cell.name for cell in figure_3_left.cells(scale, readings)]
+        assert names == [f"episodes-{name}-{readings}" for name in NAMES]
+
+
+def test_what_was_not_run_is_not_shown(outcomes: dict) -> None:
+    some = {name: run for name, run in outcomes.items() if "sgd-inner" not in name}
+    section = figure_3_left.show(PAPER_SCALE, ("corrected",), some)
+    assert section.tables[0].frame["algorithm"].to_list() == [*PAPER, "random"]
+    assert section.seconds == 2.0 * len(some)
 
 
 def test_a_round_that_diverged_has_the_random_policys_length(outcomes: dict) -> None:

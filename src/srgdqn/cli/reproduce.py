@@ -132,6 +132,7 @@ def _tell(asked: Reproduce, report: Report, folder: Path) -> None:
         f"{report.question} Verdicts of the confirmatory run",
         ("claim", "corrected", "printed", "what the paper says"),
         [(row.name, row.verdicts["corrected"], row.verdicts["printed"], row.claim) for row in report.claims],
+        numeric=False,
     )
     print(report.answer)
     print_table(

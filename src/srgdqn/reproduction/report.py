@@ -102,7 +102,7 @@ def _claims_note(confirmed: Evidence | None) -> str:
     )
     return (
         f"{rules} Taken on fresh seeds (seed {about['seed']}; rounds: {about['rounds']}; {counted} contrasts) on "
-        f"{about['date']}, in {about['seconds'] / 60:.0f} minutes; hash of the claims, rules and margins: "
+        f"{about['date']}, in {about['seconds'] / 60:.0f} minutes of one core; hash of the claims, rules and margins: "
         f"{about['claims']}.{stale}"
     )
 
@@ -192,7 +192,7 @@ def _readings(folder: Path | None) -> Section | None:
 def _made(evidence: Evidence) -> str:
     about = evidence.about
     seeds = f"seed {about['seed']}; rounds: {about['rounds']}"
-    return f" Made on {about['date']} ({seeds}) in {about['seconds'] / 60:.0f} minutes."
+    return f" Made on {about['date']} ({seeds}) in {about['seconds'] / 60:.0f} minutes of one core."
 
 
 def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, str]:
