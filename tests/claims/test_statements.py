@@ -290,10 +290,13 @@ def test_c7_to_c12_by_hand(good: dict[str, Any], judged: dict[str, Judgement]) -
 def test_less_variance_does_not_count_for_a_worse_agent(good: dict[str, Any]) -> None:
     """C8 needs SRG-DQN's reward not to be below SVR-DQN's by δ, however little its gradient varies."""
     outcomes = {**good, "MountainCar-srg-dqn-corrected": good["MountainCar-random-corrected"]}
+    theirs = 5.0 + np.linspace(-0.1, 0.1, ROUNDS)
+    outcomes["MountainCar-svr-dqn-corrected"] = planted_run("MountainCar", "svr-dqn", theirs)
     for each in judge(outcomes, "corrected", PILOT, only=("C8a", "C8b", "C8c")):
         spread, reward = each.contrasts
         assert spread.holds
         assert reward.fails
+        assert reward.interval.estimate == pytest.approx(CHANCE - 5.0 + 0.1)
         assert each.verdict == "fails"
 
 
