@@ -25,6 +25,8 @@ from srgdqn.statistics import Interval
 from srgdqn.store.destination import write_file
 from srgdqn.store.provenance import provenance
 
+_ABOUT = ("claims", "seed", "rounds", "date", "seconds")
+
 KINDS = ("confirmatory", "tuned", "readings")
 
 
@@ -106,6 +108,8 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
 
 
 def _parse(content: Mapping[str, Any]) -> Evidence:
+    for needed in _ABOUT:
+        content["about"][needed]  # what is missing is told by its name
     judgements = {
         label: [
             Judgement(

@@ -77,6 +77,10 @@ def run(words: Sequence[str]) -> int:
         raise InputError(
             "--quick is a preview and decides nothing. Leave it out, or leave out what else was asked for."
         )
+    if asked.quick and (asked.exact_rounds, asked.exact_steps) != (Reproduce.exact_rounds, Reproduce.exact_steps):
+        raise InputError(
+            "--exact-rounds and --exact-steps are Figure 1's own scale, which --quick replaces. Leave one out."
+        )
     folder = make_folder(asked.out)
     enable_program_cache()
     try:

@@ -44,10 +44,10 @@ def make_report(
     return Report(
         title=TITLE,
         question=QUESTION,
-        answer=confirmed.about["answer"]
+        answer=confirmed.about.get("answer", "")
         if confirmed
         else "No confirmatory run has been made yet: srgdqn reproduce --confirm.",
-        claims=_claim_rows(confirmed, [section.name for section in sections]),
+        claims=_claim_rows(confirmed),
         claims_note=_claims_note(confirmed),
         sections=tuple(sections),
         facts=_facts(scale, seconds, said),
@@ -56,7 +56,7 @@ def make_report(
     )
 
 
-def _claim_rows(confirmed: Evidence | None, sections: Sequence[str]) -> tuple[ClaimRow, ...]:
+def _claim_rows(confirmed: Evidence | None) -> tuple[ClaimRow, ...]:
     if confirmed is None:
         return ()
     found: dict[str, dict[str, Judgement]] = {
