@@ -56,7 +56,7 @@ def test_the_error_is_the_mean_distance_of_estimates_from_the_exact_gradient(coe
         everything = from_packed(run.recording[number])
         for position, block in enumerate(STEPS.values()):
             batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
-            start = reference.init(o, flat(at_moment(run, number, position)))
+            start = reference.init(o, flat(at_moment(run, number, position)[0]))
             _, told = reference.outer_iteration(
                 "srg-dqn", o, start, from_transitions(batch), np.asarray(picks).tolist()
             )
