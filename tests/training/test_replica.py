@@ -480,9 +480,9 @@ def agreeing(a: np.ndarray, b: np.ndarray) -> float:
     return float((np.abs(a - b) < 0.01 * package_scores(LANES).std(axis=0)).all(axis=1).mean())
 
 
-def check_pairs(package: np.ndarray, plain: np.ndarray, share: float) -> None:
+def check_pairs(package: np.ndarray, plain: np.ndarray) -> None:
     """The same random numbers: many rounds score the same, and those that rounding separated differ either way."""
-    assert agreeing(package, plain) > share
+    assert agreeing(package, plain) > 0.4
     for column in range(len(SCORES)):
         _, low, high = bootstrap_interval(package[:, column] - plain[:, column], level=0.99)
         rounding = 1e-4 * package[:, column].std()  # so little may be on one side
@@ -490,7 +490,8 @@ def check_pairs(package: np.ndarray, plain: np.ndarray, share: float) -> None:
 
 
 def test_the_same_random_numbers_give_the_same_scores() -> None:
-    check_pairs(package_scores(LANES), scores(lived(0)), share=0.2)
+    """As many rounds as rounding has not separated by then; too few for an interval of those that it has."""
+    assert agreeing(package_scores(LANES), scores(lived(0))) > 0.2
     wrong = defective_scores("SVRG in place of SRG", chances(0)[:3])
     assert agreeing(package_scores(LANES)[:3], wrong) == 0
 
@@ -498,7 +499,7 @@ def test_the_same_random_numbers_give_the_same_scores() -> None:
 @pytest.mark.slow
 def test_the_same_random_numbers_give_the_same_scores_in_many_rounds() -> None:
     histories = [history for chunk in range(6) for history in lived(0, chunk)]
-    check_pairs(package_scores(400)[: len(histories)], scores(histories), share=0.4)
+    check_pairs(package_scores(400)[: len(histories)], scores(histories))
 
 
 @pytest.mark.slow
