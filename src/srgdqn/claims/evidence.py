@@ -27,8 +27,6 @@ from srgdqn.store.provenance import provenance
 
 _ABOUT = ("claims", "seed", "rounds", "date", "seconds")
 
-KINDS = ("confirmatory", "tuned", "readings")
-
 
 @dataclass(frozen=True, eq=False)
 class Evidence:

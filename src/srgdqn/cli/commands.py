@@ -27,7 +27,7 @@ _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, 
   srgdqn compare a b --out curves.pdf                    a figure and a table
   srgdqn show a                                          what a run was and came to
   srgdqn evaluate a                                      play 100 greedy episodes
-  srgdqn reproduce --out results                         the paper's Figure 2
+  srgdqn reproduce --out results                         the whole paper, with a verdict on every claim
 
 'srgdqn COMMAND --help' explains a command, and 'srgdqn train TASK ALGORITHM --help' shows every option with the values
 that those names stand for.

@@ -31,9 +31,15 @@ class Experiment:
     """Single-core seconds that its own cells may take at the paper's scale, compiling included."""
 
 
-def configured(scale: Scale, task: str, algorithm: str, readings: str, **options: Any) -> Configuration:
-    """The configuration of one arm at a scale."""
+RANDOM = "random"
+"""An arm that is no algorithm: a policy that always explores and never learns, in the program of DQN with SGD."""
+
+
+def configured(scale: Scale, task: str, arm: str, readings: str, **options: Any) -> Configuration:
+    """The configuration of one arm (an algorithm, or the random policy) at a scale."""
     common: dict[str, Any] = {"readings": readings, "seed": scale.seed, **options}
+    if arm == RANDOM:
+        common |= dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0)
     if scale.lanes is not None:
         common.setdefault("lanes", scale.lanes)
-    return configure(task, algorithm, **common)
+    return configure(task, "dqn-sgd" if arm == RANDOM else arm, **common)

@@ -16,14 +16,13 @@ from srgdqn.report.contents import Section, Table
 from srgdqn.result import Result
 from srgdqn.statistics import bootstrap_interval
 from srgdqn.studies.cells import AnyCell, Cell
-from srgdqn.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.studies.experiment import RANDOM, Experiment, Outcomes, configured
 from srgdqn.studies.results_panels import over_episodes, per_window
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.scores import diverged_rounds, final_scores
 from srgdqn.studies.seconds import seconds_of
 
 TASKS = tuple(FIGURE_2_ROUNDS)
-RANDOM = "random"
 _RANDOM_ROUNDS = 100  # of which only a mean is needed
 
 
@@ -42,11 +41,8 @@ def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]
     budget: Mapping[str, int] = scale.shorter.get(task, {})
     listed = []
     for algorithm in algorithms:
-        # A policy that always explores, and never learns: the same program as DQN with SGD.
-        idle = dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0) if algorithm == RANDOM else {}
-        named = "dqn-sgd" if algorithm == RANDOM else algorithm
         rounds = min(scale.rounds[task], _RANDOM_ROUNDS) if algorithm == RANDOM else scale.rounds[task]
-        configuration = configured(scale, task, named, readings, rounds=rounds, **budget, **idle)
+        configuration = configured(scale, task, algorithm, readings, rounds=rounds, **budget)
         listed.append(Cell(cell_name(task, readings, algorithm), configuration))
     return listed
 

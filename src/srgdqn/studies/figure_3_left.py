@@ -13,8 +13,7 @@ from srgdqn.report.contents import Section, Table
 from srgdqn.result import Result
 from srgdqn.statistics import bootstrap_interval
 from srgdqn.studies.cells import AnyCell, Cell
-from srgdqn.studies.experiment import Experiment, Outcomes, configured
-from srgdqn.studies.figure_2 import RANDOM
+from srgdqn.studies.experiment import RANDOM, Experiment, Outcomes, configured
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.scores import diverged_rounds, mean_lengths
 from srgdqn.studies.seconds import seconds_of
@@ -33,17 +32,14 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
     """A cell per algorithm, and one for the random policy."""
     listed = []
     for algorithm in (*(PAPER if scale.name in ("paper", "quick") else ALGORITHMS), RANDOM):
-        idle = dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0) if algorithm == RANDOM else {}
-        named = "dqn-sgd" if algorithm == RANDOM else algorithm
         configuration = configured(
             scale,
             "MountainCar",
-            named,
+            algorithm,
             readings,
             rounds=min(scale.episode_rounds, _RANDOM_ROUNDS) if algorithm == RANDOM else scale.episode_rounds,
             episodes=scale.episodes,
             evaluation_interval=None,
-            **idle,
         )
         listed.append(Cell(cell_name(readings, algorithm), configuration))
     return listed

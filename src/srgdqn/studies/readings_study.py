@@ -16,8 +16,8 @@ import numpy as np
 from srgdqn.algorithms import PAPER
 from srgdqn.presets import PRESETS
 from srgdqn.studies.cells import Cell
-from srgdqn.studies.experiment import configured
-from srgdqn.studies.figure_2 import RANDOM, TASKS, cell_name
+from srgdqn.studies.experiment import RANDOM, configured
+from srgdqn.studies.figure_2 import TASKS, cell_name
 from srgdqn.studies.figure_3_left import ALGORITHMS as EPISODE_ALGORITHMS
 from srgdqn.studies.figure_3_left import cell_name as episodes_name
 from srgdqn.studies.scale import Scale
@@ -108,12 +108,9 @@ def effects(values: np.ndarray) -> np.ndarray:
 
 def _configured(scale: Scale, chosen: Sequence[Reading], task: str, algorithm: str, **options: Any) -> Any:
     merged: dict[str, Any] = {}
-    named = "dqn-sgd" if algorithm == RANDOM else algorithm
     for reading in chosen:
-        merged |= {**reading.options, **reading.by_task.get(task, {}), **reading.by_algorithm.get(named, {})}
-    if algorithm == RANDOM:
-        merged |= dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0)
+        merged |= {**reading.options, **reading.by_task.get(task, {}), **reading.by_algorithm.get(algorithm, {})}
     seed = scale.seed + SEED_OFFSET
     return configured(
-        scale, task, named, "corrected", **{**merged, **options, "seed": seed, "evaluation_interval": None}
+        scale, task, algorithm, "corrected", **{**merged, **options, "seed": seed, "evaluation_interval": None}
     )

@@ -15,8 +15,8 @@ from srgdqn.presets import PRESETS
 from srgdqn.report.contents import Table
 from srgdqn.statistics import bootstrap_interval
 from srgdqn.studies.cells import Cell
-from srgdqn.studies.experiment import Outcomes, configured
-from srgdqn.studies.figure_2 import RANDOM, TASKS, cell_name, scores
+from srgdqn.studies.experiment import RANDOM, Outcomes, configured
+from srgdqn.studies.figure_2 import TASKS, cell_name, scores
 from srgdqn.studies.scale import CONFIRMATORY, PILOT_SEED, Scale
 from srgdqn.studies.scores import diverged_rounds, final_scores
 
@@ -108,8 +108,7 @@ def tuned_cells(scale: Scale, chosen: Mapping[tuple[str, str], Candidate]) -> li
             options = chosen[task, algorithm].options(task)
             configuration = configured(scale, task, algorithm, "corrected", **common, **options)
             listed.append(Cell(cell_name(task, LABEL, algorithm), configuration))
-        idle = dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0)
-        configuration = configured(scale, task, "dqn-sgd", "corrected", **common, **idle)
+        configuration = configured(scale, task, RANDOM, "corrected", **common)
         listed.append(Cell(cell_name(task, LABEL, RANDOM), configuration))
     return listed
 
