@@ -157,7 +157,7 @@ def world(good: bool, *, readings: Sequence[str] = ("corrected",), rounds: int =
             {"ordinary": values.scores(not good), "exact": values.scores(good), "oracle": values.scores(good)}
         )
         for place, trajectory in enumerate(("svr-dqn", "srg-dqn")):
-            outcomes[f"anchors-{trajectory}-{label}"] = anchors(0.5 if good else 2.0, 3.0 if good else 0.3, seed=place)
+            outcomes[f"anchors-{trajectory}-{label}"] = anchors(0.5 if good else 2.0, 3.0 if good else 0.01, seed=place)
         for algorithm, scale in (("svr-dqn", 1.0), ("srg-dqn", 0.5 if good else 2.0)):
             outcomes[f"spread-{algorithm}-{label}"] = spread(algorithm, scale, 0.5 if good else 2.0, rounds=rounds)
         for dose in DOSES:

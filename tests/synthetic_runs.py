@@ -75,13 +75,16 @@ def synthetic(
                 completed=number not in stops and ends is None,
             )
         )
-    timings = [dict(chunk=0, phase="compile", step=0, seconds=5.0)]
-    for chunk in range(-(-training.rounds // training.lanes)):
-        mine = rounds[chunk * training.lanes : (chunk + 1) * training.lanes]
+    timings = []
+    for start in range(0, training.rounds, training.lanes):
+        mine = rounds[start : start + training.lanes]
+        chunk = dict(first_round=start, rounds=len(mine))
+        if not start:
+            timings.append(dict(chunk, phase="compile", step=0, seconds=5.0))
         longest = max(row["steps"] for row in mine)
         for edge in [*range(4_096, longest, 4_096), longest]:
-            timings.append(dict(chunk=chunk, phase="train", step=edge, seconds=float(generator.uniform(0.1, 0.2))))
-        timings.append(dict(chunk=chunk, phase="evaluate", step=longest, seconds=1.0))
+            timings.append(dict(chunk, phase="train", step=edge, seconds=float(generator.uniform(0.1, 0.2))))
+        timings.append(dict(chunk, phase="evaluate", step=longest, seconds=1.0))
     rows = dict(curves=curves, episodes=episodes, evaluations=evaluations, rounds=rounds, timings=timings)
     tables = {
         name: frame(name, pl.DataFrame(given, infer_schema_length=None).to_dict()) for name, given in rows.items()

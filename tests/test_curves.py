@@ -76,9 +76,9 @@ def test_queries_are_those_of_the_windows() -> None:
 
 def test_seconds_are_a_rounds_share_of_its_chunks() -> None:
     result = synthetic(rounds=5, lanes=4, steps=10_000)
-    rows = result.timings.filter(phase="train").sort("chunk", "step")
-    first = rows.filter(chunk=0)["seconds"].to_numpy()
-    second = rows.filter(chunk=1)["seconds"].to_numpy()
+    rows = result.timings.filter(phase="train").sort("step")
+    first = rows.filter(first_round=0, rounds=4)["seconds"].to_numpy()
+    second = rows.filter(first_round=4, rounds=1)["seconds"].to_numpy()
     ends = np.array([4_096, 8_192, 10_000])
     np.testing.assert_allclose(seconds_at(result, 2, ends), np.cumsum(first) / 4)
     np.testing.assert_allclose(seconds_at(result, 4, ends), np.cumsum(second))

@@ -121,11 +121,9 @@ def training_seconds(result: Result) -> float:
 
 def seconds_at(result: Result, number: int, steps: np.ndarray) -> np.ndarray:
     """A round's share of the wall clock by the time that it had made so many steps."""
-    lanes = result.configuration.training.lanes
-    chunk = number // lanes
-    beside = result.rounds.filter(pl.col("round") // lanes == chunk).height
-    mine = result.timings.filter((pl.col("chunk") == chunk) & (pl.col("phase") == "train")).sort("step")
-    spent = np.append(0.0, np.cumsum(mine["seconds"].to_numpy())) / beside
+    beside = (pl.col("first_round") <= number) & (number < pl.col("first_round") + pl.col("rounds"))
+    mine = result.timings.filter(beside & (pl.col("phase") == "train")).sort("step")
+    spent = np.append(0.0, np.cumsum((mine["seconds"] / mine["rounds"]).to_numpy()))
     return np.interp(steps, np.append(0, mine["step"].to_numpy()), spent)
 
 

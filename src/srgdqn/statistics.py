@@ -87,6 +87,26 @@ def log_sd_ratio_interval(a: Any, b: Any, *, level: float = 0.95, resamples: int
     return _interval(estimate, drawn[~np.isnan(drawn)], level)
 
 
+def resampled_interval(
+    rounds: int,
+    statistic: Callable[[np.ndarray | None], float],
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Interval:
+    """A statistic of rounds, given by their positions (None: all of them, once), with its percentile interval.
+
+    Resamples in which the statistic is not finite are left out. Of no rounds nothing can be told; of one, no bounds.
+    """
+    _check(level, resamples)
+    if rounds < 2:
+        return Interval(statistic(None) if rounds else np.nan, np.nan, np.nan)
+    rng = np.random.default_rng(seed)
+    drawn = np.array([statistic(rng.integers(0, rounds, rounds)) for _ in range(resamples)])
+    return _interval(statistic(None), drawn[np.isfinite(drawn)], level)
+
+
 def _deviations(*samples: np.ndarray, axis: int = -1) -> np.ndarray:
     """The standard deviation of each sample; of equal values it is 0, where rounding would leave a tiny spread."""
     return np.stack([np.where(np.ptp(s, axis=axis) == 0, 0.0, np.std(s, axis=axis, ddof=1)) for s in samples])

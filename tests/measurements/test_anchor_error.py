@@ -23,7 +23,7 @@ from translation import CLOSE, mean_gradient, options_of, to_packed, to_paramete
 pytestmark = pytest.mark.usefixtures("double")
 
 SIZES = (3, 5, 2)
-COUNTS = (5, 9, 21, 7)  # rows of D, of the replay, of all recorded, and fresh ones
+COUNTS = (5, 9, 21, 7, 7)  # rows of D, of the replay, of all recorded, and of two fresh samples
 
 
 @functools.cache
@@ -33,7 +33,8 @@ def compiled(configuration: Configuration) -> Any:
 
 
 def measured(configuration: Configuration, theta: np.ndarray, *parts: list[reference.Transition]) -> AnchorError:
-    found = compiled(configuration)(to_parameters(theta, SIZES), *(to_packed(part) for part in parts))
+    *others, one, other = (to_packed(part) for part in parts)
+    found = compiled(configuration)(to_parameters(theta, SIZES), *others, np.stack([one, other]))
     return AnchorError(*(float(value) for value in found))
 
 
@@ -45,11 +46,11 @@ def test_squared_distances_are_the_references(seed: int) -> None:
     theta, data, _ = reference.random_problem(seed, SIZES, sum(COUNTS), 1)
     ends = np.cumsum(COUNTS)
     parts = [data[end - count : end] for end, count in zip(ends, COUNTS, strict=True)]
-    batch, replay, everything, fresh = (mean_gradient(o, theta, part) for part in parts)
+    batch, replay, everything, one, other = (mean_gradient(o, theta, part) for part in parts)
     got = measured(configuration, theta, *parts)
     assert got.sampling == pytest.approx(sum((batch - replay) ** 2), rel=CLOSE)
     assert got.unseen == pytest.approx(sum((replay - everything) ** 2), rel=CLOSE)
-    assert got.drift == pytest.approx(sum((replay - fresh) ** 2), rel=CLOSE)
+    assert got.drift == pytest.approx((replay - one) @ (replay - other), rel=CLOSE, abs=1e-12)
     assert got.total == pytest.approx(sum((batch - everything) ** 2), rel=CLOSE)
 
 
@@ -58,7 +59,7 @@ def test_there_is_no_error_where_all_is_seen() -> None:
     theta, data, _ = reference.random_problem(1, SIZES, 9, 1)
     _, other, _ = reference.random_problem(2, SIZES, 9, 1)
     shuffled = [data[i] for i in np.random.default_rng(0).permutation(9)]
-    everything_drawn = measured(configuration, theta, data, other, shuffled, other)
+    everything_drawn = measured(configuration, theta, data, other, shuffled, other, other)
     assert everything_drawn.total < 1e-20
     assert everything_drawn.drift < 1e-20
     assert everything_drawn.sampling == pytest.approx(everything_drawn.unseen, rel=CLOSE)

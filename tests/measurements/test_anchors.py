@@ -102,17 +102,18 @@ def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
         spent = written / 208  # the steps of 13 blocks
         exploration = acting.epsilon_start + spent * (acting.epsilon_end - acting.epsilon_start)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), number), block)
-        fresh = fresh_program(at_moment(run, number, list(STEPS.values()).index(block))[0], exploration, key)
+        now = at_moment(run, number, list(STEPS.values()).index(block))[0]
+        fresh = [fresh_program(now, exploration, each) for each in jax.random.split(key)]
         rows = run.recording[number]
-        parts = (rows[max(0, written - CAPACITY) : written], rows, fresh)
-        replay, everything, policy = (mean_gradient(o, theta, from_packed(part)) for part in parts)
+        parts = (rows[max(0, written - CAPACITY) : written], rows, *fresh)
+        replay, everything, one, other = (mean_gradient(o, theta, from_packed(part)) for part in parts)
         anchor = mean_gradient(o, theta, batch)
         expected.append(
             {
                 **place,
                 "sampling": sum((anchor - replay) ** 2),
                 "unseen": sum((replay - everything) ** 2),
-                "drift": sum((replay - policy) ** 2),
+                "drift": float((replay - one) @ (replay - other)),
                 "total": sum((anchor - everything) ** 2),
             }
         )

@@ -10,7 +10,7 @@ from srgdqn.store.tables import SCHEMAS, frame
 
 TIMINGS = frame(
     "timings",
-    dict(chunk=[0, 1], phase=["compile", "train"], step=[0, 2**40], seconds=[float("nan"), 0.1]),
+    dict(first_round=[0, 25], rounds=[25, 5], phase=["compile", "train"], step=[0, 2**40], seconds=[float("nan"), 0.1]),
 )
 
 

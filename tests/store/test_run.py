@@ -76,7 +76,7 @@ def small_run() -> Run:
             diverged_at=[None, 640],
             completed=[True, False],
         ),
-        "timings": dict(chunk=[0], phase=["train"], step=[1_000], seconds=[0.1]),
+        "timings": dict(first_round=[0], rounds=[1], phase=["train"], step=[1_000], seconds=[0.1]),
     }
     generator = np.random.default_rng(0)
     parameters = {
@@ -197,7 +197,10 @@ def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ("changes", "said"),
     [
         (dict(tables={"curve": pl.DataFrame()}), "unknown table 'curve'. Did you mean 'curves'?"),
-        (dict(tables={"timings": pl.DataFrame({"chunk": [0]})}), "the table timings lacks phase, step, seconds"),
+        (
+            dict(tables={"timings": pl.DataFrame({"first_round": [0]})}),
+            "the table timings lacks rounds, phase, step, seconds",
+        ),
         (dict(parameters={"w": np.float32(1)}), "parameter 'w' is a scalar"),
         (dict(provenance={"path": Path("x")}), "the provenance is not made of JSON values"),
         (dict(configuration=configure("CartPole").with_options(dict(eta=None))), "eta is None, which is not a number"),

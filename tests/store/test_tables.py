@@ -52,7 +52,7 @@ def test_a_table_may_be_empty(name: str) -> None:
 
 
 def test_not_a_number_is_kept_as_a_value() -> None:
-    table = frame("timings", dict(chunk=[0], phase=["train"], step=[1], seconds=[float("nan")]))
+    table = frame("timings", dict(first_round=[0], rounds=[1], phase=["train"], step=[1], seconds=[float("nan")]))
     assert table["seconds"].null_count() == 0
     assert np.isnan(table["seconds"][0])
 

@@ -83,7 +83,7 @@ def test_rounds_of_different_seeds_share_no_key() -> None:
     numbers = np.arange(401, dtype=np.uint32)
     every = [
         np.asarray(jax.random.key_data(jax.vmap(lambda number, seed=seed: round_keys(seed, number))(numbers)))
-        for seed in map(np.uint32, (0, tuning.TUNING_SEED, 20_001, 20_002, 20_003))
+        for seed in map(np.uint32, (0, tuning.TUNING_SEED, 30_001, 30_002, 30_003))
     ]
     keys = np.concatenate([each.reshape(-1, each.shape[-1]) for each in every])
     assert len(np.unique(keys, axis=0)) == len(keys) == 5 * 401 * 4

@@ -79,7 +79,8 @@ def test_the_ring_holds_what_gymnasium_does_with_the_same_actions(blocks: int, n
                 assert np.abs(seen[following]).max() <= 0.05
                 assert (seen[following] != next_seen[slot]).all()
             else:
-                np.testing.assert_array_equal(seen[following], next_seen[slot])
+                # Computed where it is observed and again where it is stored, which may round differently.
+                np.testing.assert_allclose(seen[following], next_seen[slot], rtol=1e-6, atol=1e-8)
     assert 0 < action.mean() < 1
 
 

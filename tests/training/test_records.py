@@ -239,7 +239,7 @@ def assert_rows(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> 
 def test_every_table_against_a_story_told_step_by_step(case: Case) -> None:
     numbers = [7, 8]
     told = [tell(case, lane) for lane in range(ROUNDS)]
-    tables = chunk_tables(case.configuration, case.task, 3, numbers, case.history)
+    tables = chunk_tables(case.configuration, case.task, numbers, case.history)
     pairs = list(zip(numbers, told, strict=True))
     assert_rows(rows_of("curves", tables["curves"]), [r for n, t in pairs for r in expected_curves(case, n, t)])
     assert_rows(rows_of("episodes", tables["episodes"]), [r for n, t in pairs for r in expected_episodes(case, n, t)])
@@ -249,7 +249,8 @@ def test_every_table_against_a_story_told_step_by_step(case: Case) -> None:
         rows_of("rounds", tables["rounds"]), [expected_round(case, n, lane, t) for lane, (n, t) in enumerate(pairs)]
     )
     assert rows_of("timings", tables["timings"]) == [
-        {"chunk": 3, "phase": phase, "step": step, "seconds": seconds} for phase, step, seconds in case.history.timings
+        {"first_round": 7, "rounds": 2, "phase": phase, "step": step, "seconds": seconds}
+        for phase, step, seconds in case.history.timings
     ]
 
 
@@ -257,7 +258,7 @@ def test_every_table_against_a_story_told_step_by_step(case: Case) -> None:
 @given(cases(), cases())
 def test_chunks_follow_each_other(one: Case, other: Case) -> None:
     parts = [
-        chunk_tables(case.configuration, case.task, index, [10 * index, 10 * index + 1], case.history)
+        chunk_tables(case.configuration, case.task, [10 * index, 10 * index + 1], case.history)
         for index, case in enumerate((one, other))
     ]
     merged = merge_tables(parts)

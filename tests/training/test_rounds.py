@@ -264,19 +264,18 @@ LONG = 1_000_000
 def test_an_interrupt_returns_what_was_reached(handled: threading.Event) -> None:
     options = dict(window=1_000, eta=1e-3, epsilon_end=0.1)  # a constant ε: the budget must not matter here
     listener = CtrlC(handled, after=2)
-    trained = train_rounds(*tiny(rounds=10, steps=LONG, **options), listener=listener, workers=1)
+    trained = train_rounds(*tiny(rounds=10, steps=LONG, **options), listener=listener, workers=1)  # on three boards
     assert handled.is_set()
     assert trained.interrupted
-    # One worker: the second and third chunk had not begun.
     rounds = trained.tables["rounds"]
-    assert rounds["round"].tolist() == [0, 1, 2, 3]
-    assert rounds["completed"].tolist() == [False] * 4
+    assert rounds["round"].tolist() == list(range(10))
+    assert rounds["completed"].tolist() == [False] * 10
     reached = int(rounds["steps"][0])
     assert reached == listener.heard * SEGMENT_BLOCKS * BLOCK
     assert reached < LONG
-    assert rounds["steps"].tolist() == [reached] * 4
+    assert rounds["steps"].tolist() == [reached] * 10
     # What was reached is what a run up to there does.
-    whole = train_rounds(*tiny(rounds=4, steps=reached, **options))
+    whole = train_rounds(*tiny(rounds=10, steps=reached, **options))
     assert reproducible({name: trained.tables[name] for name in ("curves", "episodes")}) == reproducible(
         {name: whole.tables[name] for name in ("curves", "episodes")}
     )
@@ -290,12 +289,13 @@ def test_an_interrupt_returns_what_was_reached(handled: threading.Event) -> None
 
 def test_an_event_stops_a_run_like_an_interrupt() -> None:
     stop = threading.Event()
-    configuration, task = tiny(rounds=6, steps=LONG, eta=1e-3)
+    configuration, task = tiny(rounds=18, steps=LONG, eta=1e-3)
     trained = train_rounds(configuration, task, listener=lambda progress: stop.set(), workers=1, stop=stop)
     assert trained.interrupted
-    assert trained.tables["rounds"]["round"].tolist() == [0, 1, 2, 3]
-    assert trained.tables["rounds"]["steps"].tolist() == [SEGMENT_BLOCKS * BLOCK] * 4
-    assert {array.shape[0] for array in trained.policies.values()} == {4}
+    # One worker: the second chunk had not begun.
+    assert trained.tables["rounds"]["round"].tolist() == list(range(16))
+    assert trained.tables["rounds"]["steps"].tolist() == [SEGMENT_BLOCKS * BLOCK] * 16
+    assert {array.shape[0] for array in trained.policies.values()} == {16}
 
 
 def test_a_run_that_is_stopped_before_it_starts_is_empty() -> None:
@@ -325,11 +325,12 @@ def test_an_exception_in_a_chunk_propagates_and_stops_the_others(workers: int) -
 
 
 def test_timings_have_every_phase_and_are_plausible() -> None:
-    trained = train_rounds(*tiny(rounds=6, steps=320, evaluation_interval=100))
+    trained = train_rounds(*tiny(rounds=6, steps=320, evaluation_interval=100), workers=2)
     timings = trained.tables["timings"]
-    for chunk in (0, 1):
+    for first, count in ((0, 4), (4, 2)):
         for phase in ("train", "evaluate"):
-            steps = timings["step"][(timings["chunk"] == chunk) & (timings["phase"] == phase)]
+            mine = (timings["first_round"] == first) & (timings["rounds"] == count) & (timings["phase"] == phase)
+            steps = timings["step"][mine]
             assert steps.tolist() == [112, 208, 304, 320]
     assert (timings["seconds"] >= 0).all()
     assert timings["seconds"].sum() < 600

@@ -7,7 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from srgdqn.claims.rules import LOG_MARGIN, RESAMPLES, Contrast
-from srgdqn.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.statistics import (
+    Interval,
+    bootstrap_interval,
+    log_sd_ratio_interval,
+    paired_bootstrap_difference,
+    resampled_interval,
+)
 
 
 def higher(label: str, ours: np.ndarray, theirs: np.ndarray, margin: float) -> Contrast:
@@ -18,13 +24,13 @@ def higher(label: str, ours: np.ndarray, theirs: np.ndarray, margin: float) -> C
 
 
 def not_worse(label: str, ours: np.ndarray, theirs: np.ndarray, margin: float) -> Contrast:
-    """Our mean is not lower than theirs by the margin."""
+    """Our mean is not lower than theirs by the margin, which is added: what is left fails only below 0."""
 
     def interval(level: float) -> Interval:
         found = paired_bootstrap_difference(ours, theirs, level=level, resamples=RESAMPLES)
         return Interval(*(value + margin for value in found))
 
-    return Contrast(label, interval, margin)
+    return Contrast(label, interval, 0.0)
 
 
 def steadier(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
@@ -50,23 +56,20 @@ def shorter(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
 
 
 def positive(label: str, values: np.ndarray, margin: float = LOG_MARGIN) -> Contrast:
-    """The mean of one value per round is above 0."""
-    return Contrast(label, lambda level: bootstrap_interval(values, level=level, resamples=RESAMPLES), margin)
+    """The mean of one value per round is above 0. Where there are none, nothing can be told."""
+
+    def interval(level: float) -> Interval:
+        if not len(values):
+            return Interval(np.nan, np.nan, np.nan)
+        return bootstrap_interval(values, level=level, resamples=RESAMPLES)
+
+    return Contrast(label, interval, margin)
 
 
 def resampled(
     label: str, rounds: int, statistic: Callable[[np.ndarray | None], float], margin: float = LOG_MARGIN
 ) -> Contrast:
     """A statistic of rounds, given by their positions (None: all of them, once), is above 0."""
-
-    def interval(level: float) -> Interval:
-        estimate = statistic(None)
-        rng = np.random.default_rng(0)
-        drawn = np.array([statistic(rng.integers(0, rounds, rounds)) for _ in range(RESAMPLES)])
-        drawn = drawn[np.isfinite(drawn)]
-        if rounds < 2 or not len(drawn):
-            return Interval(estimate, np.nan, np.nan)
-        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-        return Interval(estimate, float(low), float(high))
-
-    return Contrast(label, interval, margin)
+    return Contrast(
+        label, lambda level: resampled_interval(rounds, statistic, level=level, resamples=RESAMPLES), margin
+    )

@@ -9,9 +9,10 @@ import jax
 from jaxtyping import Array
 
 from srgdqn.errors import InputError
-from srgdqn.gradients.autodiff import autodiff_query
+from srgdqn.gradients.autodiff import autodiff_mean
 from srgdqn.gradients.bellman import Batch, Transitions, make_batch
 from srgdqn.gradients.closed_form import closed_form_query, multiply_out
+from srgdqn.gradients.closed_form_mean import closed_form_mean
 from srgdqn.networks import Network, Parameters
 from srgdqn.settings import GradientSettings
 
@@ -25,16 +26,13 @@ class GradientSource(NamedTuple):
     """The only way to a gradient.
 
     `query` takes parameters and picks of shape (k, b) and gives k compact gradients, each the mean over b transitions,
-    with their mean losses and mean max_a Q. `dense` takes one compact gradient to the form of the parameters.
+    with their mean losses and mean max_a Q. `dense` takes one compact gradient to the form of the parameters. `mean`
+    gives the full gradient on a batch (line 5 of Algorithm 1), its mean loss and its mean max_a Q.
     """
 
     query: Callable[[Parameters, Batch], tuple[Compact, Array, Array]]
     dense: Callable[[Compact], Parameters]
-
-    def mean(self, parameters: Parameters, batch: Batch) -> tuple[Parameters, Array, Array]:
-        """The full gradient on a batch (line 5 of Algorithm 1), its mean loss and its mean max_a Q."""
-        compact, loss, max_q = self.query(parameters, jax.tree.map(lambda leaf: leaf[None], batch))
-        return self.dense(jax.tree.map(lambda leaf: leaf[0], compact)), loss[0], max_q[0]
+    mean: Callable[[Parameters, Batch], tuple[Parameters, Array, Array]]
 
 
 def make_gradients(settings: GradientSettings, network: Network) -> GradientSource:
@@ -43,7 +41,11 @@ def make_gradients(settings: GradientSettings, network: Network) -> GradientSour
     if method == "auto":
         method = "closed-form" if network.is_mlp else "autodiff"
     if method == "autodiff":
-        return GradientSource(lambda theta, picks: autodiff_query(settings, network, theta, picks), lambda g: g)
+        return GradientSource(
+            lambda theta, picks: jax.vmap(lambda rows: autodiff_mean(settings, network, theta, rows))(picks),
+            lambda gradient: gradient,
+            lambda theta, batch: autodiff_mean(settings, network, theta, batch),
+        )
     if not network.is_mlp:
         raise InputError(
             "differentiation='closed-form' needs the built-in perceptron, and the network given is another module. "
@@ -52,4 +54,5 @@ def make_gradients(settings: GradientSettings, network: Network) -> GradientSour
     return GradientSource(
         lambda theta, picks: closed_form_query(settings, theta, picks),
         lambda factors: multiply_out(network.structure, factors),
+        lambda theta, batch: closed_form_mean(settings, theta, batch),
     )

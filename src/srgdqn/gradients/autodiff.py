@@ -12,21 +12,18 @@ from srgdqn.networks import Network, Parameters
 from srgdqn.settings import GradientSettings
 
 
-def autodiff_query(
-    settings: GradientSettings, network: Network, parameters: Parameters, picks: Batch
+def autodiff_mean(
+    settings: GradientSettings, network: Network, parameters: Parameters, batch: Batch
 ) -> tuple[Parameters, Array, Array]:
-    """For each pick of `picks` (k, b): the mean gradient over its b rows, their mean loss and mean max_a Q."""
+    """The mean gradient over the rows of the batch, their mean loss and mean max_a Q."""
 
-    def mean_loss(theta: Parameters, rows: Batch) -> tuple[Array, Array]:
-        q = network.q_values(theta, rows.observation)
-        y = rows.frozen_target
+    def mean_loss(theta: Parameters) -> tuple[Array, Array]:
+        q = network.q_values(theta, batch.observation)
+        y = batch.frozen_target
         if y is None:
-            y = bellman_target(rows.reward, rows.discount, network.q_values(theta, rows.next_observation))
-        predicted = jnp.take_along_axis(q, rows.action[:, None], axis=1)[:, 0]
+            y = bellman_target(batch.reward, batch.discount, network.q_values(theta, batch.next_observation))
+        predicted = jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
         return loss_of(settings, predicted - jax.lax.stop_gradient(y)).mean(), q.max(-1).mean()
 
-    def one(rows: Batch) -> tuple[Parameters, Array, Array]:
-        (loss, max_q), gradient = jax.value_and_grad(mean_loss, has_aux=True)(parameters, rows)
-        return gradient, loss, max_q
-
-    return jax.vmap(one)(picks)
+    (loss, max_q), gradient = jax.value_and_grad(mean_loss, has_aux=True)(parameters)
+    return gradient, loss, max_q

@@ -23,11 +23,15 @@ from srgdqn.training.interaction import Situation, action_count, begin_episode, 
 
 
 class AnchorError(NamedTuple):
-    """Squared distances between gradients at one θ."""
+    """Squared distances between gradients at one θ.
+
+    Fresh transitions are a sample themselves, whose error must not pass for drift: the squared distance is estimated
+    without bias as the product of those from two independent samples, and may come out below 0.
+    """
 
     sampling: Float[Array, ""]  # D against the replay
     unseen: Float[Array, ""]  # the replay against all recorded: the paper's first reason
-    drift: Float[Array, ""]  # the replay against fresh on-policy data: the paper's second reason
+    drift: Float[Array, ""]  # the replay against the present policy: the paper's second reason
     total: Float[Array, ""]  # D against all recorded
 
 
@@ -38,17 +42,17 @@ def anchor_error(
     batch: Float[Array, "N width"],
     replay: Float[Array, "live width"],
     recording: Float[Array, "steps width"],
-    fresh: Float[Array, "fresh width"],
+    fresh: Float[Array, "2 fresh width"],
 ) -> AnchorError:
     """The squared distances at θ; all transitions are packed rows."""
-    on_batch, on_replay, on_all, on_fresh = (
-        exact_gradient(configuration, network, theta, rows) for rows in (batch, replay, recording, fresh)
+    on_batch, on_replay, on_all, on_one, on_other = (
+        exact_gradient(configuration, network, theta, rows) for rows in (batch, replay, recording, *fresh)
     )
     return AnchorError(
-        sampling=_squared(on_batch, on_replay),
-        unseen=_squared(on_replay, on_all),
-        drift=_squared(on_replay, on_fresh),
-        total=_squared(on_batch, on_all),
+        sampling=_squared(_minus(on_batch, on_replay)),
+        unseen=_squared(_minus(on_replay, on_all)),
+        drift=optax.tree.vdot(_minus(on_replay, on_one), _minus(on_replay, on_other)),
+        total=_squared(_minus(on_batch, on_all)),
     )
 
 
@@ -80,5 +84,9 @@ def fresh_transitions(
     return jax.lax.scan(step, start, jax.random.split(rest, steps))[1]
 
 
-def _squared(a: Parameters, b: Parameters) -> Float[Array, ""]:
-    return optax.tree.norm(jax.tree.map(jnp.subtract, a, b), squared=True)
+def _minus(a: Parameters, b: Parameters) -> Parameters:
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def _squared(gap: Parameters) -> Float[Array, ""]:
+    return optax.tree.norm(gap, squared=True)

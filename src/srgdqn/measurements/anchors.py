@@ -100,15 +100,17 @@ class _Look:
     ) -> AnchorError:
         transitions, _ = self._batch(recording, number, block)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.plain.training.seed), number), block)
-        fresh = fresh_transitions(
-            self.run.task,
-            self.run.network,
-            theta,
-            exploration,
-            key,
-            steps=self.plain.replay.replay_capacity,
-            reward_scale=self.plain.task.reward_scale,
-        )
+        fresh = jax.vmap(
+            lambda key: fresh_transitions(
+                self.run.task,
+                self.run.network,
+                theta,
+                exploration,
+                key,
+                steps=self.plain.replay.replay_capacity,
+                reward_scale=self.plain.task.reward_scale,
+            )
+        )(jax.random.split(key))
         return anchor_error(self.plain, self.run.network, theta, pack(transitions), replay, recording, fresh)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:

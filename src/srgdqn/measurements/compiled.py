@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from srgdqn.training.effort import some_effort
 from srgdqn.training.once import Once
 from srgdqn.training.precision import is_double
-from srgdqn.training.program import SOME_EFFORT
 
 _programs: Once[Any] = Once(64)
 
@@ -20,6 +20,6 @@ def call_compiled(key: Hashable, function: Callable[..., Any], *arguments: Any) 
     leaves, structure = jax.tree.flatten(arguments)
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
     program, _ = _programs.get(
-        (key, structure, shapes, is_double()), lambda: jax.jit(function).lower(*arguments).compile(SOME_EFFORT)
+        (key, structure, shapes, is_double()), lambda: jax.jit(function).lower(*arguments).compile(some_effort())
     )
     return program(*arguments)

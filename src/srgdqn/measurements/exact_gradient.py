@@ -11,7 +11,7 @@ from srgdqn.networks import Network, Parameters
 from srgdqn.replay import unpack
 from srgdqn.settings import Configuration
 
-_PIECE = 500  # rows whose activations are held at once, so that they stay in the processor's cache
+_PIECE = 1_000  # rows whose activations are held at once, so that they stay in the processor's cache
 
 
 def exact_gradient(

@@ -24,6 +24,7 @@ from srgdqn.networks import MLP, Network, Parameters, make_network
 from srgdqn.settings import Configuration
 from srgdqn.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
+from srgdqn.training.effort import some_effort
 
 __all__ = ["PROBLEMS", "At", "Problem", "at", "compiled", "first_terms", "make_problem", "term_losses"]
 
@@ -32,9 +33,6 @@ FEATURES, LAST_SCALE, NOISE = 8, 0.2, 0.5
 
 # The network: its width, and the region of the last layer's weights and biases in which the β_i hold.
 WIDTH, LARGEST_WEIGHT, LARGEST_BIAS = 20, 0.75, 1.5
-
-# Programs here are many and run for a second or less: thorough compiling would take longer than it saves.
-_COMPILER = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
 
 
 class Problem(NamedTuple):
@@ -102,17 +100,8 @@ def at(problem: Problem, parameters: Parameters) -> At:
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, compiled in a hurry."""
-    return jax.jit(function, compiler_options=_known_compiler_options())
-
-
-@functools.cache
-def _known_compiler_options() -> dict[str, Any] | None:
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=_COMPILER)(1.0)
-    except jax.errors.JaxRuntimeError:  # another version of XLA may have other options
-        return None
-    return _COMPILER
+    """The function, compiled in a hurry: programs here are many and run for a second or less."""
+    return jax.jit(function, compiler_options=some_effort())
 
 
 def _convex(terms: int, rng: np.random.Generator) -> Problem:

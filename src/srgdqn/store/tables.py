@@ -58,7 +58,8 @@ ROUNDS: Schema = {
 }
 
 TIMINGS: Schema = {
-    "chunk": pl.Int32(),  # from 0; the rounds that ran side by side
+    "first_round": pl.Int32(),  # of those that ran side by side
+    "rounds": pl.Int32(),  # how many these are
     "phase": pl.String(),  # one of PHASES
     "step": pl.Int64(),  # environment steps of each round at its end
     "seconds": pl.Float64(),  # by the wall clock
@@ -82,7 +83,7 @@ _NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "
 def frame(name: str, columns: Mapping[str, Any]) -> pl.DataFrame:
     """The table of that name from its columns: arrays or lists, in any order; None and masked entries are null.
 
-    >>> frame("timings", dict(chunk=[0], phase=["train"], step=[1_000], seconds=[0.5])).height
+    >>> frame("timings", dict(first_round=[0], rounds=[25], phase=["train"], step=[16], seconds=[0.5])).height
     1
     """
     _check_names(name, list(columns))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 
 from srgdqn.charts import BLACK, BLUE, ORANGE, PURPLE, Chart, Panel, Series, Style
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import bootstrap_interval
+from srgdqn.statistics import resampled_interval
 from srgdqn.studies import anchor_cells
 from srgdqn.studies.anchor_cells import TRAJECTORIES
 from srgdqn.studies.controls import interval_text
@@ -32,15 +33,17 @@ def errors(outcomes: Outcomes, readings: str) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def log_ratios(outcomes: Outcomes, readings: str, reason: str) -> np.ndarray:
-    """Per round: the mean over both runs and their moments of log(the reason's squared error / that of sampling D).
+def by_round(outcomes: Outcomes, readings: str) -> dict[str, np.ndarray]:
+    """Per round, the mean of each part over both runs and their moments. A round counts if it diverged in neither."""
+    means = errors(outcomes, readings).group_by("round", "trajectory").agg(pl.col(*PARTS).mean())
+    both = means.group_by("round").agg(pl.col(*PARTS).mean(), pl.len()).filter(pl.col("len") == len(TRAJECTORIES))
+    return {part: both.sort("round")[part].to_numpy() for part in PARTS}
 
-    A round counts if it diverged in neither run.
-    """
-    ratio = (pl.col(reason) / pl.col("sampling")).log().alias("ratio")
-    means = errors(outcomes, readings).group_by("round", "trajectory").agg(ratio.mean())
-    both = means.group_by("round").agg(pl.col("ratio").mean(), pl.len()).filter(pl.col("len") == len(TRAJECTORIES))
-    return both.sort("round")["ratio"].to_numpy()
+
+def share(parts: dict[str, np.ndarray], reason: str, picks: np.ndarray | None = None) -> float:
+    """The share of a reason in the three parts together, of the rounds at `picks` (with repetitions) or of all."""
+    sums = {part: values[slice(None) if picks is None else picks].sum() for part, values in parts.items()}
+    return float(sums[reason] / sum(sums.values()))
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
@@ -82,22 +85,27 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 log_y=True,
             )
         )
-    ratios = {reason: bootstrap_interval(log_ratios(outcomes, readings[0], reason)) for reason in ("unseen", "drift")}
+    parts = by_round(outcomes, readings[0])
+    shares = {
+        part: resampled_interval(len(parts[part]), functools.partial(share, parts, part), resamples=2_000)
+        for part in PARTS
+    }
     return Section(
         name=ANATOMY.name,
         title=ANATOMY.title,
         paper_says=ANATOMY.paper_says,
         found=(
-            "log of each reason's squared error over that of drawing only N transitions from the replay, readings "
-            f"{readings[0]}: unseen transitions {interval_text(ratios['unseen'])}, drift of the policy "
-            f"{interval_text(ratios['drift'])} (95 %, over rounds). Above 0, the reason weighs more than sampling does."
+            f"Shares of the squared error over both runs, readings {readings[0]} (95 %, over rounds): unseen "
+            f"transitions {interval_text(shares['unseen'])}, drift of the policy {interval_text(shares['drift'])}; the rest, "
+            f"{interval_text(shares['sampling'])}, is drawing only N transitions from the replay."
         ),
         charts=(
             Chart(
                 "anatomy",
                 "What an anchor's error consists of",
-                "Squared distances between gradients at the same θ, mean over rounds. Fresh on-policy data are as many "
-                "transitions as the replay holds, from a fresh episode under the same ε.",
+                "Squared distances between gradients at the same θ, mean over rounds. Fresh on-policy data are two "
+                "samples of as many transitions as the replay holds, each from a fresh episode under the same ε; their "
+                "own sampling error is not counted.",
                 tuple(panels),
                 columns=2,
             ),

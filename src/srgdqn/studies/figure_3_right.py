@@ -9,7 +9,7 @@ import polars as pl
 
 from srgdqn.charts import BLACK, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import bootstrap_interval
+from srgdqn.statistics import Interval, bootstrap_interval
 from srgdqn.studies import anchor_cells
 from srgdqn.studies.anchor_cells import TRAJECTORIES
 from srgdqn.studies.controls import interval_text
@@ -71,7 +71,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     rows = []
     for each in readings:
         for definition, meaning in DEFINITIONS.items():
-            interval = bootstrap_interval(log_ratios(outcomes, each, definition))
+            ratios = log_ratios(outcomes, each, definition)
+            interval = bootstrap_interval(ratios) if len(ratios) else Interval(np.nan, np.nan, np.nan)
             rows.append(
                 {
                     "readings": each,

@@ -30,8 +30,8 @@ class Pilot:
 
     @property
     def margins(self) -> dict[str, float]:
-        """δ: 5 % of (best pilot algorithm - random policy)."""
-        return {task: _SHARE * (self.best[task] - self.random[task]) for task in self.best}
+        """δ: 5 % of (best pilot algorithm - random policy); 0 where no algorithm is ahead of that policy."""
+        return {task: max(0.0, _SHARE * (self.best[task] - self.random[task])) for task in self.best}
 
     @property
     def thresholds(self) -> dict[str, float]:

@@ -13,7 +13,7 @@ from srgdqn.presets import FIGURE_2_ROUNDS
 CONTROLS = tuple(name for name in ALGORITHMS if name not in PAPER)
 
 # No seed of one scale is one of another: what is seen while building must not decide.
-PILOT_SEED, CONFIRMATORY_SEED = 0, 20_001
+PILOT_SEED, CONFIRMATORY_SEED = 0, 30_001
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ CONFIRMATORY = Scale(
     seed=CONFIRMATORY_SEED,
     rounds={"MountainCar": 400, "Pendulum": 400, "CartPole": 100},
     controls={"MountainCar": ("sgd-inner", "sgd-inner-adam"), "Pendulum": ("sgd-inner", "sgd-inner-adam")},
-    exact_rounds=20,
+    exact_rounds=25,
     exact_steps=20_000,
-    anchor_rounds=10,
+    anchor_rounds=50,
     anchor_steps=100_000,
     anchor_moments=6,
     episode_rounds=100,
@@ -123,7 +123,7 @@ CONFIRMATORY_PRINTED = dataclasses.replace(
     CONFIRMATORY,
     rounds={"MountainCar": 100, "Pendulum": 100, "CartPole": 50},
     exact_rounds=10,
-    anchor_rounds=5,
+    anchor_rounds=25,
     episode_rounds=50,
     spread_rounds=50,
     dose_rounds=25,

@@ -37,14 +37,16 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
 
 
 def log_query_ratios(outcomes: Outcomes, readings: str, problem: str, step: str) -> np.ndarray:
-    """Per replication: log(queries of SVRG / queries of SRG) to the precision; what is never reached counts as all."""
+    """Per replication: log(queries of SVRG / queries of SRG) to the precision.
+
+    What is never reached counts with the whole budget; where neither reaches it, nothing is compared.
+    """
     rows = _centre(outcomes[cell_name(readings)].tables["queries"]).filter(
         problem=problem, step=step, relative=_PRECISION
     )
-    svrg, srg = (
-        rows.filter(estimator=name).sort("replication")["queries"].to_numpy().astype(float) for name in ("svrg", "srg")
-    )
-    return np.log(svrg / srg)
+    svrg, srg = (rows.filter(estimator=name).sort("replication") for name in ("svrg", "srg"))
+    either = (svrg["reached"] | srg["reached"]).to_numpy()
+    return np.log(svrg["queries"].to_numpy()[either] / srg["queries"].to_numpy()[either])
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:

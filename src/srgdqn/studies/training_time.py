@@ -44,8 +44,8 @@ def seconds_to_threshold(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each round's single-core seconds until its smoothed curve reaches the threshold, and whether it ever does.
 
-    A round that does not, or that diverges before, counts with the steps of the longest round of any of the paper's
-    algorithms on that task: diverging early must not look like being fast. A second is a step's share of one core's
+    A round that does not, or that diverges sooner or later, counts with the steps of the longest round of any of the
+    paper's algorithms on that task: what has to be trained again was not fast. A second is a step's share of one core's
     time, measured in turn with the other algorithms', times the steps that were needed.
     """
     result: Result = outcomes[cell_name(task, readings, algorithm)]
@@ -60,8 +60,9 @@ def seconds_to_threshold(
     else:
         smooth = pl.col("return").rolling_mean(SMOOTHING, min_samples=SMOOTHING).over("round")
         rows = result.episodes.sort("round", "episode").with_columns(smooth.alias("value"))
-    first = rows.filter(pl.col("value") >= threshold).group_by("round").agg(pl.col("step").min())
-    reached = dict(first.iter_rows())
+    survivors = result.rounds.filter(pl.col("diverged_at").is_null())["round"].to_list()
+    there = rows.filter((pl.col("value") >= threshold) & pl.col("round").is_in(survivors))
+    reached = dict(there.group_by("round").agg(pl.col("step").min()).iter_rows())
     for position, number in enumerate(numbers):
         needed[position] = reached.get(number, needed[position])
     return needed * per_step, np.array([number in reached for number in numbers])

@@ -25,7 +25,9 @@ LABEL = "tuned"
 
 TUNING_SEED, TUNED_SEED = PILOT_SEED + 10_000, CONFIRMATORY.seed + 1
 _TUNING_ROUNDS = 25  # of every candidate
-_CANDIDATES = 12  # of every arm
+# Factors on the paper's own values, which are among them: both at once, or the one that counts, as many for every arm.
+_ETAS, _ALPHAS = (0.1, 0.3, 1.0, 3.0), (0.3, 1.0, 3.0)
+_ALONE = (0.03, 0.06, 0.1, 0.2, 0.3, 0.6, 1.0, 2.0, 3.0, 6.0, 10.0, 30.0)
 _TUNED_ROUNDS = {"MountainCar": 100, "Pendulum": 100, "CartPole": 25}
 # Candidates are compared on shorter runs where whole ones would take an hour.
 _TUNING_BUDGETS: Mapping[str, dict[str, int]] = {
@@ -54,10 +56,8 @@ def candidates(algorithm: str) -> list[Candidate]:
     uses_alpha = options["adam_process"] or options.get("step") == "adam"
     uses_eta = options.get("step", "gradient") == "gradient"
     if uses_alpha and uses_eta:
-        grid = itertools.product((0.03, 0.1, 0.3, 1.0), (0.3, 1.0, 3.0))
-        return [Candidate(eta, alpha) for eta, alpha in grid]
-    factors = [float(f"{value:.3g}") for value in np.geomspace(0.03, 30, _CANDIDATES)]
-    return [Candidate(factor, 1.0) if uses_eta else Candidate(1.0, factor) for factor in factors]
+        return [Candidate(eta, alpha) for eta, alpha in itertools.product(_ETAS, _ALPHAS)]
+    return [Candidate(factor, 1.0) if uses_eta else Candidate(1.0, factor) for factor in _ALONE]
 
 
 def tuning_cells(scale: Scale) -> list[Cell]:
@@ -135,7 +135,7 @@ def tuned_table(outcomes: Outcomes) -> Table:
                 }
             )
     note = (
-        f"Each arm had {_CANDIDATES} candidates of {_TUNING_ROUNDS} rounds on pilot seeds (a grid of η and α where "
+        f"Each arm had {len(_ALONE)} candidates of {_TUNING_ROUNDS} rounds on pilot seeds (a grid of η and α where "
         "both count, of one where only one does); these are the chosen ones on fresh seeds at the paper's budgets, "
         "readings corrected. A step size that an arm does not use has the paper's value."
     )

@@ -1,4 +1,9 @@
-"""Some rounds side by side, as the lanes of one program: a generator of segments that knows nothing about logging."""
+"""Some rounds side by side: a generator of segments that knows nothing about logging.
+
+Rounds sit on *boards*, each with as many lanes as the compiled program has. A round that has stopped, because it is
+done or has diverged, would keep its lane busy for nothing, so whenever those still active fit on fewer boards they are
+moved together; where a round sits does not change its bits.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.settings import Configuration
+from srgdqn.training.boards import Board, Boards
 from srgdqn.training.clock import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane
@@ -18,7 +24,7 @@ from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers
 
 
 class Segment(NamedTuple):
-    """What a segment of a chunk gave: arrays of the host, with the lane axis first."""
+    """What a segment of a chunk gave, with an axis of rounds first (which spare lanes may follow)."""
 
     blocks_done: int  # since the start
     log: BlockLog
@@ -37,35 +43,39 @@ def train_chunk(
     data: Any = None,
     segment_blocks: int = SEGMENT_BLOCKS,
 ) -> Iterator[Segment]:
-    """Runs `rounds` until their budget is spent or no lane is active, a segment at a time.
+    """Runs `rounds` until their budget is spent or none is active, a segment at a time.
 
     `data` holds arrays with an axis of all rounds first. Spare lanes run masked. The caller may stop iterating at any
     time. A segment's `lanes` are valid until the next segment is asked for.
     """
     settings = configuration.training
-    width, spare = settings.lanes, settings.lanes - len(rounds)
     numbers, limits = lane_numbers(configuration), limits_of(settings, configuration.task.time_limit)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
-    padded = np.array([*rounds, *[0] * spare], np.uint32)
-    own = jax.tree.map(lambda leaf: jnp.asarray(leaf[padded]), data)
-    lanes = programs.init(jnp.asarray(settings.seed, jnp.uint32), jnp.asarray(padded), jnp.arange(width) < len(rounds))
+    seed = jnp.asarray(settings.seed, jnp.uint32)
+    boards = Boards(
+        settings.lanes, rounds, lambda numbers, used: programs.init(seed, jnp.asarray(numbers), jnp.asarray(used)), data
+    )
     done, last_block = 0, total_blocks(settings)
     while True:
         stop = _next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))
         start = time.perf_counter()
         first, blocks = jnp.asarray(done, jnp.int32), jnp.asarray(stop - done, jnp.int32)
-        lanes, log = programs.segment(lanes, numbers, first, blocks, limits, own)
-        log = jax.tree.map(lambda leaf, count=stop - done: np.asarray(leaf)[:, :count], log)
-        any_active = bool(np.asarray(lanes.active).any())
+
+        def run(board: Board, first: Any = first, blocks: Any = blocks, count: int = stop - done) -> tuple[Lane, Any]:
+            lanes, log = programs.segment(board.lanes, numbers, first, blocks, limits, board.data)
+            return lanes, jax.tree.map(lambda leaf: np.asarray(leaf)[:, :count], log)
+
+        log = boards.advance(run)
         trained = time.perf_counter()
         done = stop
-        last = done == last_block or not any_active
+        last = done == last_block or not boards.any_active
         evaluation = None
         if last or _evaluation_due(configuration, done):
-            evaluation = jax.tree.map(np.asarray, programs.evaluate(lanes, keys))
-        yield Segment(done, log, lanes, evaluation, trained - start, time.perf_counter() - trained, last)
+            evaluation = boards.judge(lambda lanes: jax.tree.map(np.asarray, programs.evaluate(lanes, keys)))
+        yield Segment(done, log, boards.lanes, evaluation, trained - start, time.perf_counter() - trained, last)
         if last:
             return
+        boards.move_together()
 
 
 def _evaluation_blocks(configuration: Configuration, count: int) -> int:

@@ -19,6 +19,7 @@ from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration, TrainingSettings
 from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, limits_of
+from srgdqn.training.effort import no_effort, some_effort
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
@@ -26,11 +27,6 @@ from srgdqn.training.once import Once
 from srgdqn.training.precision import in_this_precision, is_double
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
-
-# How hard the compiler tries. More than some makes no program faster, and takes longer; what is called once per chunk
-# is not worth any. Matrices are too small to be shared out among threads, each of which has lanes of its own.
-SOME_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "1", "xla_cpu_multi_thread_eigen": False}
-_NO_EFFORT: dict[str, str | bool] = {"xla_backend_optimization_level": "0"}
 
 Numbers = dict[str, Array]
 
@@ -140,14 +136,14 @@ def _compile(
         lambda: (
             jax.jit(segment, donate_argnums=0)
             .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
-            .compile(SOME_EFFORT)
+            .compile(some_effort())
         ),
         lambda: _starts.get(
-            _what_starts_depend_on(program, user_network), lambda: jax.jit(init).lower(*starts).compile(_NO_EFFORT)
+            _what_starts_depend_on(program, user_network), lambda: jax.jit(init).lower(*starts).compile(no_effort())
         )[0],
         lambda: _evaluations.get(
             _what_evaluations_depend_on(program, user_network),
-            lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(SOME_EFFORT),
+            lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(some_effort()),
         )[0],
     )
     with ThreadPoolExecutor(len(jobs)) as pool:

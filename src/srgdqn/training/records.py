@@ -43,9 +43,7 @@ class _RoundLog(NamedTuple):
         return len(self.reward)
 
 
-def chunk_tables(
-    configuration: Configuration, task: Task, chunk: int, rounds: Sequence[int], history: ChunkHistory
-) -> Tables:
+def chunk_tables(configuration: Configuration, task: Task, rounds: Sequence[int], history: ChunkHistory) -> Tables:
     """The rows that the rounds of a chunk add to each table of the run."""
     logs = [_round_log(configuration, history, lane) for lane in range(len(rounds))]
     numbered = list(zip(rounds, logs, strict=True))
@@ -56,7 +54,8 @@ def chunk_tables(
         "evaluations": _evaluation_rows(configuration, task, history, numbered),
         "rounds": _stack([_round_row(configuration, task, number, log, history) for number, log in numbered]),
         "timings": {
-            "chunk": np.full(len(phases), chunk, np.int32),
+            "first_round": np.full(len(phases), rounds[0], np.int32),
+            "rounds": np.full(len(phases), len(rounds), np.int32),
             "phase": np.array(phases, str),
             "step": np.array(steps, np.int64),
             "seconds": np.array(seconds, np.float64),

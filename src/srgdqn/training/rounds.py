@@ -1,4 +1,4 @@
-"""All rounds of a run: chunks of lanes on one Python thread per core, with the host in control between segments."""
+"""All rounds of a run: chunks of them on one Python thread per core, with the host in control between segments."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def train_rounds(
     """
     programs, fresh = programs_for(configuration, task, user_network, instruments, data)
     settings = configuration.training
-    every = range(settings.rounds)
-    chunks = [every[start : start + settings.lanes] for start in every[:: settings.lanes]]
+    workers = workers or usable_cores()
+    chunks = _chunks(settings.rounds, settings.lanes, workers)
     compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
     ended = threading.Event()
     shared = _SharedListener(listener, len(chunks))
@@ -91,8 +91,7 @@ def train_rounds(
         return _run_chunk(configuration, task, segments, index, chunks[index], timings, stopping, shared, probe_at)
 
     job = in_this_precision(run)
-    workers = workers or min(usable_cores(), len(chunks))
-    with ThreadPoolExecutor(workers, thread_name_prefix="chunk") as pool:
+    with ThreadPoolExecutor(min(workers, len(chunks)), thread_name_prefix="chunk") as pool:
         jobs = [pool.submit(job, index) for index in range(len(chunks))]
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
@@ -112,6 +111,18 @@ def train_rounds(
     if results and instruments.blocks_kept is not None:
         trained = trained._replace(recording=np.concatenate([part.ring for part in results]))
     return trained
+
+
+# The most boards of a chunk. More would leave fewer lanes idle, but all the logs of a chunk are in memory at once.
+_MOST_BOARDS = 4
+
+
+def _chunks(rounds: int, lanes: int, workers: int) -> list[range]:
+    """Ranges of rounds that fill whole boards, no larger than keeps every worker busy."""
+    boards = -(-rounds // lanes)
+    size = lanes * min(_MOST_BOARDS, -(-boards // workers))
+    every = range(rounds)
+    return [every[start : start + size] for start in every[::size]]
 
 
 class _ChunkResult(NamedTuple):
@@ -154,7 +165,7 @@ def _run_chunk(
     assert segment is not None
     log = _concatenated(logs, axis=1)
     history = ChunkHistory(log, evaluations, np.asarray(segment.lanes.diverged_at), timings)
-    tables = chunk_tables(configuration, task, index, rounds, history)
+    tables = chunk_tables(configuration, task, rounds, history)
     ring = np.asarray(segment.lanes.ring)[: len(rounds)]
     return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last, probed, ring)
 

@@ -1,0 +1,129 @@
+"""Where rounds sit: boards with as many lanes as a compiled program, on which those still active are kept together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.lane import BlockLog, Lane
+
+
+class Board(NamedTuple):
+    """The lanes of one call of the program."""
+
+    seats: np.ndarray  # each lane's place among the chunk's rounds; lanes beyond these are spare
+    lanes: Lane
+    data: Any  # what each lane is given of the run's data
+
+
+class Boards:
+    """The boards of a chunk of rounds.
+
+    Args:
+      width: lanes of a board.
+      rounds: the rounds' numbers.
+      begin: from a board's round numbers, and which of its lanes are in use, to its lanes before their first step.
+      data: arrays with an axis of all rounds first, of which each lane is given its round's.
+
+    """
+
+    def __init__(
+        self, width: int, rounds: Sequence[int], begin: Callable[[np.ndarray, np.ndarray], Lane], data: Any = None
+    ) -> None:
+        self._width, self._rounds, self._data = width, np.asarray(rounds, np.uint32), data
+        self._boards = [
+            self._seated(seats, begin(self._numbers(seats), np.arange(width) < len(seats)))
+            for seats in self._shared_out(np.arange(len(rounds)))
+        ]
+        # A chunk of one board never moves, and need not be copied.
+        self._everyone = self._copied() if len(self._boards) > 1 else None
+
+    @property
+    def any_active(self) -> bool:
+        """Whether there is anything left to do."""
+        return any(np.asarray(board.lanes.active).any() for board in self._boards)
+
+    @property
+    def lanes(self) -> Lane:
+        """Every round's state, be it still on a board or not (with keys as their data, where it has been moved)."""
+        return self._boards[0].lanes if self._everyone is None else self._everyone
+
+    def advance(self, run: Callable[[Board], tuple[Lane, BlockLog]]) -> BlockLog:
+        """Runs every board, and gives the log of all rounds: those on no board have neither lived nor learned."""
+        logs = []
+        for index, board in enumerate(self._boards):
+            lanes, log = run(board)
+            self._boards[index] = board._replace(lanes=lanes)
+            logs.append(log)
+        if self._everyone is None:
+            return logs[0]
+        for board in self._boards:
+            jax.tree.map(lambda kept, new, b=board: _put(kept, b, new), self._everyone, _on_host(board.lanes))
+        return jax.tree.map(self._rows, *logs)
+
+    def judge(self, evaluate: Callable[[Lane], Evaluation]) -> Evaluation:
+        """The evaluation of every round."""
+        if self._everyone is None:
+            return evaluate(self._boards[0].lanes)
+        places = np.arange(len(self._rounds))
+        parts = [evaluate(self._taken(seats)) for seats in self._shared_out(places)]
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(places)], *parts)
+
+    def move_together(self) -> None:
+        """Gives up boards, where the rounds still active fit on fewer."""
+        active = np.concatenate([b.seats[np.asarray(b.lanes.active)[: len(b.seats)]] for b in self._boards])
+        if len(active) <= self._width * (len(self._boards) - 1):
+            self._boards = [self._seated(seats, self._taken(seats)) for seats in self._shared_out(active)]
+
+    def _shared_out(self, places: np.ndarray) -> list[np.ndarray]:
+        return [places[start : start + self._width] for start in range(0, len(places), self._width)]
+
+    def _seated(self, seats: np.ndarray, lanes: Lane) -> Board:
+        numbers = self._numbers(seats)
+        return Board(seats, lanes, jax.tree.map(lambda leaf: jnp.asarray(leaf[numbers]), self._data))
+
+    def _numbers(self, seats: np.ndarray) -> np.ndarray:
+        """The round of every lane; spare ones are given the first of all rounds."""
+        return np.append(self._rounds[seats], np.zeros(self._width - len(seats), np.uint32))
+
+    def _copied(self) -> Lane:
+        parts = [jax.tree.map(lambda leaf, b=b: leaf[: len(b.seats)], _on_host(b.lanes)) for b in self._boards]
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    def _taken(self, seats: np.ndarray) -> Lane:
+        """Lanes with the states of these rounds. Spare ones have that of the first, and are not active."""
+        spare = self._width - len(seats)
+        padded = np.append(seats, np.repeat(seats[:1], spare))
+        lanes: Lane = jax.tree.map(
+            lambda leaf, like: _on_device(leaf[padded], like), self._everyone, self._boards[0].lanes
+        )
+        return lanes._replace(active=lanes.active & (jnp.arange(self._width) < len(seats)))
+
+    def _rows(self, *logs: np.ndarray) -> np.ndarray:
+        absent = np.nan if np.issubdtype(logs[0].dtype, np.floating) else 0
+        rows = np.full((len(self._rounds), *logs[0].shape[1:]), absent, logs[0].dtype)
+        for board, log in zip(self._boards, logs, strict=True):
+            _put(rows, board, log)
+        return rows
+
+
+def _put(rows: np.ndarray, board: Board, new: np.ndarray) -> None:
+    rows[board.seats] = new[: len(board.seats)]
+
+
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _on_host(lanes: Lane) -> Lane:
+    return jax.tree.map(lambda leaf: np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf), lanes)
+
+
+def _on_device(leaf: np.ndarray, like: Any) -> Any:
+    array = jnp.asarray(leaf)
+    return jax.random.wrap_key_data(array, impl=jax.random.key_impl(like)) if _is_key(like) else array

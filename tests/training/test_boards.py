@@ -1,0 +1,99 @@
+"""Rounds of several boards: those still active move together, and neither that nor their company changes a bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from srgdqn.training import chunk
+from srgdqn.training.boards import Board, Boards
+from srgdqn.training.chunk import Segment, train_chunk
+from srgdqn.training.lane import LIVED, BlockLog, Lane
+from srgdqn.training.program import programs_for
+from srgdqn.training.rounds import _chunks
+from tiny import LANES, bits, tiny
+
+# Rounds need different numbers of steps for as many episodes, and the wild ones stop early because they diverge.
+CALM: dict[str, Any] = dict(episodes=24, time_limit=200, eta=1e-3)
+WILD: dict[str, Any] = dict(steps=3_200, time_limit=200, eta=3.0, alpha=1.0)
+
+
+def told(rounds: list[int], options: dict[str, Any], blocks: int = 3) -> list[Segment]:
+    configuration, task = tiny(**options)
+    programs, _ = programs_for(configuration, task)
+    return [
+        segment._replace(lanes=jax.tree.map(_copy, segment.lanes._replace(key=None)))
+        for segment in train_chunk(configuration, programs, rounds, segment_blocks=blocks)
+    ]
+
+
+def _copy(leaf: Any) -> np.ndarray:
+    return np.array(leaf)
+
+
+def row(tree: Any, index: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def lived(log: BlockLog, index: int) -> np.ndarray:
+    return (log.flags[index] & LIVED).astype(bool)
+
+
+@pytest.mark.parametrize("options", [CALM, WILD])
+def test_a_round_of_several_boards_is_the_round_alone(options: dict[str, Any]) -> None:
+    rounds = list(range(2 * LANES + 3))
+    together = told(rounds, options)
+    for place in (0, LANES - 1, LANES, 2 * LANES, 2 * LANES + 2):
+        alone = told([rounds[place]], options)
+        for mine, one in zip(together, alone, strict=False):
+            assert bits(row(mine.log, place)) == bits(row(one.log, 0))
+        assert bits(row(together[-1].lanes, place)) == bits(row(alone[-1].lanes, 0))
+        assert bits(row(together[-1].evaluation, place)) == bits(row(alone[-1].evaluation, 0))
+        # Once its round has stopped it lives no more, whatever its lane does.
+        assert not any(lived(segment.log, place).any() for segment in together[len(alone) :])
+
+
+@pytest.mark.parametrize("options", [CALM, WILD])
+def test_rounds_still_active_have_as_few_boards_as_they_fit_on(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used: list[int] = []
+
+    class Watched(Boards):
+        def advance(self, run: Any) -> BlockLog:
+            used.append(0)
+
+            def counted(board: Board) -> tuple[Lane, BlockLog]:
+                used[-1] += 1
+                return run(board)
+
+            return super().advance(counted)
+
+    monkeypatch.setattr(chunk, "Boards", Watched)
+    segments = told(list(range(3 * LANES)), options)
+    before = [3 * LANES, *(int(segment.lanes.active.sum()) for segment in segments[:-1])]
+    assert used == [-(-active // LANES) for active in before]
+    assert used[0] == 3
+    assert used[-1] == 1
+
+
+@pytest.mark.parametrize(
+    ("rounds", "workers", "sizes"),
+    [
+        (1, 2, [1]),
+        (25, 2, [25]),
+        (50, 2, [25, 25]),
+        (50, 1, [50]),
+        (60, 2, [50, 10]),
+        (100, 2, [50, 50]),
+        (110, 1, [100, 10]),
+        (400, 2, [100, 100, 100, 100]),
+    ],
+)
+def test_chunks_keep_every_worker_busy_and_are_not_too_large(rounds: int, workers: int, sizes: list[int]) -> None:
+    chunks = _chunks(rounds, 25, workers)
+    assert [len(part) for part in chunks] == sizes
+    assert [number for part in chunks for number in part] == list(range(rounds))
