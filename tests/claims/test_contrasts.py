@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import special
 
 from srgdqn.claims import contrasts
@@ -132,6 +134,18 @@ def test_intervals_cover_what_was_planted(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(0.82 <= count / 150 <= 0.97 for count in covered.values()), covered
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-1.0, 1.0), st.floats(1e-3, 1.0), st.integers(2, 60))
+def test_not_being_worse_never_holds_and_fails_at_once(ahead: float, spread: float, count: int) -> None:
+    rng = np.random.default_rng(count)
+    ours, theirs = ahead + spread * rng.normal(size=count), np.zeros(count)
+    interval = not_worse("", ours, theirs, 0.1).interval_at(LEVEL)
+    told = Measured("", interval, not_worse("", ours, theirs, 0.1).margin)
+    assert not (told.holds and told.fails)
+    if spread < 0.01 and count > 20:
+        assert (told.holds, told.fails) == (ahead > -0.09, ahead < -0.11) or -0.11 <= ahead <= -0.09
+
+
 def test_margins_of_ratios_are_five_per_cent() -> None:
     ours, theirs = rounds(10)
     assert {steadier("", ours, theirs).margin, shorter("", ours, theirs).margin, positive("", ours).margin} == {
@@ -144,7 +158,9 @@ def test_a_single_round_and_a_constant_one_tell_no_verdict() -> None:
     for contrast in (
         higher("", np.array([1.0]), np.array([0.0]), 0.1),
         positive("", np.array([1.0])),
+        positive("", np.array([])),
         resampled("", 1, lambda picks: 1.0),
+        resampled("", 0, lambda picks: 1.0),
         steadier("", np.full(8, 0.25), np.arange(8.0)),  # as where every round diverged
     ):
         told = contrast.interval_at(LEVEL)

@@ -13,7 +13,7 @@ from srgdqn.claims import CLAIMS, Judgement, contrasts, judge
 from srgdqn.claims.rules import ERROR_RATE, RESAMPLES
 from srgdqn.claims.statements import OTHERS, OURS
 from srgdqn.studies.catalogue import EXPERIMENTS
-from synthetic_outcomes import CHANCE, PILOT, ROUNDS, TASKS, exact_anchors, planted_run, world
+from synthetic_outcomes import CHANCE, PILOT, ROUNDS, TASKS, anchors, exact_anchors, planted_run, spread, world
 
 LOG_MARGIN = np.log(1.05)
 
@@ -206,6 +206,44 @@ def test_where_all_rounds_diverged_nothing_is_steady(good: dict[str, Any]) -> No
     assert found.verdict == "fails"  # because the random policy is behind the others
     for label, contrast in by_label(found).items():
         assert not contrast.holds, label
+
+
+def test_nothing_is_excellent_at_the_random_policys_level(good: dict[str, Any]) -> None:
+    """Where every round of every algorithm diverged, all have the same score, and C4 must not hold for that."""
+    outcomes = dict(good)
+    stops = dict.fromkeys(range(ROUNDS), 2_000)
+    for name in PAPER:
+        outcomes[f"CartPole-{name}-corrected"] = planted_run("CartPole", name, np.full(ROUNDS, 9.0), diverged=stops)
+    (found,) = judge(outcomes, "corrected", PILOT, only=("C4",))
+    assert by_label(found)["return over the random policy"].interval == pytest.approx((0.0, 0.0, 0.0))
+    assert found.verdict == "fails"
+
+
+@pytest.mark.parametrize("name", ["C7a", "C7b", "C7c", "C8a", "C8b", "C8c", "C11"])
+def test_where_no_round_is_in_both_runs_nothing_is_told(name: str, good: dict[str, Any]) -> None:
+    outcomes = {
+        **good,
+        "anchors-svr-dqn-corrected": anchors(0.5, 3.0, rounds=[0, 1]),
+        "anchors-srg-dqn-corrected": anchors(0.5, 3.0, rounds=[2, 3]),
+        "spread-svr-dqn-corrected": spread("svr-dqn", 2.0, 0.5, rounds=[0, 1]),
+        "spread-srg-dqn-corrected": spread("srg-dqn", 1.0, 0.5, rounds=[2, 3]),
+    }
+    (found,) = judge(outcomes, "corrected", PILOT, only=(name,))
+    assert np.isnan(found.contrasts[0].interval).all()
+    assert found.verdict == "undecided"
+
+
+def test_the_theorem_is_judged_where_it_speaks(good: dict[str, Any]) -> None:
+    """A violation outside of the region where the constants hold is none; inside of it, it is."""
+    for inside, verdict in ((False, "holds"), (True, "fails")):
+        measured = good["theorem-1"]
+        table = measured.tables["inequality"]
+        worst = table.filter(multiple=1.0).head(1)
+        worst = worst.with_columns(difference=pl.lit(2.0), low=pl.lit(1.5), high=pl.lit(2.5), in_region=pl.lit(inside))
+        tables = {**measured.tables, "inequality": pl.concat([table, worst.select(table.columns)])}
+        outcomes = {**good, "theorem-1": type(measured)(tables, measured.about)}
+        (found,) = judge(outcomes, "corrected", PILOT, only=("C9",))
+        assert found.verdict == verdict
 
 
 def test_exact_anchors_by_hand(good: dict[str, Any], judged: dict[str, Judgement]) -> None:

@@ -1,6 +1,7 @@
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from srgdqn.charts import data_of
@@ -27,6 +28,20 @@ def test_ratios_of_queries_are_paired_at_the_centre(outcomes: dict[str, Any]) ->
                 )
                 assert ratio == pytest.approx(np.log(svrg / srg))
             assert found.mean() == pytest.approx(np.log(2), abs=0.05)
+
+
+def test_replications_that_neither_finishes_are_not_compared(outcomes: dict[str, Any]) -> None:
+    measured = outcomes["theorem-1"]
+    before = theorem_1.log_query_ratios(outcomes, "corrected", "convex", "tuned")
+
+    def without(lost: pl.Expr) -> np.ndarray:
+        table = measured.tables["queries"].with_columns(reached=pl.col("reached") & ~lost)
+        changed = {"theorem-1": type(measured)({**measured.tables, "queries": table}, measured.about)}
+        return theorem_1.log_query_ratios(changed, "corrected", "convex", "tuned")
+
+    first = pl.col("replication") == 0
+    np.testing.assert_allclose(without(first), before[1:])
+    np.testing.assert_allclose(without(first & (pl.col("estimator") == "svrg")), before)
 
 
 def test_problems_have_no_readings_and_the_scales_own_seed() -> None:

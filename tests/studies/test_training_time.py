@@ -72,6 +72,13 @@ def test_a_round_that_diverged_before_is_no_fast_one() -> None:
     assert not reached.any()
 
 
+def test_a_round_that_diverges_later_has_to_be_trained_again() -> None:
+    run = with_curves("Pendulum", "reward", [9.0] * 8, [9.0] * 10, diverged={0: 8_000})
+    spent, reached = seconds_to_threshold(outcomes_of("Pendulum", run), "corrected", "Pendulum", "srg-dqn", 4.0)
+    np.testing.assert_allclose(spent, [10.0, 5.0])
+    assert reached.tolist() == [False, True]
+
+
 def test_short_episodes_that_never_get_there_are_not_fast_either() -> None:
     short = planted_run("CartPole", "srg-dqn", [0.0, 0.0], lengths=[10, 12])
     long = planted_run("CartPole", "svr-dqn", [9.0, 9.0], lengths=[100, 150])

@@ -31,6 +31,10 @@ def test_only_step_sizes_that_count_are_varied(arm: str) -> None:
         assert etas == {1.0}
     if not uses_alpha:
         assert alphas == {1.0}
+    # The paper's own step sizes are among them, with smaller and larger ones on either side.
+    assert Candidate(1.0, 1.0) in candidates(arm)
+    for factors in (etas, alphas):
+        assert min(factors) < 1.0 < max(factors) or factors == {1.0}
 
 
 def test_factors_are_on_the_papers_own_step_sizes() -> None:

@@ -96,8 +96,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         paper_says=ANATOMY.paper_says,
         found=(
             f"Shares of the squared error over both runs, readings {readings[0]} (95 %, over rounds): unseen "
-            f"transitions {interval_text(shares['unseen'])}, drift of the policy {interval_text(shares['drift'])}; the rest, "
-            f"{interval_text(shares['sampling'])}, is drawing only N transitions from the replay."
+            f"transitions {interval_text(shares['unseen'])}, drift of the policy {interval_text(shares['drift'])}; "
+            f"the rest, {interval_text(shares['sampling'])}, is drawing only N transitions from the replay."
         ),
         charts=(
             Chart(

@@ -116,8 +116,9 @@ class Spreads:
     def _vector_stack(self, table: pl.DataFrame, quantity: str, biases: bool) -> np.ndarray:
         """(rounds, steps, elements)."""
         mine = table.filter((pl.col("quantity") == quantity) & pl.col("round").is_in(self.rounds))
-        stack = np.stack(mine.sort("round", "step")["vector"].to_list()).astype(float)
-        stack = stack.reshape(len(self.rounds), len(self.steps), -1)
+        elements = len(table["vector"][0])
+        stack = np.array(mine.sort("round", "step")["vector"].to_list(), float)
+        stack = stack.reshape(len(self.rounds), len(self.steps), elements)
         return stack if biases else stack[..., : self._weights]
 
 

@@ -75,7 +75,9 @@ def train_rounds(
     programs, fresh = programs_for(configuration, task, user_network, instruments, data)
     settings = configuration.training
     workers = workers or usable_cores()
-    chunks = _chunks(settings.rounds, settings.lanes, workers)
+    # A recording is large, and what is on several boards is copied.
+    most = _MOST_BOARDS if instruments.blocks_kept is None else 1
+    chunks = _chunks(settings.rounds, settings.lanes, workers, most)
     compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
     ended = threading.Event()
     shared = _SharedListener(listener, len(chunks))
@@ -117,10 +119,10 @@ def train_rounds(
 _MOST_BOARDS = 4
 
 
-def _chunks(rounds: int, lanes: int, workers: int) -> list[range]:
-    """Ranges of rounds that fill whole boards, no larger than keeps every worker busy."""
+def _chunks(rounds: int, lanes: int, workers: int, most: int = _MOST_BOARDS) -> list[range]:
+    """Ranges of rounds that fill whole boards, at most so many, and no larger than keeps every worker busy."""
     boards = -(-rounds // lanes)
-    size = lanes * min(_MOST_BOARDS, -(-boards // workers))
+    size = lanes * min(most, -(-boards // workers))
     every = range(rounds)
     return [every[start : start + size] for start in every[::size]]
 
