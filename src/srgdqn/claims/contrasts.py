@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -19,7 +20,7 @@ from srgdqn.statistics import (
 def higher(label: str, ours: np.ndarray, theirs: np.ndarray, margin: float) -> Contrast:
     """Our mean is higher than theirs."""
     return Contrast(
-        label, lambda level: paired_bootstrap_difference(ours, theirs, level=level, resamples=RESAMPLES), margin
+        label, lambda level: paired_bootstrap_difference(ours, theirs, level=level, resamples=RESAMPLES), margin, margin
     )
 
 
@@ -30,7 +31,7 @@ def not_worse(label: str, ours: np.ndarray, theirs: np.ndarray, margin: float) -
         found = paired_bootstrap_difference(ours, theirs, level=level, resamples=RESAMPLES)
         return Interval(*(value + margin for value in found))
 
-    return Contrast(label, interval, 0.0)
+    return Contrast(label, interval, 0.0, margin)
 
 
 def steadier(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
@@ -40,7 +41,7 @@ def steadier(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
         found = log_sd_ratio_interval(ours, theirs, level=level, resamples=RESAMPLES)
         return Interval(-found.estimate, -found.high, -found.low)
 
-    return Contrast(label, interval, LOG_MARGIN)
+    return Contrast(label, interval, LOG_MARGIN, LOG_MARGIN)
 
 
 def shorter(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
@@ -52,7 +53,7 @@ def shorter(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
     def interval(level: float) -> Interval:
         return paired_bootstrap_difference(theirs, ours, log_mean, level=level, resamples=RESAMPLES)
 
-    return Contrast(label, interval, LOG_MARGIN)
+    return Contrast(label, interval, LOG_MARGIN, LOG_MARGIN)
 
 
 def positive(label: str, values: np.ndarray, margin: float = LOG_MARGIN) -> Contrast:
@@ -63,7 +64,17 @@ def positive(label: str, values: np.ndarray, margin: float = LOG_MARGIN) -> Cont
             return Interval(np.nan, np.nan, np.nan)
         return bootstrap_interval(values, level=level, resamples=RESAMPLES)
 
-    return Contrast(label, interval, margin)
+    return Contrast(label, interval, margin, margin)
+
+
+def beyond(label: str, values: np.ndarray, bound: float, unit: float) -> Contrast:
+    """The mean of one value per round is above a bound; it fails if it is below."""
+    return dataclasses.replace(positive(label, values - bound), margin=0.0, unit=unit)
+
+
+def known(label: str, interval: Interval) -> Contrast:
+    """A relative quantity that comes with an interval of its own, corrected for what it was chosen from."""
+    return Contrast(label, lambda level: interval, 0.0, LOG_MARGIN)
 
 
 def resampled(
@@ -71,5 +82,5 @@ def resampled(
 ) -> Contrast:
     """A statistic of rounds, given by their positions (None: all of them, once), is above 0."""
     return Contrast(
-        label, lambda level: resampled_interval(rounds, statistic, level=level, resamples=RESAMPLES), margin
+        label, lambda level: resampled_interval(rounds, statistic, level=level, resamples=RESAMPLES), margin, margin
     )

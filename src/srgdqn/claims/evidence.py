@@ -114,7 +114,12 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
                 entry["name"],
                 entry["verdict"],
                 tuple(
-                    Measured(part["label"], Interval(*(_number(part[key]) for key in _BOUNDS)), part["margin"])
+                    Measured(
+                        part["label"],
+                        Interval(*(_number(part[key]) for key in _BOUNDS)),
+                        part["margin"],
+                        part["unit"],
+                    )
                     for part in entry["contrasts"]
                 ),
             )
@@ -140,6 +145,7 @@ def _judgement_json(judgement: Judgement) -> dict[str, Any]:
                 "label": contrast.label,
                 **{key: _json(getattr(contrast.interval, key)) for key in _BOUNDS},
                 "margin": contrast.margin,
+                "unit": contrast.unit,
             }
             for contrast in judgement.contrasts
         ],

@@ -43,7 +43,7 @@ def judge(
     for name, contrasts in pending.items():
         measured = []
         for contrast in contrasts:
-            measured.append(Measured(contrast.label, contrast.interval_at(level), contrast.margin))
+            measured.append(Measured(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit))
             done += 1
             hear(done / count)
         judgements.append(Judgement(name, verdict_on(measured), tuple(measured)))

@@ -1,9 +1,9 @@
 """The rules common to all claims, fixed before any confirmatory run.
 
 A claim is a list of contrasts, each a quantity that the claim says is above 0. It *holds* if every contrast's lower
-bound is above 0. Otherwise it *fails* if some contrast's upper bound is below its margin δ: the effect is smaller than
-what would matter. Otherwise it is *undecided*. Bounds are those of bootstrap intervals over rounds, corrected for the
-number of all contrasts of all claims (Bonferroni).
+bound is above 0. Otherwise it *fails* if some contrast's upper bound is below its margin: δ, so that the effect is
+smaller than what would matter, or 0 where δ is part of the quantity already. Otherwise it is *undecided*. Bounds are
+those of bootstrap intervals over rounds, corrected for the number of all contrasts of all claims (Bonferroni).
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ class Contrast:
     interval_at: Callable[[float], Interval]
     """Its interval at a level of confidence."""
     margin: float
-    """δ."""
+    """What it must be below to fail."""
+    unit: float
+    """What would matter, δ: contrasts of different kinds are compared in its terms."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Measured:
     label: str
     interval: Interval
     margin: float
+    unit: float
 
     @property
     def holds(self) -> bool:
@@ -69,8 +72,7 @@ def deciding(measured: Sequence[Measured]) -> Measured:
     """The contrast that a reader should see first: the one that is furthest from holding."""
 
     def key(contrast: Measured) -> tuple[bool, bool, float]:
-        scale = contrast.margin or 1.0
-        high = contrast.interval.high
-        return (contrast.holds, not contrast.fails, math.inf if math.isnan(high) else high / scale)
+        high = contrast.interval.high / (contrast.unit or 1.0)
+        return (contrast.holds, not contrast.fails, math.inf if math.isnan(high) else high)
 
     return min(measured, key=key)

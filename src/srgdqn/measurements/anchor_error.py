@@ -25,8 +25,9 @@ from srgdqn.training.interaction import Situation, action_count, begin_episode, 
 class AnchorError(NamedTuple):
     """Squared distances between gradients at one θ.
 
-    Fresh transitions are a sample themselves, whose error must not pass for drift: the squared distance is estimated
-    without bias as the product of those from two independent samples, and may come out below 0.
+    Fresh transitions are a sample, and so is the replay: their errors must not pass for drift. The product of the
+    distances from two independent fresh samples is free of these samples' errors, and half of their squared distance
+    from each other estimates that of a sample as long as they are, the replay. What is left may come out below 0.
     """
 
     sampling: Float[Array, ""]  # D against the replay
@@ -49,10 +50,11 @@ def anchor_error(
         exact_gradient(configuration, network, theta, rows) for rows in (batch, replay, recording, *fresh)
     )
     return AnchorError(
-        sampling=_squared(_minus(on_batch, on_replay)),
-        unseen=_squared(_minus(on_replay, on_all)),
-        drift=optax.tree.vdot(_minus(on_replay, on_one), _minus(on_replay, on_other)),
-        total=_squared(_minus(on_batch, on_all)),
+        sampling=_squared_distance(on_batch, on_replay),
+        unseen=_squared_distance(on_replay, on_all),
+        drift=optax.tree.vdot(optax.tree.sub(on_replay, on_one), optax.tree.sub(on_replay, on_other))
+        - _squared_distance(on_one, on_other) / 2,
+        total=_squared_distance(on_batch, on_all),
     )
 
 
@@ -84,9 +86,5 @@ def fresh_transitions(
     return jax.lax.scan(step, start, jax.random.split(rest, steps))[1]
 
 
-def _minus(a: Parameters, b: Parameters) -> Parameters:
-    return jax.tree.map(jnp.subtract, a, b)
-
-
-def _squared(gap: Parameters) -> Float[Array, ""]:
-    return optax.tree.norm(gap, squared=True)
+def _squared_distance(a: Parameters, b: Parameters) -> Float[Array, ""]:
+    return optax.tree.norm(optax.tree.sub(a, b), squared=True)

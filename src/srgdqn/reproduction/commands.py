@@ -27,7 +27,7 @@ from srgdqn.studies.seconds import seconds_of
 CONFIRMATORY_SCALES: Mapping[str, Scale] = {"corrected": CONFIRMATORY, "printed": CONFIRMATORY_PRINTED}
 BOTH = tuple(CONFIRMATORY_SCALES)
 # Claims that Figure 2 and Figure 3, left, decide.
-COMPARISONS = ("C2", "C3", "C4", "C5", "C6")
+COMPARISONS = ("C2", "C3", "C4", "C5a", "C6")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,15 @@ def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIR
 
 
 def _rounds_text(scale: Scale) -> str:
-    return ", ".join(f"{count} on {task}" for task, count in scale.rounds.items())
+    by_task = ", ".join(f"{count} on {task}" for task, count in scale.rounds.items())
+    others = {
+        "for C1": scale.exact_rounds,
+        "for C6 and the lengths of C5a": scale.episode_rounds,
+        "for C7 and C11": scale.anchor_rounds,
+        "for the gradients of C8": scale.spread_rounds,
+        "for C12": scale.dose_rounds,
+    }
+    return ", ".join([by_task, *(f"{count} {what}" for what, count in others.items())])
 
 
 def tune(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:
@@ -202,7 +210,7 @@ def runs_table(judgements: dict[str, list[Judgement]]) -> Table:
 
 
 def _weakest(judgement: Judgement) -> float:
-    # Where no algorithm is ahead of the random policy there is no margin to measure in.
-    values = [each.interval.estimate / each.margin for each in judgement.contrasts if each.margin > 0]
+    # Where no algorithm is ahead of the random policy there is no δ to measure in.
+    values = [each.interval.estimate / each.unit for each in judgement.contrasts if each.unit > 0]
     finite = [value for value in values if np.isfinite(value)]
     return min(finite) if finite else float("nan")

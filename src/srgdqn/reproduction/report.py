@@ -80,30 +80,27 @@ def contrast_text(contrast: Measured) -> str:
     """A contrast with its interval and margin, in words."""
     interval = contrast.interval
     if not math.isfinite(interval.estimate):
-        return f"{contrast.label}: cannot be told, as one side has no spread"
+        return f"{contrast.label}: cannot be told, as one side has no spread or nothing is left to compare"
     bounds = f"{interval.estimate:+.3g} [{interval.low:+.3g}, {interval.high:+.3g}]"
-    return f"{contrast.label}: {bounds}, δ {contrast.margin:.2g}"
+    return f"{contrast.label}: {bounds}, fails below {contrast.margin:.2g}"
 
 
 def _claims_note(confirmed: Evidence | None) -> str:
     rules = (
         "A claim holds if the lower bound of every contrast is above 0, fails if the upper bound of some contrast is "
-        "below its margin δ, and is undecided otherwise. Bounds are those of paired bootstrap intervals over rounds "
-        "(10,000 resamples), corrected for the number of all contrasts. Shown is the contrast furthest from holding."
+        "below its margin (δ, or 0 where δ is part of the contrast already), and is undecided otherwise. Bounds are "
+        "those of paired bootstrap intervals over rounds (10,000 resamples), corrected for the number of all "
+        "contrasts; only the inequality's slack (C9) has Student's intervals, corrected for all its settings. Shown is "
+        "the contrast furthest from holding."
     )
     if confirmed is None:
         return rules
     about = confirmed.about
     counted = sum(len(judgement.contrasts) for judgement in confirmed.judgements[BOTH[0]])
-    stale = (
-        ""
-        if confirmed.is_current
-        else f" These verdicts were taken by other rules or margins than the present ones (hash {claims_digest()})."
-    )
     return (
         f"{rules} Taken on fresh seeds (seed {about['seed']}; rounds: {about['rounds']}; {counted} contrasts) on "
         f"{about['date']}, in {about['seconds'] / 60:.0f} minutes of one core; hash of the claims, rules and margins: "
-        f"{about['claims']}.{stale}"
+        f"{about['claims']}.{_stale(confirmed)}"
     )
 
 
@@ -118,8 +115,8 @@ def _confirmed(evidence: Evidence | None) -> Section | None:
             "estimate": _rounded(contrast.interval.estimate),
             "low": _rounded(contrast.interval.low),
             "high": _rounded(contrast.interval.high),
-            "δ": _rounded(contrast.margin),
-            "": "above 0" if contrast.holds else "below δ" if contrast.fails else "neither",
+            "fails below": _rounded(contrast.margin),
+            "": "above 0" if contrast.holds else "below that" if contrast.fails else "neither",
         }
         for readings, judgements in evidence.judgements.items()
         for judgement in judgements
@@ -139,8 +136,9 @@ def _confirmed(evidence: Evidence | None) -> Section | None:
                 "verdict-contrasts",
                 "Every contrast of every claim",
                 pl.DataFrame(rows),
-                "Intervals are corrected for the number of contrasts of a set of readings. A claim holds if all of its "
-                "contrasts are above 0, and fails if one is below δ.",
+                "Intervals are corrected for the number of contrasts of a set of readings (the slack's of C9 for "
+                "its own settings). A claim holds if all of its contrasts are above 0, and fails if one is below its "
+                "margin.",
             ),
             *evidence.tables,
         ),
@@ -164,8 +162,8 @@ def _tuned(folder: Path | None) -> Section | None:
         name="tuned",
         title="Tuned settings",
         paper_says="Nothing: the paper gives one η and one α per task, and does not say how they were chosen.",
-        found=f"With every arm's step sizes tuned by the same procedure, the claims about Figure 2: {verdicts}."
-        + _made(evidence),
+        found="With every arm's step sizes tuned by the same procedure, the claims about Figure 2 (intervals corrected "
+        f"for these alone): {verdicts}." + _made(evidence),
         tables=tuple(evidence.tables),
     )
 
@@ -183,7 +181,7 @@ def _readings(folder: Path | None) -> Section | None:
         paper_says="Nothing: where the paper is silent or contradicts itself, there are readings.",
         found=(
             f"Eleven readings in the {count} runs of Plackett and Burman's design. Of {asked} verdicts (five claims in "
-            f"every run) {held} are 'holds'." + _made(evidence)
+            f"every run, intervals corrected for these alone) {held} are 'holds'." + _made(evidence)
         ),
         tables=tuple(evidence.tables),
     )
@@ -192,7 +190,14 @@ def _readings(folder: Path | None) -> Section | None:
 def _made(evidence: Evidence) -> str:
     about = evidence.about
     seeds = f"seed {about['seed']}; rounds: {about['rounds']}"
-    return f" Made on {about['date']} ({seeds}) in {about['seconds'] / 60:.0f} minutes of one core."
+    made = f" Made on {about['date']} ({seeds}) in {about['seconds'] / 60:.0f} minutes of one core."
+    return made + _stale(evidence)
+
+
+def _stale(evidence: Evidence) -> str:
+    if evidence.is_current:
+        return ""
+    return f" Its verdicts were taken by other rules or margins than the present ones (hash {claims_digest()})."
 
 
 def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ import polars as pl
 
 from srgdqn.charts import BLACK, BLUE, ORANGE, PURPLE, Chart, Panel, Series, Style
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import resampled_interval
+from srgdqn.statistics import bootstrap_interval
 from srgdqn.studies import anchor_cells
 from srgdqn.studies.anchor_cells import TRAJECTORIES
 from srgdqn.studies.controls import interval_text
@@ -33,17 +32,15 @@ def errors(outcomes: Outcomes, readings: str) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def by_round(outcomes: Outcomes, readings: str) -> dict[str, np.ndarray]:
-    """Per round, the mean of each part over both runs and their moments. A round counts if it diverged in neither."""
-    means = errors(outcomes, readings).group_by("round", "trajectory").agg(pl.col(*PARTS).mean())
-    both = means.group_by("round").agg(pl.col(*PARTS).mean(), pl.len()).filter(pl.col("len") == len(TRAJECTORIES))
-    return {part: both.sort("round")[part].to_numpy() for part in PARTS}
+def shares(outcomes: Outcomes, readings: str, part: str) -> np.ndarray:
+    """Per round: the share of a part in the sum of the three, each summed over both runs and their moments.
 
-
-def share(parts: dict[str, np.ndarray], reason: str, picks: np.ndarray | None = None) -> float:
-    """The share of a reason in the three parts together, of the rounds at `picks` (with repetitions) or of all."""
-    sums = {part: values[slice(None) if picks is None else picks].sum() for part, values in parts.items()}
-    return float(sums[reason] / sum(sums.values()))
+    A round counts if it diverged in neither run.
+    """
+    runs = pl.col("trajectory").n_unique()
+    sums = errors(outcomes, readings).group_by("round").agg(pl.col(*PARTS).sum(), runs.alias("runs"))
+    both = sums.filter(pl.col("runs") == len(TRAJECTORIES)).sort("round")
+    return (both[part] / both.select(pl.sum_horizontal(*PARTS)).to_series()).to_numpy()
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
@@ -85,27 +82,26 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 log_y=True,
             )
         )
-    parts = by_round(outcomes, readings[0])
-    shares = {
-        part: resampled_interval(len(parts[part]), functools.partial(share, parts, part), resamples=2_000)
-        for part in PARTS
-    }
+    told = {}
+    for part in PARTS:
+        found = shares(outcomes, readings[0], part)
+        told[part] = interval_text(bootstrap_interval(found)) if len(found) else "–"
     return Section(
         name=ANATOMY.name,
         title=ANATOMY.title,
         paper_says=ANATOMY.paper_says,
         found=(
-            f"Shares of the squared error over both runs, readings {readings[0]} (95 %, over rounds): unseen "
-            f"transitions {interval_text(shares['unseen'])}, drift of the policy {interval_text(shares['drift'])}; "
-            f"the rest, {interval_text(shares['sampling'])}, is drawing only N transitions from the replay."
+            f"Mean shares in the three squared distances together, readings {readings[0]} (95 %, over rounds): unseen "
+            f"transitions {told['unseen']}, drift of the policy {told['drift']}; drawing only N transitions from the "
+            f"replay has the rest, {told['sampling']}. They overlap, and do not add up to the whole error."
         ),
         charts=(
             Chart(
                 "anatomy",
                 "What an anchor's error consists of",
                 "Squared distances between gradients at the same θ, mean over rounds. Fresh on-policy data are two "
-                "samples of as many transitions as the replay holds, each from a fresh episode under the same ε; their "
-                "own sampling error is not counted.",
+                "samples of as many transitions as the replay holds, each from a fresh episode under the same ε; "
+                "sampling error does not count as drift, which may come out below 0 and is then not drawn.",
                 tuple(panels),
                 columns=2,
             ),

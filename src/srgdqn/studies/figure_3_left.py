@@ -19,6 +19,7 @@ from srgdqn.studies.scores import diverged_rounds, mean_lengths
 from srgdqn.studies.seconds import seconds_of
 
 # Claim C5 needs the control without variance reduction as well; the paper's figure does not have it.
+TASK = "MountainCar"
 ALGORITHMS = (*PAPER, "sgd-inner-adam")
 _RANDOM_ROUNDS = 25  # of which only a mean is needed
 
@@ -34,7 +35,7 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
     for algorithm in (*(PAPER if scale.name in ("paper", "quick") else ALGORITHMS), RANDOM):
         configuration = configured(
             scale,
-            "MountainCar",
+            TASK,
             algorithm,
             readings,
             rounds=min(scale.episode_rounds, _RANDOM_ROUNDS) if algorithm == RANDOM else scale.episode_rounds,
@@ -88,7 +89,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "diverged": f"{diverged_rounds(result)} of {result.rounds.height}",
                 }
             )
-    panel = Panel("MountainCar", "steps per episode (cut at 2,000)", {"episodes": "episodes"}, tuple(series))
+    panel = Panel(TASK, "steps per episode (cut at 2,000)", {"episodes": "episodes"}, tuple(series))
     own = [row for row in rows if row["readings"] == readings[0]]
     return Section(
         name=FIGURE_3_LEFT.name,

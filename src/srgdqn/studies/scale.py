@@ -103,7 +103,7 @@ CONFIRMATORY = Scale(
     name="confirmatory",
     seed=CONFIRMATORY_SEED,
     rounds={"MountainCar": 400, "Pendulum": 400, "CartPole": 100},
-    controls={"MountainCar": ("sgd-inner", "sgd-inner-adam"), "Pendulum": ("sgd-inner", "sgd-inner-adam")},
+    controls=dict.fromkeys(FIGURE_2_ROUNDS, ("sgd-inner", "sgd-inner-adam")),
     exact_rounds=25,
     exact_steps=20_000,
     anchor_rounds=50,
@@ -122,7 +122,6 @@ CONFIRMATORY = Scale(
 CONFIRMATORY_PRINTED = dataclasses.replace(
     CONFIRMATORY,
     rounds={"MountainCar": 100, "Pendulum": 100, "CartPole": 50},
-    exact_rounds=10,
     anchor_rounds=25,
     episode_rounds=50,
     spread_rounds=50,

@@ -21,6 +21,8 @@ from srgdqn.studies.pilot import Pilot, read_pilot
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.seconds import seconds_of
 
+_WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
+
 
 def times_cell(readings: str) -> str:
     """What the cell of the costs per step is called."""
@@ -44,18 +46,16 @@ def seconds_to_threshold(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each round's single-core seconds until its smoothed curve reaches the threshold, and whether it ever does.
 
-    A round that does not, or that diverges sooner or later, counts with the steps of the longest round of any of the
-    paper's algorithms on that task: what has to be trained again was not fast. A second is a step's share of one core's
-    time, measured in turn with the other algorithms', times the steps that were needed.
+    A round that does not, or that diverges sooner or later, counts with the longest time of any round of the paper's
+    algorithms on that task, whatever its own cost: neither diverging early nor being cheap is being fast. A second is a
+    step's share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
     """
     result: Result = outcomes[cell_name(task, readings, algorithm)]
-    times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
-    per_step = float(np.median(times["seconds_per_step"].to_numpy()))
+    longest = {name: outcomes[cell_name(task, readings, name)].rounds["steps"].to_numpy().max() for name in PAPER}
+    never = max(longest[name] * seconds_per_step(outcomes, readings, task, name) for name in PAPER)
     numbers = result.rounds.sort("round")["round"].to_list()
-    everyone = [outcomes[cell_name(task, readings, name)].rounds["steps"].to_numpy().max() for name in PAPER]
-    needed = np.full(len(numbers), float(max(everyone)))
     if result.configuration.training.episodes is None:
-        smooth = pl.col("reward").rolling_mean(5, min_samples=5).over("round")
+        smooth = pl.col("reward").rolling_mean(_WINDOWS, min_samples=_WINDOWS).over("round")
         rows = result.curves.sort("round", "step").with_columns(smooth.alias("value"))
     else:
         smooth = pl.col("return").rolling_mean(SMOOTHING, min_samples=SMOOTHING).over("round")
@@ -63,9 +63,15 @@ def seconds_to_threshold(
     survivors = result.rounds.filter(pl.col("diverged_at").is_null())["round"].to_list()
     there = rows.filter((pl.col("value") >= threshold) & pl.col("round").is_in(survivors))
     reached = dict(there.group_by("round").agg(pl.col("step").min()).iter_rows())
-    for position, number in enumerate(numbers):
-        needed[position] = reached.get(number, needed[position])
-    return needed * per_step, np.array([number in reached for number in numbers])
+    cost = seconds_per_step(outcomes, readings, task, algorithm)
+    spent = [reached[number] * cost if number in reached else never for number in numbers]
+    return np.array(spent), np.array([number in reached for number in numbers])
+
+
+def seconds_per_step(outcomes: Outcomes, readings: str, task: str, algorithm: str) -> float:
+    """What an environment step of a round costs on one core: the median over turns, taken as exact."""
+    times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
+    return float(np.median(times["seconds_per_step"].to_numpy()))
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
@@ -111,13 +117,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 def _row(
     outcomes: Outcomes, readings: str, task: str, algorithm: str, spent: np.ndarray, reached: np.ndarray, pilot: Pilot
 ) -> Mapping[str, str]:
-    times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
     return {
         "task": task,
         "readings": readings,
         "algorithm": algorithm,
         "threshold": f"{pilot.thresholds[task]:.3f}",
-        "µs per step": f"{1e6 * float(np.median(times['seconds_per_step'].to_numpy())):.2f}",
+        "µs per step": f"{1e6 * seconds_per_step(outcomes, readings, task, algorithm):.2f}",
         "reached": f"{int(reached.sum())} of {len(reached)}",
         "geometric mean of seconds": f"{np.exp(np.log(spent).mean()):.3f}",
     }

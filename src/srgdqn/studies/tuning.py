@@ -26,8 +26,8 @@ LABEL = "tuned"
 TUNING_SEED, TUNED_SEED = PILOT_SEED + 10_000, CONFIRMATORY.seed + 1
 _TUNING_ROUNDS = 25  # of every candidate
 # Factors on the paper's own values, which are among them: both at once, or the one that counts, as many for every arm.
-_ETAS, _ALPHAS = (0.1, 0.3, 1.0, 3.0), (0.3, 1.0, 3.0)
-_ALONE = (0.03, 0.06, 0.1, 0.2, 0.3, 0.6, 1.0, 2.0, 3.0, 6.0, 10.0, 30.0)
+_ETAS, _ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0), (0.3, 1.0, 3.0)
+_ALONE = (0.03, 0.05, 0.1, 0.15, 0.25, 0.4, 0.6, 1.0, 1.6, 2.5, 4.0, 6.0, 10.0, 16.0, 30.0)
 _TUNED_ROUNDS = {"MountainCar": 100, "Pendulum": 100, "CartPole": 25}
 # Candidates are compared on shorter runs where whole ones would take an hour.
 _TUNING_BUDGETS: Mapping[str, dict[str, int]] = {
@@ -126,8 +126,8 @@ def tuned_table(outcomes: Outcomes) -> Table:
                 {
                     "task": task,
                     "algorithm": algorithm,
-                    "η": "–" if algorithm == RANDOM else f"{settings.eta:.3g}",
-                    "α": "–" if algorithm == RANDOM else f"{settings.alpha:.3g}",
+                    "η": _told(task, algorithm, "eta", settings.eta),
+                    "α": _told(task, algorithm, "alpha", settings.alpha),
                     "score": f"{interval.estimate:.3f}",
                     "95 %": f"[{interval.low:.3f}, {interval.high:.3f}]",
                     "sd over rounds": f"{values.std(ddof=1):.3f}",
@@ -137,9 +137,18 @@ def tuned_table(outcomes: Outcomes) -> Table:
     note = (
         f"Each arm had {len(_ALONE)} candidates of {_TUNING_ROUNDS} rounds on pilot seeds (a grid of η and α where "
         "both count, of one where only one does); these are the chosen ones on fresh seeds at the paper's budgets, "
-        "readings corrected. A step size that an arm does not use has the paper's value."
+        "readings corrected. A step size that an arm does not use has the paper's value; one at an edge of its grid, "
+        "beyond which a better one may lie, is marked *."
     )
     return Table("tuned-scores", "Scores with tuned step sizes", pl.DataFrame(rows), note)
+
+
+def _told(task: str, algorithm: str, name: str, value: float) -> str:
+    if algorithm == RANDOM:
+        return "–"
+    tried = sorted({each.options(task)[name] for each in candidates(algorithm)})
+    at_edge = len(tried) > 1 and value in (tried[0], tried[-1])
+    return f"{value:.3g}{'*' if at_edge else ''}"
 
 
 def rounds_text(names: Sequence[str] = TASKS) -> str:
