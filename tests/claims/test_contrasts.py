@@ -34,7 +34,7 @@ def plainly(statistic: Callable[[np.ndarray], float], count: int, level: float =
 
 
 def verdict(contrast: Contrast, level: float = LEVEL) -> str:
-    return verdict_on([Measured(contrast.label, contrast.interval_at(level), contrast.margin)])
+    return verdict_on([Measured(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit)])
 
 
 def test_each_kind_against_plain_resampling() -> None:
@@ -139,8 +139,8 @@ def test_intervals_cover_what_was_planted(monkeypatch: pytest.MonkeyPatch) -> No
 def test_not_being_worse_never_holds_and_fails_at_once(ahead: float, spread: float, count: int) -> None:
     rng = np.random.default_rng(count)
     ours, theirs = ahead + spread * rng.normal(size=count), np.zeros(count)
-    interval = not_worse("", ours, theirs, 0.1).interval_at(LEVEL)
-    told = Measured("", interval, not_worse("", ours, theirs, 0.1).margin)
+    contrast = not_worse("", ours, theirs, 0.1)
+    told = Measured("", contrast.interval_at(LEVEL), contrast.margin, contrast.unit)
     assert not (told.holds and told.fails)
     if spread < 0.01 and count > 20:
         assert (told.holds, told.fails) == (ahead > -0.09, ahead < -0.11) or -0.11 <= ahead <= -0.09

@@ -15,9 +15,9 @@ from srgdqn.statistics import Interval
 
 
 def judgements() -> dict[str, list[Judgement]]:
-    told = Measured("reward, δ ≥ 0", Interval(0.1, 0.05, 0.2), 0.01)
-    odd = Measured("steadiness", Interval(math.inf, math.nan, math.nan), 0.05)
-    wide = Measured("steadiness", Interval(-0.1, -math.inf, math.inf), 0.05)
+    told = Measured("reward, δ ≥ 0", Interval(0.1, 0.05, 0.2), 0.01, 0.02)
+    odd = Measured("steadiness", Interval(math.inf, math.nan, math.nan), 0.05, 0.05)
+    wide = Measured("steadiness", Interval(-0.1, -math.inf, math.inf), 0.05, 0.05)
     return {
         "corrected": [Judgement("C1", "holds", (told,)), Judgement("C2", "undecided", (told, odd, wide))],
         "printed": [Judgement("C1", "fails", (told,))],

@@ -17,7 +17,12 @@ def measured(draw: st.DrawFn) -> Measured:
     if math.isnan(low) or math.isnan(high):
         low = high = math.nan
     low, high = min(low, high), max(low, high)
-    return Measured("a contrast", Interval(0.0, low, high), draw(st.sampled_from([0.0, LOG_MARGIN, 1.0])))
+    return Measured(
+        "a contrast",
+        Interval(0.0, low, high),
+        draw(st.sampled_from([0.0, LOG_MARGIN, 1.0])),
+        draw(st.sampled_from([0.0, LOG_MARGIN, 1.0])),
+    )
 
 
 @given(st.lists(measured(), min_size=1, max_size=6))
@@ -33,7 +38,7 @@ def test_a_claim_holds_or_else_fails_or_else_is_undecided(contrasts: list[Measur
 
 @given(st.lists(measured(), max_size=4))
 def test_what_cannot_be_told_neither_holds_nor_fails(others: list[Measured]) -> None:
-    unknown = Measured("no spread", Interval(math.inf, math.nan, math.nan), LOG_MARGIN)
+    unknown = Measured("no spread", Interval(math.inf, math.nan, math.nan), LOG_MARGIN, LOG_MARGIN)
     assert not unknown.holds
     assert not unknown.fails
     assert verdict_on([*others, unknown]) == ("fails" if any(other.fails for other in others) else "undecided")
@@ -54,7 +59,7 @@ def test_what_cannot_be_told_neither_holds_nor_fails(others: list[Measured]) -> 
 )
 def test_by_hand(low: float, high: float, verdict: str) -> None:
     margin = 1.0 if high != 0.9 else 0.5
-    assert verdict_on([Measured("", Interval(0.0, low, high), margin)]) == verdict
+    assert verdict_on([Measured("", Interval(0.0, low, high), margin, margin)]) == verdict
 
 
 @given(st.lists(measured(), min_size=1, max_size=6))
@@ -70,9 +75,9 @@ def test_the_contrast_shown_is_one_that_decided(contrasts: list[Measured]) -> No
             assert shown.fails
 
 
-def test_the_furthest_from_holding_comes_first_in_units_of_its_margin() -> None:
-    def with_bounds(low: float, high: float, margin: float) -> Measured:
-        return Measured(f"{high} / {margin}", Interval(0.0, low, high), margin)
+def test_the_furthest_from_holding_comes_first_in_units_of_what_would_matter() -> None:
+    def with_bounds(low: float, high: float, unit: float) -> Measured:
+        return Measured(f"{high} / {unit}", Interval(0.0, low, high), unit, unit)
 
     near, far = with_bounds(-1.0, 0.5, 1.0), with_bounds(-0.2, 0.04, 0.1)  # half of δ, and two fifths
     assert deciding([near, far]) is far
@@ -80,6 +85,9 @@ def test_the_furthest_from_holding_comes_first_in_units_of_its_margin() -> None:
     holds, unknown = with_bounds(0.1, 0.2, 1.0), with_bounds(math.nan, math.nan, 1.0)
     assert deciding([holds, unknown]) is unknown
     assert deciding([holds, unknown, with_bounds(-1.0, 3.0, 1.0)]).interval.high == 3.0
+    # A margin of 0 has a unit as well: ten of it are further away from failing than four of another.
+    wide = Measured("not worse", Interval(0.5, -0.1, 1.0), 0.0, 0.1)
+    assert deciding([wide, with_bounds(-0.1, 0.2, 0.05)]).interval.high == 0.2
 
 
 def test_all_intervals_together_err_in_one_case_of_twenty() -> None:

@@ -41,7 +41,26 @@ def by_label(judgement: Judgement) -> dict[str, Any]:
 
 def test_every_claim_of_the_readings_is_there() -> None:
     assert [claim.name for claim in CLAIMS] == [
-        *("C1", "C2", "C3", "C4", "C5", "C6", "C7a", "C7b", "C7c", "C8a", "C8b", "C8c", "C9", "C10", "C11", "C12")
+        *(
+            "C1",
+            "C2",
+            "C3",
+            "C4",
+            "C5a",
+            "C5b",
+            "C5c",
+            "C6",
+            "C7a",
+            "C7b",
+            "C7c",
+            "C8a",
+            "C8b",
+            "C8c",
+            "C9",
+            "C10",
+            "C11",
+            "C12",
+        )
     ]
     assert {claim.section for claim in CLAIMS} <= set(EXPERIMENTS)
     assert len({claim.statement for claim in CLAIMS}) == len(CLAIMS)
@@ -55,26 +74,25 @@ def test_in_a_world_where_it_is_true_every_claim_holds(judged: dict[str, Judgeme
 def test_in_a_world_where_the_opposite_is_true_every_claim_fails() -> None:
     found = judge(world(False), "corrected", PILOT)
     assert {each.name: each.verdict for each in found} == {claim.name: "fails" for claim in CLAIMS}
-    # Not one contrast points the other way, but that there all algorithms are ahead of the random policy.
-    against = [c.label for each in found for c in each.contrasts if not c.interval.estimate < c.margin]
-    assert against == ["return over the random policy"]
+    # Not one contrast points the other way.
+    assert [c.label for each in found for c in each.contrasts if not c.interval.estimate < c.margin] == []
 
 
 def test_how_many_contrasts_each_claim_has(judged: dict[str, Judgement]) -> None:
     counts = {name: len(judgement.contrasts) for name, judgement in judged.items()}
-    expected = dict(C1=3, C2=6, C3=9, C4=7, C5=4, C6=6, C9=5, C10=6, C11=2, C12=1)
+    expected = dict(C1=3, C2=6, C3=9, C4=7, C5a=4, C5b=2, C5c=2, C6=6, C9=6, C10=6, C11=2, C12=1)
     assert counts == {**expected, **dict.fromkeys(("C7a", "C7b", "C7c"), 1), **dict.fromkeys(("C8a", "C8b", "C8c"), 2)}
     for judgement in judged.values():
         assert len(by_label(judgement)) == len(judgement.contrasts)
 
 
 def test_all_contrasts_share_the_error(good: dict[str, Any], judged: dict[str, Judgement]) -> None:
-    """C7's interval at the level that 58 contrasts leave it, by an independent resampling."""
+    """C7's interval at the level that 63 contrasts leave it, by an independent resampling."""
     values = -distance_ratios(good, "own")
     rng = np.random.RandomState(5)
     means = values[rng.randint(0, len(values), (200_000, len(values)))].mean(1)
     (told,) = judged["C7a"].contrasts
-    tail = ERROR_RATE / 58 / 2
+    tail = ERROR_RATE / 63 / 2
     width = np.ptp(np.quantile(means, [tail, 1 - tail]))
     assert told.interval.estimate == pytest.approx(values.mean())
     assert told.interval.high - told.interval.low == pytest.approx(width, rel=0.15)
@@ -98,7 +116,7 @@ def test_every_interval_is_asked_for_at_that_very_level(good: dict[str, Any], mo
     for kind in ("bootstrap_interval", "paired_bootstrap_difference", "log_sd_ratio_interval", "resampled_interval"):
         monkeypatch.setattr(contrasts, kind, spied(getattr(contrasts, kind)))
     judge(good, "corrected", PILOT)
-    assert asked == pytest.approx([1 - 0.05 / 58] * (58 - 1))
+    assert asked == pytest.approx([1 - 0.05 / 63] * (63 - 2))
     asked.clear()
     judge(good, "corrected", PILOT, only=("C2", "C11"))
     assert asked == pytest.approx([1 - 0.05 / 8] * 8)
@@ -215,7 +233,8 @@ def test_nothing_is_excellent_at_the_random_policys_level(good: dict[str, Any]) 
     for name in PAPER:
         outcomes[f"CartPole-{name}-corrected"] = planted_run("CartPole", name, np.full(ROUNDS, 9.0), diverged=stops)
     (found,) = judge(outcomes, "corrected", PILOT, only=("C4",))
-    assert by_label(found)["return over the random policy"].interval == pytest.approx((0.0, 0.0, 0.0))
+    told = by_label(found)["return over the pilot's threshold"]
+    assert told.interval == pytest.approx([CHANCE - PILOT.thresholds["CartPole"]] * 3)
     assert found.verdict == "fails"
 
 
@@ -282,7 +301,7 @@ def test_episode_lengths_by_hand(good: dict[str, Any], judged: dict[str, Judgeme
         shorter, steadier = found[f"shorter episodes than {other}"], found[f"steadiness beside {other}"]
         assert shorter.interval.estimate == pytest.approx(np.log(means[other].mean() / means[OURS].mean()))
         assert steadier.interval.estimate == pytest.approx(np.log(means[other].std() / means[OURS].std()))
-    adds = by_label(judged["C5"])
+    adds = by_label(judged["C5a"])
     for what, other in (("the Adam process", "srg-dqn-no-adam"), ("variance reduction", "sgd-inner-adam")):
         told = adds[f"how much {what} shortens episodes"].interval.estimate
         assert told == pytest.approx(np.log(means[other].mean() / means[OURS].mean()))
@@ -295,7 +314,7 @@ def test_episode_lengths_by_hand(good: dict[str, Any], judged: dict[str, Judgeme
 def test_complementing_needs_both(good: dict[str, Any]) -> None:
     """Without a gain by variance reduction C5 fails, however much the Adam process adds."""
     level = {**good, "MountainCar-sgd-inner-adam-corrected": good["MountainCar-srg-dqn-corrected"]}
-    (found,) = judge(level, "corrected", PILOT, only=("C5",))
+    (found,) = judge(level, "corrected", PILOT, only=("C5a",))
     assert found.verdict == "fails"
     assert found.deciding.label == "reward that variance reduction adds"
 
@@ -306,10 +325,11 @@ def test_c7_to_c12_by_hand(good: dict[str, Any], judged: dict[str, Judgement]) -
         assert told.interval.estimate == pytest.approx(-distance_ratios(good, definition).mean())
     for name in ("C8a", "C8b"):
         assert judged[name].contrasts[0].interval.estimate == pytest.approx(np.log(2))  # half at every step
-    slack, *queries = judged["C9"].contrasts
-    # Differences of -1 ± 0.1 and ± 0.2, of a right side of 2: the least of all slacks, bound by bound.
-    assert slack.interval == pytest.approx((0.5, 0.4, 0.55))
-    assert slack.margin == 0.0
+    *slacks, _, _, _, _ = judged["C9"].contrasts
+    queries = judged["C9"].contrasts[len(slacks) :]
+    # Differences of -1 ± 0.1 and ± 0.2, of a left side of 1: the least of all slacks, bound by bound.
+    assert [slack.interval for slack in slacks] == [pytest.approx((1.0, 0.8, 1.1))] * 2
+    assert {slack.margin for slack in slacks} == {0.0}
     rows = good["theorem-1"].tables["queries"].filter(n=64, M=16, relative=1e-2)
     for contrast in queries:
         problem, step = re.fullmatch(r"log\(queries SVRG / SRG\), (\w+), (\w+) η", contrast.label).groups()  # type: ignore[union-attr]
@@ -318,10 +338,14 @@ def test_c7_to_c12_by_hand(good: dict[str, Any], judged: dict[str, Judgement]) -
         assert contrast.interval.estimate == pytest.approx(logs[0] - logs[1])
     assert len(queries) == 4
     anatomy = [good[f"anchors-{name}-corrected"].tables["anatomy"] for name in ("svr-dqn", "srg-dqn")]
-    sums = {part: sum(table[part].sum() for table in anatomy) for part in ("sampling", "unseen", "drift")}
     for contrast, reason in zip(judged["C11"].contrasts, ("unseen", "drift"), strict=True):
-        assert contrast.interval.estimate == pytest.approx(sums[reason] / sum(sums.values()) - 0.05)
-        assert contrast.margin == 0.0
+        shares = []
+        for number in range(10):
+            mine = [table.filter(round=number) for table in anatomy]
+            sums = {part: sum(table[part].sum() for table in mine) for part in ("sampling", "unseen", "drift")}
+            shares.append(sums[reason] / sum(sums.values()))
+        assert contrast.interval.estimate == pytest.approx(np.mean(shares) - 0.05)
+        assert (contrast.margin, contrast.unit) == (0.0, 0.05)
     # Log errors of 2, 1.31, 1 and 0.31, and a reward of minus as much: the line gives the whole range.
     (gain,) = judged["C12"].contrasts
     assert gain.interval.estimate == pytest.approx(1 + 0.5 * np.log(4))

@@ -41,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def confirmed(folder: Path) -> None:
     """Verdicts as of a confirmatory run."""
-    weak = Measured("final reward", Interval(-0.25, -0.5, 0.0), 0.1)
+    weak = Measured("final reward", Interval(-0.25, -0.5, 0.0), 0.1, 0.1)
     judgements = {
         label: [Judgement(claim.name, verdict, (weak,)) for claim in CLAIMS]
         for label, verdict in (("corrected", "fails"), ("printed", "undecided"))

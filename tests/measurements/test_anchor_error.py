@@ -50,7 +50,8 @@ def test_squared_distances_are_the_references(seed: int) -> None:
     got = measured(configuration, theta, *parts)
     assert got.sampling == pytest.approx(sum((batch - replay) ** 2), rel=CLOSE)
     assert got.unseen == pytest.approx(sum((replay - everything) ** 2), rel=CLOSE)
-    assert got.drift == pytest.approx((replay - one) @ (replay - other), rel=CLOSE, abs=1e-12)
+    expected = (replay - one) @ (replay - other) - (one - other) @ (one - other) / 2
+    assert got.drift == pytest.approx(expected, rel=CLOSE, abs=1e-10)
     assert got.total == pytest.approx(sum((batch - everything) ** 2), rel=CLOSE)
 
 

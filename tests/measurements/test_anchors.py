@@ -113,7 +113,7 @@ def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
                 **place,
                 "sampling": sum((anchor - replay) ** 2),
                 "unseen": sum((replay - everything) ** 2),
-                "drift": float((replay - one) @ (replay - other)),
+                "drift": float((replay - one) @ (replay - other) - (one - other) @ (one - other) / 2),
                 "total": sum((anchor - everything) ** 2),
             }
         )

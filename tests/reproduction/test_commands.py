@@ -199,7 +199,7 @@ def test_every_reading_is_judged_in_its_own_units(tmp_path: Path, monkeypatch: p
     assert len(evidence.judgements) == 12
     for run, (name, judgements) in enumerate(evidence.judgements.items()):
         assert name == readings_study.label(run)
-        assert [each.name for each in judgements] == ["C2", "C3", "C4", "C5", "C6"]
+        assert [each.name for each in judgements] == ["C2", "C3", "C4", "C5a", "C6"]
         final = judgements[0].contrasts[0]
         assert (final.interval.estimate > 0) == (not matrix[run, newest])
         assert final.margin == pytest.approx(0.05 * 2.0, rel=0.1)  # of the run's own best over its own random
@@ -213,7 +213,7 @@ def test_every_reading_is_judged_in_its_own_units(tmp_path: Path, monkeypatch: p
 
 
 def judgement(name: str, verdict: Any, *contrasts_: tuple[float, float]) -> Judgement:
-    measured = tuple(Measured("", Interval(estimate, -9.0, 9.0), margin) for estimate, margin in contrasts_)
+    measured = tuple(Measured("", Interval(estimate, -9.0, 9.0), 0.0, unit) for estimate, unit in contrasts_)
     return Judgement(name, verdict, measured)
 
 

@@ -33,34 +33,27 @@ def test_log_ratios_are_means_over_both_runs_of_the_rounds_in_both(outcomes: dic
     np.testing.assert_allclose(found, [np.log(0.5) + wobble(number) for number in (0, 1, 3)])
 
 
-def test_the_parts_of_a_round_are_means_over_both_runs(outcomes: dict[str, Any]) -> None:
-    found = anatomy.by_round(outcomes, "corrected")
-    for part in anatomy.PARTS:
-        expected = []
-        for number in (0, 1, 3):  # those in both
-            tables = [outcomes[f"anchors-{name}-corrected"].tables["anatomy"] for name in ("svr-dqn", "srg-dqn")]
-            runs = [[row[part] for row in table.iter_rows(named=True) if row["round"] == number] for table in tables]
-            expected.append(np.mean([np.mean(run) for run in runs]))
-        np.testing.assert_allclose(found[part], expected)
-
-
-def test_a_share_is_that_of_the_sum_over_rounds() -> None:
-    parts = {"sampling": np.array([1.0, 2.0]), "unseen": np.array([3.0, 0.0]), "drift": np.array([-1.0, 5.0])}
-    assert anatomy.share(parts, "unseen") == pytest.approx(3 / 10)
-    assert anatomy.share(parts, "drift", np.array([1, 1])) == pytest.approx(10 / 14)
+@pytest.mark.parametrize("part", anatomy.PARTS)
+def test_a_rounds_shares_are_those_of_sums_over_both_runs(outcomes: dict[str, Any], part: str) -> None:
+    tables = [outcomes[f"anchors-{name}-corrected"].tables["anatomy"] for name in ("svr-dqn", "srg-dqn")]
+    expected = []
+    for number in (0, 1, 3):  # those in both
+        rows = [row for table in tables for row in table.iter_rows(named=True) if row["round"] == number]
+        expected.append(sum(row[part] for row in rows) / sum(row[each] for row in rows for each in anatomy.PARTS))
+    np.testing.assert_allclose(anatomy.shares(outcomes, "corrected", part), expected)
 
 
 def test_rows_may_lie_in_any_order(outcomes: dict[str, Any]) -> None:
     before = [
         figure_3_right.log_ratios(outcomes, "corrected", "own"),
-        anatomy.by_round(outcomes, "corrected")["drift"],
+        anatomy.shares(outcomes, "corrected", "drift"),
     ]
     for measured in outcomes.values():
         for name, table in measured.tables.items():
             measured.tables[name] = table.sample(fraction=1.0, shuffle=True, seed=1)
     after = [
         figure_3_right.log_ratios(outcomes, "corrected", "own"),
-        anatomy.by_round(outcomes, "corrected")["drift"],
+        anatomy.shares(outcomes, "corrected", "drift"),
     ]
     np.testing.assert_allclose(after, before)
 
@@ -118,7 +111,7 @@ def test_the_anatomy_shows_shares(outcomes: dict[str, Any]) -> None:
         f"{size / sum(sizes.values()):.0%}" for size in sizes.values()
     ]
     assert [row["mean squared error"] for row in rows] == [f"{size:.4g}" for size in sizes.values()]
-    unseen = anatomy.share(anatomy.by_round(outcomes, "corrected"), "unseen")
+    unseen = anatomy.shares(outcomes, "corrected", "unseen").mean()
     assert f"unseen transitions {unseen:+.3f} [" in section.found
     points = data_of(section.charts[0]).filter(panel="run of svr-dqn", series="D against all recorded").sort("steps")
     expected = table.group_by("step").agg(pl.col("total").mean()).sort("step")["total"]

@@ -46,13 +46,13 @@ def seconds_to_threshold(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Each round's single-core seconds until its smoothed curve reaches the threshold, and whether it ever does.
 
-    A round that does not, or that diverges sooner or later, counts with the longest time of any round of the paper's
-    algorithms on that task, whatever its own cost: neither diverging early nor being cheap is being fast. A second is a
-    step's share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
+    A round that does not, or that diverges sooner or later, counts with the steps of the longest round of the paper's
+    algorithms on that task at the dearest one's cost: neither diverging early nor being cheap is being fast. A second
+    is a step's share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
     """
     result: Result = outcomes[cell_name(task, readings, algorithm)]
-    longest = {name: outcomes[cell_name(task, readings, name)].rounds["steps"].to_numpy().max() for name in PAPER}
-    never = max(longest[name] * seconds_per_step(outcomes, readings, task, name) for name in PAPER)
+    longest = max(outcomes[cell_name(task, readings, name)].rounds["steps"].to_numpy().max() for name in PAPER)
+    never = longest * max(seconds_per_step(outcomes, readings, task, name) for name in PAPER)
     numbers = result.rounds.sort("round")["round"].to_list()
     if result.configuration.training.episodes is None:
         smooth = pl.col("reward").rolling_mean(_WINDOWS, min_samples=_WINDOWS).over("round")
