@@ -67,7 +67,7 @@ def test_a_second_run_computes_nothing_and_a_damaged_cell_is_computed_again(
     assert Path(told["report"]) == tmp_path / "report.html"
     assert [claim["name"] for claim in told["claims"]] == [claim.name for claim in CLAIMS]
     assert told["claims"][0]["verdicts"] == {"corrected": "fails", "printed": "undecided"}
-    assert told["claims"][0]["evidence"]["printed"] == "final reward: -0.25 [-0.5, +0], δ 0.1"
+    assert told["claims"][0]["evidence"]["printed"] == "final reward: -0.25 [-0.5, +0], fails below 0.1"
     cells = tmp_path / "quick" / "cells"
     computed = times(cells)
     assert len(computed) == 15

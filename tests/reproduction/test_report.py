@@ -67,7 +67,7 @@ def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_p
         assert (row.claim, row.where, row.section) == (claim.statement, claim.where, claim.section)
         assert row.verdicts == {"corrected": "undecided", "printed": "fails"}
         # The contrast that is furthest from holding, not the first.
-        assert row.evidence["printed"] == "the weaker: -0.5 [-1, +0.01], δ 0.1"
+        assert row.evidence["printed"] == "the weaker: -0.5 [-1, +0.01], fails below 0.1"
     assert (found.question, found.answer) == (QUESTION, "Merely 17 updates.")
     for said in (
         "seed 20001",
@@ -86,7 +86,7 @@ def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any
     rows = section.tables[0].frame
     assert rows.height == 2 * 2 * len(CLAIMS)
     mine = rows.filter(claim="C7b", readings="printed", contrast="the weaker").row(0)
-    assert mine[3:] == (-0.5, -1.0, 0.01, 0.1, "below δ")
+    assert mine[3:] == (-0.5, -1.0, 0.01, 0.1, "below that")
     assert rows.filter(contrast="the stronger")[""].unique().to_list() == ["above 0"]
     assert f"0 holds, 0 fails, {len(CLAIMS)} undecided" in section.found
     assert "seed 20001; rounds: 400 on Pendulum) in 20 minutes" in section.found
@@ -148,19 +148,30 @@ def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
     write_evidence(evidence_of("readings", runs, **how), tmp_path)  # type: ignore[arg-type]
     found = {section.name: section for section in report(outcomes, tmp_path).sections}
     assert list(found) == [*NAMES, "tuned", "readings"]
-    assert "C2 holds (final reward over svr-dqn: +0.5 [+0.25, +0.75], δ 0.1); C3 fails" in found["tuned"].found
+    assert (
+        "C2 holds (final reward over svr-dqn: +0.5 [+0.25, +0.75], fails below 0.1); C3 fails" in found["tuned"].found
+    )
     assert "seed 20002; rounds: 100 on Pendulum) in 10 minutes" in found["tuned"].found
     assert [each.name for each in found["tuned"].tables] == ["tuned-scores"]
     assert "in the 12 runs" in found["readings"].found
-    assert "Of 24 verdicts (five claims in every run) 12 are 'holds'" in found["readings"].found
+    assert (
+        "Of 24 verdicts (five claims in every run, intervals corrected for these alone) 12 are 'holds'"
+        in found["readings"].found
+    )
 
 
 @pytest.mark.parametrize(
     ("interval", "text"),
     [
-        (Interval(0.12345, -0.5, 1234.0), "steadiness: +0.123 [-0.5, +1.23e+03], δ 0.049"),
-        (Interval(float("inf"), float("nan"), float("nan")), "steadiness: cannot be told, as one side has no spread"),
-        (Interval(float("nan"), float("nan"), float("nan")), "steadiness: cannot be told, as one side has no spread"),
+        (Interval(0.12345, -0.5, 1234.0), "steadiness: +0.123 [-0.5, +1.23e+03], fails below 0.049"),
+        (
+            Interval(float("inf"), float("nan"), float("nan")),
+            "steadiness: cannot be told, as one side has no spread or nothing is left to compare",
+        ),
+        (
+            Interval(float("nan"), float("nan"), float("nan")),
+            "steadiness: cannot be told, as one side has no spread or nothing is left to compare",
+        ),
     ],
 )
 def test_contrasts_in_words(interval: Interval, text: str) -> None:

@@ -62,7 +62,7 @@ def test_a_round_that_diverged_before_is_no_fast_one() -> None:
     lost = {0: 3_000, 1: 3_008}
     some = with_curves("Pendulum", "reward", [9.0] * 3, [9.0] * 3, [9.0] * 10, diverged=lost)
     spent, reached = seconds_to_threshold(outcomes_of("Pendulum", some), "corrected", "Pendulum", "srg-dqn", 4.0)
-    np.testing.assert_allclose(spent, [10.0, 10.0, 5.0])
+    np.testing.assert_allclose(spent, [10.0, 10.0, 5.0])  # of which 10.0 are 10,000 steps at a thousandth of a second
     assert reached.tolist() == [False, False, True]
     # Where every round diverged it counts with the longest round of the other algorithms.
     every = with_curves("Pendulum", "reward", [9.0] * 3, [9.0] * 3, diverged=lost)
@@ -77,6 +77,16 @@ def test_a_round_that_diverges_later_has_to_be_trained_again() -> None:
     spent, reached = seconds_to_threshold(outcomes_of("Pendulum", run), "corrected", "Pendulum", "srg-dqn", 4.0)
     np.testing.assert_allclose(spent, [10.0, 5.0])
     assert reached.tolist() == [False, True]
+
+
+def test_being_cheap_is_not_being_fast() -> None:
+    """DQN with SGD, a thousand times cheaper by the step, never gets there: it counts at the dearest one's cost."""
+    there, never = with_curves("Pendulum", "reward", [9.0] * 10), with_curves("Pendulum", "reward", [0.0] * 10)
+    outcomes = {**outcomes_of("Pendulum", there), "Pendulum-dqn-sgd-corrected": never}
+    ours, theirs = (
+        seconds_to_threshold(outcomes, "corrected", "Pendulum", name, 4.0)[0] for name in ("srg-dqn", "dqn-sgd")
+    )
+    np.testing.assert_allclose([ours, theirs], [[5.0], [10.0]])
 
 
 def test_short_episodes_that_never_get_there_are_not_fast_either() -> None:
