@@ -1,6 +1,7 @@
 """Puts the report of a results folder into the documentation: `python docs/refresh.py results`.
 
-Writes `docs/reproduction.md`, its images in `docs/reproduction/`, and the table of verdicts between the README's marks.
+Writes `docs/reproduction.md`, its images in `docs/reproduction/`, and the answer and the table of verdicts between the
+README's marks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from srgdqn.report.images import shrunk
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
-MARKS = "<!-- verdicts -->", "<!-- end of verdicts -->"
+MARKED = "<!-- {} -->", "<!-- end of {} -->"
 
 
 def refresh(results: Path) -> None:
@@ -34,10 +35,16 @@ def refresh(results: Path) -> None:
     for claim in verdicts["claims"]:
         found = claim["verdicts"]
         lines.append(f"| {claim['name']} | {claim['claim']} | {found['corrected']} | {found['printed']} |")
-    before, rest = README.read_text(encoding="utf-8").split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    table = "\n".join(lines)
-    README.write_text(f"{before}{MARKS[0]}\n\n{table}\n\n{MARKS[1]}{after}", encoding="utf-8")
+    _replace("answer", f"**{verdicts['question']}** {verdicts['answer']}")
+    _replace("verdicts", "\n".join(lines))
+
+
+def _replace(what: str, text: str) -> None:
+    """Puts a text between its marks in the README."""
+    first, last = (mark.format(what) for mark in MARKED)
+    before, rest = README.read_text(encoding="utf-8").split(first)
+    after = rest.split(last)[1]
+    README.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ def test_shares_are_told_up_to_the_whole() -> None:
     configuration, _ = tiny(**OPTIONS, evaluation_interval=48)
     record(configuration, heard.append, threading.Event(), probe_at=everything)
     assert heard == sorted(heard)
-    assert len(heard) == 10  # two chunks with five segments each
+    assert len(heard) == 5  # segments of one chunk with two boards
     assert heard[-1] == 1.0
 
 

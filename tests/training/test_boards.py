@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from srgdqn.training import chunk
+from srgdqn.training import chunk, train_rounds
 from srgdqn.training.boards import Board, Boards
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.lane import LIVED, BlockLog, Lane
 from srgdqn.training.program import programs_for
-from srgdqn.training.rounds import _chunks
+from srgdqn.training.rounds import _chunks, _most_boards
 from tiny import LANES, bits, tiny
 
 # Rounds need different numbers of steps for as many episodes, and the wild ones stop early because they diverge.
@@ -94,6 +95,29 @@ def test_rounds_still_active_have_as_few_boards_as_they_fit_on(
     ],
 )
 def test_chunks_keep_every_worker_busy_and_are_not_too_large(rounds: int, workers: int, sizes: list[int]) -> None:
-    chunks = _chunks(rounds, 25, workers)
+    chunks = _chunks(rounds, 25, workers, 4)
     assert [len(part) for part in chunks] == sizes
     assert [number for part in chunks for number in part] == list(range(rounds))
+
+
+@pytest.mark.parametrize(("size", "boards"), [(1, 4), (2**23, 4), (2**23 + 1, 3), (2**24, 2), (2**25, 1), (2**40, 1)])
+def test_large_states_have_fewer_boards_to_a_chunk(size: int, boards: int) -> None:
+    programs, _ = programs_for(*tiny())
+    assert _most_boards(programs._replace(board_bytes=size)) == boards
+
+
+def test_the_size_of_a_board_is_that_of_its_arrays() -> None:
+    programs, _ = programs_for(*tiny())
+    lanes = programs.init(jnp.uint32(0), jnp.zeros(LANES, jnp.uint32), jnp.ones(LANES, bool))
+    assert programs.board_bytes == sum(leaf.nbytes for leaf in jax.tree.leaves(lanes))
+
+
+def test_evaluations_do_not_depend_on_boards() -> None:
+    """Of rounds that stop on the way, too: they are judged at the end, with the parameters that they had."""
+    configuration, task = tiny(**WILD, rounds=2 * LANES, evaluation_interval=320)
+    one, two = (train_rounds(configuration, task, workers=workers).tables for workers in (1, 2))
+    lost = one["rounds"]["diverged_at"].compressed()
+    assert len(lost) > 0
+    assert (lost < 3_000).all()
+    assert bits(one["evaluations"]) == bits(two["evaluations"])
+    assert set(one["evaluations"]["round"]) == set(range(2 * LANES))

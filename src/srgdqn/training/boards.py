@@ -66,10 +66,12 @@ class Boards:
             jax.tree.map(lambda kept, new, b=board: _put(kept, b, new), self._everyone, _on_host(board.lanes))
         return jax.tree.map(self._rows, *logs)
 
-    def judge(self, evaluate: Callable[[Lane], Evaluation]) -> Evaluation:
-        """The evaluation of every round."""
+    def judge(self, evaluate: Callable[[Lane], Evaluation], *, everyone: bool) -> Evaluation:
+        """The evaluation of every round, or of those on boards only: the others have nothing in theirs."""
         if self._everyone is None:
             return evaluate(self._boards[0].lanes)
+        if not everyone:
+            return jax.tree.map(self._rows, *(evaluate(board.lanes) for board in self._boards))
         places = np.arange(len(self._rounds))
         parts = [evaluate(self._taken(seats)) for seats in self._shared_out(places)]
         return jax.tree.map(lambda *leaves: np.concatenate(leaves)[: len(places)], *parts)

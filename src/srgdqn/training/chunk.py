@@ -71,7 +71,10 @@ def train_chunk(
         last = done == last_block or not boards.any_active
         evaluation = None
         if last or _evaluation_due(configuration, done):
-            evaluation = boards.judge(lambda lanes: jax.tree.map(np.asarray, programs.evaluate(lanes, keys)))
+            # A round that has stopped is judged once, at the end of all.
+            evaluation = boards.judge(
+                lambda lanes: jax.tree.map(np.asarray, programs.evaluate(lanes, keys)), everyone=last
+            )
         yield Segment(done, log, boards.lanes, evaluation, trained - start, time.perf_counter() - trained, last)
         if last:
             return

@@ -42,6 +42,7 @@ class Programs(NamedTuple):
     segment: Callable[[Lane, Numbers, Array, Array, Limits, Any], tuple[Lane, BlockLog]]
     evaluate: Callable[[Lane, EvaluationKeys], Evaluation]
     compile_seconds: float
+    board_bytes: int  # of the state of as many rounds as there are lanes
 
 
 _MOST_KEPT = 64  # shapes whose programs are kept in memory
@@ -149,7 +150,11 @@ def _compile(
     with ThreadPoolExecutor(len(jobs)) as pool:
         run_segment, run_init, run_evaluate = pool.map(in_this_precision(_call), jobs)
     return Programs(
-        run_init, run_segment, lambda lanes, keys: run_evaluate(*_judged(lanes), keys), time.perf_counter() - start
+        run_init,
+        run_segment,
+        lambda lanes, keys: run_evaluate(*_judged(lanes), keys),
+        time.perf_counter() - start,
+        sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(lanes)),
     )
 
 

@@ -19,7 +19,7 @@ from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import budget_of
 from srgdqn.training.lane import LIVED, PLAIN, TERMINATED, TRUNCATED, BlockLog, Instruments, Lane
 from srgdqn.training.precision import in_this_precision
-from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
+from srgdqn.training.program import SEGMENT_BLOCKS, Programs, programs_for
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, merge_tables
 
 
@@ -75,9 +75,7 @@ def train_rounds(
     programs, fresh = programs_for(configuration, task, user_network, instruments, data)
     settings = configuration.training
     workers = workers or usable_cores()
-    # A recording is large, and what is on several boards is copied.
-    most = _MOST_BOARDS if instruments.blocks_kept is None else 1
-    chunks = _chunks(settings.rounds, settings.lanes, workers, most)
+    chunks = _chunks(settings.rounds, settings.lanes, workers, _most_boards(programs))
     compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
     ended = threading.Event()
     shared = _SharedListener(listener, len(chunks))
@@ -90,7 +88,12 @@ def train_rounds(
             return None
         timings = list(compiled) if index == 0 else []
         segments = train_chunk(configuration, programs, chunks[index], data=data, segment_blocks=segment_blocks)
-        return _run_chunk(configuration, task, segments, index, chunks[index], timings, stopping, shared, probe_at)
+        result, lanes = _run_chunk(
+            configuration, task, segments, index, chunks[index], timings, stopping, shared, probe_at
+        )
+        if instruments.blocks_kept is None:
+            return result
+        return result._replace(ring=np.array(lanes.ring[: len(chunks[index])]))
 
     job = in_this_precision(run)
     with ThreadPoolExecutor(min(workers, len(chunks)), thread_name_prefix="chunk") as pool:
@@ -115,12 +118,16 @@ def train_rounds(
     return trained
 
 
-# The most boards of a chunk. More would leave fewer lanes idle, but all the logs of a chunk are in memory at once.
-_MOST_BOARDS = 4
+# More boards to a chunk leave fewer lanes idle, but all its logs, and two copies of its rounds' states, are in memory.
+_MOST_BOARDS, _MOST_BYTES = 4, 2**25
 
 
-def _chunks(rounds: int, lanes: int, workers: int, most: int = _MOST_BOARDS) -> list[range]:
-    """Ranges of rounds that fill whole boards, at most so many, and no larger than keeps every worker busy."""
+def _most_boards(programs: Programs) -> int:
+    return max(1, min(_MOST_BOARDS, _MOST_BYTES // programs.board_bytes))
+
+
+def _chunks(rounds: int, lanes: int, workers: int, most: int) -> list[range]:
+    """Ranges of rounds that fill whole boards, at most so many, and few enough for every worker to have its share."""
     boards = -(-rounds // lanes)
     size = lanes * min(most, -(-boards // workers))
     every = range(rounds)
@@ -132,7 +139,7 @@ class _ChunkResult(NamedTuple):
     policies: dict[str, np.ndarray]
     whole: bool  # not cut short
     probed: list[tuple[np.ndarray, Any]]  # numbers of blocks, and their rows
-    ring: np.ndarray
+    ring: np.ndarray | None = None  # where it is a recording
 
 
 def _run_chunk(
@@ -145,7 +152,7 @@ def _run_chunk(
     stopping: Callable[[], bool],
     listener: _SharedListener,
     probe_at: Choice,
-) -> _ChunkResult:
+) -> tuple[_ChunkResult, Lane]:
     logs: list[BlockLog] = []
     probed: list[tuple[np.ndarray, Any]] = []
     evaluations = []
@@ -168,8 +175,7 @@ def _run_chunk(
     log = _concatenated(logs, axis=1)
     history = ChunkHistory(log, evaluations, np.asarray(segment.lanes.diverged_at), timings)
     tables = chunk_tables(configuration, task, rounds, history)
-    ring = np.asarray(segment.lanes.ring)[: len(rounds)]
-    return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last, probed, ring)
+    return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last, probed), segment.lanes
 
 
 def _joined(chunks: list[list[tuple[np.ndarray, Any]]]) -> tuple[np.ndarray, Any]:
