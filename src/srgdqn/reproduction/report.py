@@ -163,7 +163,8 @@ def _tuned(folder: Path | None) -> Section | None:
         title="Tuned settings",
         paper_says="Nothing: the paper gives one η and one α per task, and does not say how they were chosen.",
         found="With every arm's step sizes tuned by the same procedure, the claims about Figure 2 (intervals corrected "
-        f"for these alone): {verdicts}." + _made(evidence),
+        f"for these alone): {verdicts}. A round that diverges scores as the random policy, in tuning as well: where no "
+        "candidate is ahead of that policy, one whose rounds all diverge may be chosen." + _made(evidence),
         tables=tuple(evidence.tables),
     )
 
