@@ -255,5 +255,5 @@ THEOREM_1 = Experiment(
     ),
     cells=cells,
     show=show,
-    budget_seconds=60,
+    budget_seconds=100,
 )
