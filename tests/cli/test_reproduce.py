@@ -67,7 +67,10 @@ def test_a_second_run_computes_nothing_and_a_damaged_cell_is_computed_again(
     assert Path(told["report"]) == tmp_path / "report.html"
     assert [claim["name"] for claim in told["claims"]] == [claim.name for claim in CLAIMS]
     assert told["claims"][0]["verdicts"] == {"corrected": "fails", "printed": "undecided"}
-    assert told["claims"][0]["evidence"]["printed"] == "final reward: -0.25 [-0.5, +0], fails below 0.1"
+    assert (
+        told["claims"][0]["evidence"]["printed"]
+        == "final reward: -0.25 [-0.5, +0] (fails if its upper bound is below 0.1)"
+    )
     cells = tmp_path / "quick" / "cells"
     computed = times(cells)
     assert len(computed) == 15
@@ -164,7 +167,9 @@ def test_damaged_verdicts_are_named(small: None, tmp_path: Path, capsys: pytest.
 # In a process of its own: two cells, of which the second waits to be interrupted as long as there is a file `wait`.
 PROGRAM = textwrap.dedent(
     """
-    import dataclasses, os, sys
+    import dataclasses, os, signal, sys
+    # Tests that are run in the background may have inherited that interrupts are ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     import numpy as np
     import polars as pl
     from srgdqn.charts import BLUE, Chart, Panel, Series, Style
@@ -210,7 +215,12 @@ def test_ctrl_c_keeps_finished_cells_and_the_same_command_goes_on_without_a_disp
     program = [sys.executable, "-c", PROGRAM]
     (tmp_path / "wait").touch()
     process = subprocess.Popen(
-        program, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        program,
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     cells = tmp_path / "results" / "quick" / "cells"
     try:

@@ -67,7 +67,7 @@ def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_p
         assert (row.claim, row.where, row.section) == (claim.statement, claim.where, claim.section)
         assert row.verdicts == {"corrected": "undecided", "printed": "fails"}
         # The contrast that is furthest from holding, not the first.
-        assert row.evidence["printed"] == "the weaker: -0.5 [-1, +0.01], fails below 0.1"
+        assert row.evidence["printed"] == "the weaker: -0.5 [-1, +0.01] (fails if its upper bound is below 0.1)"
     assert (found.question, found.answer) == (QUESTION, "Merely 17 updates.")
     for said in (
         "seed 20001",
@@ -149,7 +149,8 @@ def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
     found = {section.name: section for section in report(outcomes, tmp_path).sections}
     assert list(found) == [*NAMES, "tuned", "readings"]
     assert (
-        "C2 holds (final reward over svr-dqn: +0.5 [+0.25, +0.75], fails below 0.1); C3 fails" in found["tuned"].found
+        "C2 holds (final reward over svr-dqn: +0.5 [+0.25, +0.75] (fails if its upper bound is below 0.1)); C3 fails"
+        in found["tuned"].found
     )
     assert "seed 20002; rounds: 100 on Pendulum) in 10 minutes" in found["tuned"].found
     assert [each.name for each in found["tuned"].tables] == ["tuned-scores"]
@@ -163,7 +164,10 @@ def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
 @pytest.mark.parametrize(
     ("interval", "text"),
     [
-        (Interval(0.12345, -0.5, 1234.0), "steadiness: +0.123 [-0.5, +1.23e+03], fails below 0.049"),
+        (
+            Interval(0.12345, -0.5, 1234.0),
+            "steadiness: +0.123 [-0.5, +1.23e+03] (fails if its upper bound is below 0.049)",
+        ),
         (
             Interval(float("inf"), float("nan"), float("nan")),
             "steadiness: cannot be told, as one side has no spread or nothing is left to compare",

@@ -5,6 +5,7 @@ The results of the long commands travel with the package as such files, and repo
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 import math
@@ -38,6 +39,8 @@ class Evidence:
     tables: Sequence[Table]
     about: Mapping[str, Any]
     """Hash of the claims, seed, rounds, date, seconds, versions, machine."""
+    released: bool = False
+    """Whether it came with the package."""
 
     @property
     def is_current(self) -> bool:
@@ -91,12 +94,13 @@ def write_evidence(evidence: Evidence, folder: Path) -> Path:
 
 def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
     """The evidence in a results folder, or else what the package was released with; None where there is neither."""
-    places = [] if folder is None else [folder]
-    for place in (*places, resources.files("srgdqn.evidence")):
+    released = resources.files("srgdqn.evidence")
+    for place in (released,) if folder is None else (folder, released):
         file = place.joinpath(f"{kind}.json")
         if file.is_file():
             try:
-                return _parse(json.loads(file.read_text(encoding="utf-8")))
+                parsed = _parse(json.loads(file.read_text(encoding="utf-8")))
+                return dataclasses.replace(parsed, released=place is released)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise InputError(
                     f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "

@@ -138,7 +138,8 @@ def _tell(asked: Reproduce, report: Report, folder: Path) -> None:
         [(row.name, row.verdicts["corrected"], row.verdicts["printed"], row.claim) for row in report.claims],
         numeric=False,
     )
-    print(report.answer)
+    print(f"{report.answer}\n")
+    print(report.claims_note)
     print_table(
         "What it took",
         ("experiment", "seconds of one core", "budget"),

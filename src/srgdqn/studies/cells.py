@@ -137,7 +137,7 @@ def finished(cell: AnyCell, folder: Path, say: Say) -> Any:
     try:
         outcome, problem = cell.load(place)
     except InputError as error:
-        outcome, problem = None, str(error).rstrip(".")
+        outcome, problem = None, str(error).split(". ")[0].rstrip(".")  # what to do about it is done here
     if problem is None:
         return outcome
     say(f"{cell.name} is computed again: {problem}.")
