@@ -18,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 import srgdqn.environments  # noqa: F401  (registers the paper's shaped tasks)
 from job.clocks import Tick, measure_rounds
 from job.python_loop import Learner, sizes_of, train_in_python
-from job.settings import BATCH, Job, read_job
+from job.settings import BATCH, GRADIENT_STEP_SIZE, STEP_SIZE, Job, read_job
 from job.transitions import Transitions
 from srgdqn.presets import preset
 
@@ -47,13 +47,12 @@ def gradient(parameters: Parameters, batch: Transitions, gamma: float) -> Parame
     return list(torch.autograd.grad(((y - q) ** 2).mean(), parameters))
 
 
-def step(parameters: Parameters, delta: Parameters, eta: float) -> Parameters:
-    return [(p.detach() - eta * d).requires_grad_() for p, d in zip(parameters, delta, strict=True)]
+def step(parameters: Parameters, delta: Parameters) -> Parameters:
+    return [(p.detach() - GRADIENT_STEP_SIZE * d).requires_grad_() for p, d in zip(parameters, delta, strict=True)]
 
 
 def make_learner(task: str, sizes: tuple[int, ...]) -> Learner:
-    settings = preset(task)
-    gamma, eta, alpha = settings["gamma"], settings["eta"], settings["alpha"]
+    gamma = preset(task)["gamma"]
     theta = make_parameters(sizes)
     iterations = 0
     first_moments: Parameters = [torch.zeros_like(p) for p in theta]
@@ -68,14 +67,14 @@ def make_learner(task: str, sizes: tuple[int, ...]) -> Learner:
         nonlocal theta, iterations
         batch = Transitions(*map(torch.from_numpy, batch))
         delta = gradient(theta, batch, gamma)
-        previous, theta = theta, step(theta, delta, eta)
+        previous, theta = theta, step(theta, delta)
         for _ in range(INNER):
             pick = random.randrange(BATCH)
             sample = Transitions(*(column[pick : pick + 1] for column in batch))
             present = gradient(theta, sample, gamma)
             reference = gradient(previous, sample, gamma)
             delta = [g - r + d for g, r, d in zip(present, reference, delta, strict=True)]
-            previous, theta = theta, step(theta, delta, eta)
+            previous, theta = theta, step(theta, delta)
         iterations += 1
         result = []
         for index, parameter in enumerate(theta):
@@ -84,7 +83,7 @@ def make_learner(task: str, sizes: tuple[int, ...]) -> Learner:
             first_moments[index], second_moments[index] = first, second
             first_hat = first / (1 - BETA_1**iterations)
             second_hat = second / (1 - BETA_2**iterations)
-            moved = parameter.detach() - alpha * first_hat / (second_hat.sqrt() + ADAM_EPSILON)
+            moved = parameter.detach() - STEP_SIZE * first_hat / (second_hat.sqrt() + ADAM_EPSILON)
             result.append(moved.requires_grad_())
         theta = result
 
