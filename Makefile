@@ -4,6 +4,7 @@ PYTHON  ?= python3
 OUT     ?= results
 WORKERS ?= 2
 BIN     := $(VENV)/bin
+BENCH   := build/bench
 
 # Compiled programs are kept here between test runs and shared by the test workers.
 test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
@@ -55,9 +56,16 @@ wheel: install  ## builds the wheel and uses it in an environment without extras
 	cd build/wheel && venv/bin/srgdqn train CartPole dqn-adam --steps 2000 --rounds 2 --out run --quiet
 	cd build/wheel && venv/bin/srgdqn show run --json > /dev/null
 
-bench: install  ## how fast this is, beside plain PyTorch
-	$(BIN)/python -m pip install --quiet --requirement benchmarks/requirements.txt
-	$(BIN)/python benchmarks/throughput.py
+# In an environment of its own, because gymnax needs an older Gymnasium than everything else is tested with.
+bench:  ## how fast this is, beside others (OPTIONS=--quick: only whether all of it runs)
+	$(PYTHON) -m venv $(BENCH)
+	grep -v '^gymnasium==' constraints.txt > $(BENCH)/constraints.txt
+	$(BENCH)/bin/python -m pip install --quiet --constraint $(BENCH)/constraints.txt \
+		--requirement benchmarks/requirements.txt --editable .
+	$(BENCH)/bin/python benchmarks/peers.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/cold_start.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/queries.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/throughput.py $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

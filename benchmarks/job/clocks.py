@@ -1,0 +1,95 @@
+"""How a contender is timed, by itself: environment steps made while learning was under way, and the seconds they took.
+
+Imports are not timed. Everything else before the clock starts (compiling, the steps before learning) is its warm-up.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+
+from job.settings import WARM_UP_STEPS, Job
+
+READY = "ready"
+
+Tick = Callable[[int], bool]
+"""To be told, after updates, how many steps the round has made; false once there is no need to go on."""
+
+
+def measure_rounds(job: Job, train_round: Callable[[int, Tick], None]) -> None:
+    """Times a contender that trains one round after the other, and steps its environment in Python."""
+    clock = _LearningClock(job)
+    for seed in range(job.seed, job.seed + job.rounds):
+        train_round(seed, clock.new_round())
+        if clock.seconds >= job.seconds:
+            break
+    _report(job, clock.steps, clock.seconds, clock.warm_up_seconds)
+
+
+def measure_calls(job: Job, prepare: Callable[[], Callable[[int], int]]) -> None:
+    """Times a contender that trains all rounds in one call, over and over with new seeds until the time is spent.
+
+    `prepare` compiles, and gives the function from a seed to the steps that were made while learning was under way.
+    Where the same call fills the replay memory first, its time counts and its steps do not.
+    """
+    start = time.perf_counter()
+    train = prepare()
+    warm_up_seconds = time.perf_counter() - start
+    _wait_for_the_others(job)
+    steps, seconds, seed = 0, 0.0, job.seed
+    while seconds < job.seconds:
+        start = time.perf_counter()
+        steps += train(seed)
+        seconds += time.perf_counter() - start
+        seed += job.rounds
+    _report(job, steps, seconds, warm_up_seconds)
+
+
+class _LearningClock:
+    """Adds up what rounds do between their warm-up and their end."""
+
+    def __init__(self, job: Job) -> None:
+        self.steps, self.seconds, self.warm_up_seconds = 0, 0.0, 0.0
+        self._job, self._created, self._first = job, time.perf_counter(), True
+
+    def new_round(self) -> Tick:
+        earlier_steps, earlier_seconds = self.steps, self.seconds
+        start: tuple[int, float] | None = None
+
+        def tick(made: int) -> bool:
+            nonlocal start
+            if start is not None:
+                self.steps = earlier_steps + made - start[0]
+                self.seconds = earlier_seconds + time.perf_counter() - start[1]
+            elif made >= WARM_UP_STEPS:
+                self._end_of_warm_up()
+                start = made, time.perf_counter()
+            return self.seconds < self._job.seconds
+
+        return tick
+
+    def _end_of_warm_up(self) -> None:
+        if self._first:
+            self._first, self.warm_up_seconds = False, time.perf_counter() - self._created
+            _wait_for_the_others(self._job)
+
+
+def _wait_for_the_others(job: Job) -> None:
+    if job.together:
+        print(READY, flush=True)
+        sys.stdin.readline()
+
+
+def _report(job: Job, steps: int, seconds: float, warm_up_seconds: float) -> None:
+    answer = {
+        "task": job.task,
+        "rounds": job.rounds,
+        "steps": steps,
+        "seconds": seconds,
+        "warm_up_seconds": warm_up_seconds,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    print(json.dumps(answer), flush=True)

@@ -1,0 +1,164 @@
+"""How fast contenders do the same job: DQN, and SRG-DQN beside the obvious way to write it in PyTorch.
+
+    python benchmarks/peers.py [--quick] [--only NAME …] [--out FILE]
+
+Aggregate environment steps per second once learning is under way: of one round alone on one core, and of 50 rounds on
+all cores in each contender's best arrangement. All are measured in turns, because a shared machine's speed drifts.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from arrangements import ContenderError, Measurement, measure
+from job.settings import TASKS
+from lineup import CONTENDERS
+from measuring import circumstances
+from reporting import Bar, Panel, between, console, print_table, write_report
+from standings import Entry, Row, standings
+
+
+class Budget(NamedTuple):
+    """How much is measured."""
+
+    turns: int
+    steps: int  # of a round
+    seconds: float  # of learning that are timed
+    limit: float  # seconds after which a contender is given up
+    tasks: tuple[str, ...]
+
+
+FULL = Budget(turns=3, steps=100_000, seconds=5.0, limit=300.0, tasks=tuple(TASKS))
+QUICK = Budget(turns=1, steps=2_000, seconds=0.3, limit=120.0, tasks=("MountainCar",))
+
+
+def main() -> None:
+    names = [contender.name for contender in CONTENDERS]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one task, one turn and tiny budgets: does it run?")
+    parser.add_argument("--turns", type=int, help="how often each is measured")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    options = parser.parse_args()
+    budget = QUICK if options.quick else FULL
+    if options.turns is not None:
+        budget = budget._replace(turns=options.turns)
+
+    entries = list(_entries(budget.tasks, options.only))
+    turns, failures = measure_in_turns(entries, budget)
+    rows = standings(turns)
+    absent = [
+        {"task": task, "contender": contender.name, "arrangement": arrangement.name, "reason": reason}
+        for (task, contender, arrangement), reason in failures.items()
+    ]
+    for task, rounds in _tables(rows):
+        shown = [row for row in rows if (row["task"], row["rounds"]) == (task, rounds)]
+        print_table(_title(task, rounds), COLUMNS, [_cells(row) for row in shown], names=3)
+    for each in absent:
+        console.print(f"absent: {each['contender']} ({each['task']}, {each['arrangement']}): {each['reason']}")
+    report = {"circumstances": circumstances(), "budget": budget._asdict(), "rows": rows, "absent": absent}
+    write_report(options.out, report, _panels(rows))
+
+
+def _entries(tasks: Sequence[str], only: Sequence[str]) -> Iterator[Entry]:
+    for task in tasks:
+        for contender in CONTENDERS:
+            if contender.name in only:
+                for arrangement in contender.arrangements:
+                    yield Entry(task, contender, arrangement)
+
+
+def measure_in_turns(
+    entries: Sequence[Entry], budget: Budget
+) -> tuple[dict[Entry, list[Measurement]], dict[Entry, str]]:
+    """The measurements of every entry, and why one has none, or no more."""
+    measured: dict[Entry, list[Measurement]] = {entry: [] for entry in entries}
+    failures: dict[Entry, str] = {}
+    for turn in range(budget.turns):
+        for entry in entries:
+            if entry in failures:
+                continue
+            try:
+                measurement = _measure(entry, budget)
+            except ContenderError as failure:
+                failures[entry] = str(failure)
+                outcome = f"absent: {failure}"
+            else:
+                measured[entry].append(measurement)
+                outcome = f"{measurement.steps_per_second:,.0f} steps/s"
+            place = f"{entry.task} · {entry.contender.name} · {entry.arrangement.rounds} · {entry.arrangement.name}"
+            console.print(f"turn {turn + 1} of {budget.turns} · {place}: {outcome}", highlight=False)
+    return measured, failures
+
+
+def _measure(entry: Entry, budget: Budget) -> Measurement:
+    job = ("--task", entry.task, "--steps", str(budget.steps), "--seconds", str(budget.seconds))
+    return measure(
+        entry.contender.module,
+        entry.arrangement,
+        (*job, *entry.contender.arguments),
+        environment=entry.contender.environment,
+        limit=budget.limit,
+    )
+
+
+COLUMNS = (
+    "job",
+    "contender",
+    "arrangement",
+    "steps/s",
+    "worst to best turn",
+    "× Stable-Baselines3",
+    "× plain PyTorch",
+    "warm-up",
+    "peak memory",
+)
+
+
+def _cells(row: Row) -> list[str]:
+    rate = row["steps_per_second"]
+    return [
+        row["job"],
+        row["label"],
+        row["arrangement"],
+        f"{rate['median']:,.0f}",
+        between(rate),
+        _multiple(row["to_stable_baselines3"]),
+        _multiple(row["to_plain_pytorch"]),
+        f"{row['warm_up_seconds']:.1f} s",
+        f"{row['peak_mib']:,.0f} MiB",
+    ]
+
+
+def _multiple(ratio: dict[str, Any] | None) -> str:
+    return "" if ratio is None else f"{ratio['median']:,.1f} ({between(ratio, ',.1f')})"
+
+
+def _tables(rows: Sequence[Row]) -> list[tuple[str, int]]:
+    return list(dict.fromkeys((row["task"], row["rounds"]) for row in rows))
+
+
+def _title(task: str, rounds: int) -> str:
+    return f"{task}, one round on one core" if rounds == 1 else f"{task}, {rounds} rounds on all cores"
+
+
+def _panels(rows: Sequence[Row]) -> list[Panel]:
+    return [
+        Panel(
+            _title(task, rounds),
+            "environment steps per second",
+            [
+                Bar(f"{row['label']} · {row['job']}", row["steps_per_second"], row["ours"])
+                for row in rows
+                if (row["task"], row["rounds"]) == (task, rounds) and row["best_arrangement"]
+            ],
+        )
+        for task, rounds in _tables(rows)
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Gradient queries per second of each estimator, counted by its formula and as it really evaluates them.
+
+    python benchmarks/queries.py [--quick] [--out FILE]
+
+`TIMED` says what is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from measuring import circumstances, pinned_to, spread, usable
+from reporting import Bar, Panel, between, console, print_table, write_report
+from srgdqn import tasks
+from srgdqn.configure import configure
+from srgdqn.estimators import ESTIMATORS
+from srgdqn.gradients import Transitions
+from srgdqn.learner import (
+    LearnerState,
+    evaluations_per_iteration,
+    init_learner,
+    outer_iteration,
+    queries_per_iteration,
+)
+from srgdqn.networks import make_network
+from srgdqn.settings import Configuration
+from srgdqn.training.effort import some_effort
+from srgdqn.training.program import lane_numbers
+
+TIMED = (
+    "Timed: one compiled loop of outer iterations over batches that lie ready, on one core, in as many lanes as "
+    "training has and compiled as training is; hidden 20+20, N = 64, M = 16. No environment is stepped, and nothing is "
+    "drawn, stored or logged meanwhile."
+)
+
+BATCHES = 256  # outer iterations of a lane in one call
+
+
+class Loop(NamedTuple):
+    """The compiled loop of one estimator."""
+
+    iterations: int  # outer iterations in one call, of all lanes
+    queries: int  # in each, by the formula
+    evaluations: int  # in each, really
+    call: Callable[[], None]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one short turn")
+    parser.add_argument("--turns", type=int, default=3, help="how often each is measured")
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    options = parser.parse_args()
+    turns, seconds = (1, 0.1) if options.quick else (options.turns, 3.0)
+
+    # Before anything is computed: jax's threads stay where the thread that starts them is.
+    with pinned_to(usable()[:1]):
+        loops = {name: compile_loop(_configuration(name)) for name in ("none", *ESTIMATORS)}
+        rates = [{name: _rate(loop, seconds) for name, loop in loops.items()} for _ in range(turns)]
+
+    rows = [_row(name, loop, [turn[name] for turn in rates]) for name, loop in loops.items()]
+    print_table("Gradient queries of learning alone", COLUMNS, [_cells(row) for row in rows])
+    console.print(TIMED)
+    report = {"circumstances": circumstances(), "timed": TIMED, "rows": rows}
+    bars = [Bar(row["estimator"], row["queries_per_second"], True) for row in rows]
+    write_report(options.out, report, [Panel("learning alone, one core", "gradient queries per second", bars)])
+
+
+def _row(name: str, loop: Loop, rates: list[float]) -> dict[str, Any]:
+    return {
+        "estimator": name,
+        "queries_per_iteration": loop.queries,
+        "evaluations_per_iteration": loop.evaluations,
+        "iterations_per_second": spread(rates),
+        "queries_per_second": spread([rate * loop.queries for rate in rates]),
+        "evaluations_per_second": spread([rate * loop.evaluations for rate in rates]),
+    }
+
+
+COLUMNS = (
+    "estimator",
+    "queries per iteration",
+    "evaluated",
+    "outer iterations/s",
+    "queries/s",
+    "worst to best turn",
+    "evaluated/s",
+)
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    return [
+        row["estimator"],
+        f"{row['queries_per_iteration']:,}",
+        f"{row['evaluations_per_iteration']:,}",
+        f"{row['iterations_per_second']['median']:,.0f}",
+        f"{row['queries_per_second']['median']:,.0f}",
+        between(row["queries_per_second"]),
+        f"{row['evaluations_per_second']['median']:,.0f}",
+    ]
+
+
+def _configuration(estimator: str) -> Configuration:
+    # Step sizes so small that nothing diverges on random transitions; what they are does not change the cost.
+    return configure("MountainCar", "srg-dqn", estimator=estimator, hidden=(20, 20), eta=1e-5, alpha=1e-5)
+
+
+def compile_loop(configuration: Configuration) -> Loop:
+    environment = tasks.make(configuration.task).environment
+    size, actions = environment.observation_space.shape[0], int(environment.action_space.n)
+    network = make_network(configuration.network, size, actions)
+    lanes = configuration.training.lanes
+
+    def learn(
+        state: LearnerState, numbers: dict[str, jax.Array], batches: Transitions, picks: jax.Array
+    ) -> tuple[LearnerState, jax.Array]:
+        # As in training: numbers are arguments of the program.
+        filled = configuration.with_numbers(numbers)
+
+        def iterate(state: LearnerState, served: tuple[Transitions, jax.Array]) -> tuple[LearnerState, jax.Array]:
+            state, trace = outer_iteration(filled, network, state, *served)
+            return state, trace.loss
+
+        return jax.lax.scan(iterate, state, (batches, picks))
+
+    start_key, batches_key = jax.random.split(jax.random.key(0))
+    state = jax.vmap(lambda key: init_learner(configuration, network.init(key)))(jax.random.split(start_key, lanes))
+    given = lane_numbers(configuration), *_random_batches(configuration, size, actions, batches_key)
+    compiled = jax.jit(jax.vmap(learn)).lower(state, *given).compile(some_effort())
+
+    def call() -> None:
+        nonlocal state
+        state, losses = jax.block_until_ready(compiled(state, *given))
+        if not jnp.isfinite(losses).all():
+            raise RuntimeError(f"{configuration.estimator.estimator} has diverged, which may change what it costs.")
+
+    counts = queries_per_iteration(configuration), evaluations_per_iteration(configuration)
+    return Loop(lanes * BATCHES, *counts, call)
+
+
+def _random_batches(
+    configuration: Configuration, size: int, actions: int, key: jax.Array
+) -> tuple[Transitions, jax.Array]:
+    """Batches for every lane, and the inner picks from each."""
+    inner, rows = configuration.estimator, configuration.replay.batch_size
+    keys = jax.random.split(key, 5)
+    shape = (configuration.training.lanes, BATCHES)
+    batches = Transitions(
+        observation=jax.random.uniform(keys[0], (*shape, rows, size), minval=-1.0),
+        action=jax.random.randint(keys[1], (*shape, rows), 0, actions),
+        reward=jax.random.uniform(keys[2], (*shape, rows)),
+        next_observation=jax.random.uniform(keys[3], (*shape, rows, size), minval=-1.0),
+        terminated=jnp.zeros((*shape, rows)),
+    )
+    return batches, jax.random.randint(keys[4], (*shape, inner.inner_iterations, inner.inner_batch), 0, rows)
+
+
+def _rate(loop: Loop, seconds: float) -> float:
+    """Outer iterations per second, over as many calls as the time allows."""
+    loop.call()  # memory is allocated, caches are warm
+    calls, start = 0, time.perf_counter()
+    while (elapsed := time.perf_counter() - start) < seconds:
+        loop.call()
+        calls += 1
+    return calls * loop.iterations / elapsed
+
+
+if __name__ == "__main__":
+    main()

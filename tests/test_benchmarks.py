@@ -1,0 +1,169 @@
+"""The benchmarks run, and what they conclude follows from what they measure. Speed itself is not tested."""
+
+import doctest
+import importlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def benchmarks_can_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+
+
+def run(script: str, out: Path, *words: str, path: Path | None = None) -> dict[str, Any]:
+    paths = [str(place) for place in (path, os.environ.get("PYTHONPATH")) if place]
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), "--quick", "--out", str(out), *words],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("module", ["measuring", "reporting"])
+def test_examples_are_true(module: str) -> None:
+    results = doctest.testmod(importlib.import_module(module))
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_ratios_are_of_medians_of_the_best_arrangements() -> None:
+    from arrangements import ALONE, ONE_PROCESS, PROCESS_PER_CORE, Measurement
+    from lineup import CONTENDERS
+    from standings import Entry, standings
+
+    named = {contender.name: contender for contender in CONTENDERS}
+
+    def turns(*rates: float) -> list[Measurement]:
+        return [Measurement(rate, 1.0, 100.0) for rate in rates]
+
+    rows = standings(
+        {
+            Entry("CartPole", named["stable-baselines3"], PROCESS_PER_CORE): turns(10.0, 20.0, 40.0),
+            Entry("CartPole", named["plain-pytorch"], ALONE): turns(1.0, 1.0, 1.0),
+            Entry("CartPole", named["rejax"], ONE_PROCESS): turns(300.0, 100.0, 200.0),
+            Entry("CartPole", named["rejax"], PROCESS_PER_CORE): turns(100.0, 900.0, 400.0),
+            Entry("CartPole", named["srgdqn-srg"], ONE_PROCESS): turns(5.0),
+            Entry("MountainCar", named["rejax"], ONE_PROCESS): turns(7.0),
+            Entry("MountainCar", named["sbx"], ALONE): [],
+        }
+    )
+    found = {(row["task"], row["contender"], row["arrangement"]): row for row in rows}
+    split = found["CartPole", "rejax", "a process per core"]
+    assert split["best_arrangement"]
+    assert split["to_stable_baselines3"]["median"] == 400.0 / 20.0
+    assert split["to_stable_baselines3"]["turns"] == [10.0, 45.0, 10.0]
+    # Another number of rounds is another comparison, as is another job or another task.
+    assert split["to_plain_pytorch"] is None
+    assert found["CartPole", "srgdqn-srg", "one process"]["to_stable_baselines3"] is None
+    assert found["MountainCar", "rejax", "one process"]["to_stable_baselines3"] is None
+    together = found["CartPole", "rejax", "one process"]
+    assert not together["best_arrangement"]
+    assert together["to_stable_baselines3"] is None
+    assert ("MountainCar", "sbx", "one core") not in found
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 64])
+def test_every_round_is_some_processes_share(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import arrangements
+
+    monkeypatch.setattr(arrangements, "usable", lambda: tuple(range(cores)))
+    shares = arrangements.PROCESS_PER_CORE.shares()
+    rounds = [number for share in shares for number in range(share.first_round, share.first_round + share.rounds)]
+    assert rounds == list(range(arrangements.ROUNDS))
+    assert [share.cores for share in shares] == [(core,) for core in range(min(cores, arrangements.ROUNDS))]
+
+
+def test_a_contender_without_an_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    from arrangements import PROCESS_PER_CORE, ContenderError, measure
+
+    started = []
+
+    def start(*given: Any, **named: Any) -> subprocess.Popen[str]:
+        started.append(popen(*given, **named))
+        return started[-1]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    words = ("--task", "CartPole", "--steps", "1600000", "--seconds", "1000")
+    with pytest.raises(ContenderError, match="took longer than 1 s"):
+        measure("contenders.plain_jax", PROCESS_PER_CORE, words, environment={}, limit=1.0)
+    assert started
+    assert all(process.returncode is not None for process in started)
+
+
+def test_a_contender_says_why_it_cannot_start() -> None:
+    from arrangements import ALONE, ContenderError, measure
+
+    words = ("--task", "CartPole", "--steps", "100")
+    with pytest.raises(ContenderError, match=r"--steps is 100, but .* Give a larger multiple of 16"):
+        measure("contenders.plain_jax", ALONE, words, environment={}, limit=100.0)
+
+
+def test_a_broken_library_is_absent_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "gymnax.py").write_text("raise ImportError('broken on purpose')")
+    report = run("peers.py", tmp_path / "peers.json", "--only", "purejaxrl-style", path=tmp_path)
+    assert report["rows"] == []
+    assert [each["contender"] for each in report["absent"]] == ["purejaxrl-style"] * 3
+    assert {each["reason"] for each in report["absent"]} == {"ImportError: broken on purpose"}
+
+
+@pytest.mark.slow
+def test_peers_are_compared(tmp_path: Path) -> None:
+    plain = ["plain-jax", *(["plain-pytorch"] if importlib.util.find_spec("torch") else [])]
+    report = run("peers.py", tmp_path / "peers.json", "--only", "srgdqn-adam", *plain)
+    assert report["absent"] == []
+    assert report["circumstances"]["versions"]["jax"]
+    assert report["circumstances"]["cores"] >= 1
+    assert report["circumstances"]["date"]
+    assert (tmp_path / "peers.png").stat().st_size > 0
+    rows = {(row["contender"], row["rounds"]): row for row in report["rows"]}
+    assert set(rows) == {(name, rounds) for name in ("srgdqn-adam", *plain) for rounds in (1, 50)}
+    for row in rows.values():
+        assert row["steps_per_second"]["median"] > 0
+        assert row["warm_up_seconds"] > 0
+        assert 20 < row["peak_mib"] < 20_000
+    # Hundreds of times faster if there is much to do; here is little, perhaps on a busy machine.
+    ours, theirs = (rows[name, 50]["steps_per_second"]["median"] for name in ("srgdqn-adam", "plain-jax"))
+    assert ours > 2 * theirs
+    if "plain-pytorch" in plain:
+        ratio = rows["srgdqn-adam", 50]["to_plain_pytorch"]["median"]
+        assert ratio == pytest.approx(ours / rows["plain-pytorch", 50]["steps_per_second"]["median"])
+        assert ratio > 2
+
+
+@pytest.mark.slow
+def test_gradient_queries_are_counted(tmp_path: Path) -> None:
+    rows = {row["estimator"]: row for row in run("queries.py", tmp_path / "queries.json")["rows"]}
+    # N = 64 and M = 16: N, N + M, N + 2M, and (M + 1)N.
+    counts = {name: row["queries_per_iteration"] for name, row in rows.items()}
+    assert counts == {"none": 64, "sgd": 80, "svrg": 96, "srg": 96, "full": 1_088}
+    for row in rows.values():
+        for kind in ("queries", "evaluations"):
+            rate = row[f"{kind}_per_second"]["median"] / row["iterations_per_second"]["median"]
+            assert rate == pytest.approx(row[f"{kind}_per_iteration"])
+
+
+@pytest.mark.slow
+def test_waiting_is_measured(tmp_path: Path) -> None:
+    seconds = run("cold_start.py", tmp_path / "cold_start.json")["seconds"]
+    medians = {kind: {what: each["median"] for what, each in rows.items()} for kind, rows in seconds.items()}
+    order = ("first sign of life", "first progress", "end")
+    for cache in ("nothing cached", "cached"):
+        moments = [medians["a short run"][f"{what}, {cache}"] for what in order]
+        assert 0 < moments[0] < moments[1] <= moments[2]
+    assert medians["imports"]["the command line"] < medians["imports"]["all that training needs"]
+    assert len(medians["compiling"]) == 1
