@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class TrainingSettings:
     lanes: int = 25
     """Rounds that one compiled program runs side by side; part of a round's identity, as other widths may round
     differently. 1 is fastest for a single round."""
+    kernel: Literal["auto", "native", "xla"] = "auto"
+    """What runs the loop: the fused C kernel (native; the paper's tasks and perceptrons with ReLU), a program compiled
+    by XLA (anything), or native where it can. A run's own configuration tells which it was; they round differently."""
     window: int = 1_000
     """Environment steps averaged into one row of the curves."""
     evaluation_interval: int | None = 10_000

@@ -23,6 +23,7 @@ from srgdqn.training.effort import no_effort, some_effort
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
+from srgdqn.training.native import NativeProgram
 from srgdqn.training.once import Once
 from srgdqn.training.precision import in_this_precision, is_double
 
@@ -67,11 +68,11 @@ def programs_for(
     An environment or a network of the user's is known by its identity: changing its attributes changes no program.
     Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them.
     """
-    shape = _shape(configuration)
+    shape, native = _shape(configuration), configuration.training.kernel == "native"
     environments = (_Identity(task.environment), _Identity(task.raw), task.evaluation_limit)
     leaves, structure = jax.tree.flatten(data)
     shapes = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
-    key = (shape, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
+    key = (shape, native, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
     return _cache.get(key, lambda: _compile(configuration, task, user_network, instruments, data))
 
 
@@ -84,7 +85,7 @@ def lane_numbers(configuration: Configuration) -> Numbers:
 def _shape(configuration: Configuration) -> Configuration:
     training, default = configuration.training, TrainingSettings()
     budget = ("steps", "outer_iterations", "episodes")
-    free = (*budget, "rounds", "seed", "window", "evaluation_interval", "learning_starts", "episode_cap")
+    free = (*budget, "rounds", "seed", "window", "evaluation_interval", "learning_starts", "episode_cap", "kernel")
     training = dataclasses.replace(training, **{name: getattr(default, name) for name in free})
     return dataclasses.replace(configuration.shape(), training=training, algorithm="", readings="")
 
@@ -133,22 +134,28 @@ def _compile(
     lanes = jax.eval_shape(init, *starts)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
     given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((settings.lanes, *leaf.shape[1:]), leaf.dtype), data)
-    jobs: tuple[Callable[[], Any], ...] = (
-        lambda: (
-            jax.jit(segment, donate_argnums=0)
-            .lower(lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
-            .compile(some_effort())
-        ),
-        lambda: _starts.get(
-            _what_starts_depend_on(program, user_network), lambda: jax.jit(init).lower(*starts).compile(no_effort())
-        )[0],
-        lambda: _evaluations.get(
-            _what_evaluations_depend_on(program, user_network),
-            lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(some_effort()),
-        )[0],
-    )
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        run_segment, run_init, run_evaluate = pool.map(in_this_precision(_call), jobs)
+
+    def compile_init() -> Any:
+        key = _what_starts_depend_on(program, user_network)
+        return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(no_effort()))[0]
+
+    def compile_segment() -> Any:
+        arguments = (lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
+        return jax.jit(segment, donate_argnums=0).lower(*arguments).compile(some_effort())
+
+    def compile_evaluate() -> Any:
+        key = _what_evaluations_depend_on(program, user_network)
+        return _evaluations.get(
+            key, lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(some_effort())
+        )[0]
+
+    if settings.kernel == "native":
+        run_init, fused = compile_init(), NativeProgram(program)
+        run_segment, run_evaluate = fused.segment, fused.evaluate
+    else:
+        with ThreadPoolExecutor(3) as pool:
+            jobs = (compile_init, compile_segment, compile_evaluate)
+            run_init, run_segment, run_evaluate = pool.map(in_this_precision(_call), jobs)
     return Programs(
         run_init,
         run_segment,

@@ -1,0 +1,154 @@
+/* The training loop of `srgdqn.training`, for teams of eight rounds, one team after another: a team's parameters stay
+ * in the caches nearest to the processor, and what one round does depends on no other.
+ *
+ * Two functions are called from outside. Both give 0, or 1 if memory ran out.
+ */
+
+#include "team.h"
+
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
+
+/* Numbers too small to be normal count as 0, as in programs compiled by XLA: they are slow, and mean nothing here. */
+static unsigned flush_tiny(void)
+{
+#ifdef __x86_64__
+    unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);
+    return before;
+#else
+    return 0;
+#endif
+}
+
+static void restore_tiny(unsigned before)
+{
+#ifdef __x86_64__
+    _mm_setcsr(before);
+#else
+    (void)before;
+#endif
+}
+
+static void run_team(Team *team, int32_t first, int32_t blocks)
+{
+    const Limits *limits = team->limits;
+    for (int32_t index = first; index < first + blocks && any(team->active); index++) {
+        const int learns = index >= limits->first_learning && index < limits->last_block;
+        for (int member = 0; member < team->members; member++) {
+            const uint32_t *key = team->lanes->key + 2 * team->lane[member];
+            random_words(fold_in((Key){key[0], key[1]}, (uint32_t)index * 3), team->words[member], team->word_count);
+            if (learns)
+                choose_batch(team, member, index);
+        }
+        act(team, index, index - first, blocks);
+        if (learns)
+            learn(team, index, index - first, blocks);
+        if (limits->unit == EPISODES)
+            team->active &= __builtin_convertvector(team->episodes, vector) < limits->amount;
+    }
+}
+
+/* Runs blocks of every active lane. */
+int run_segment(const Shape *shape, const float *numbers, const Limits *limits, const Lanes *lanes, const Log *log,
+                int32_t count, int32_t first, int32_t blocks)
+{
+    Arena arena = {0};
+    take_team(&arena, shape, limits, lanes, log);
+    const size_t names = arena.used;
+    take(&arena, count * sizeof(int32_t));
+    if (!allocate(&arena))
+        return 1;
+    Team team = take_team(&arena, shape, limits, lanes, log);
+    int32_t *active = (int32_t *)(arena.at + names), members = 0;
+    for (int lane = 0; lane < count; lane++)
+        if (lanes->active[lane])
+            active[members++] = lane;
+    const unsigned mode = flush_tiny();
+    for (int begin = 0; begin < members; begin += TEAM) {
+        assemble(&team, numbers, active + begin, members - begin);
+        run_team(&team, first, blocks);
+        dismiss(&team);
+    }
+    restore_tiny(mode);
+    free(arena.at);
+    return 0;
+}
+
+/* Greedy episodes of eight rounds from one start: their rewards, lengths, and whether they terminated. */
+typedef struct {
+    float total_reward;
+    int32_t length;
+    int terminated;
+    float state[MOST_NUMBERS];
+} Played;
+
+static void play(const Task *task, const Network *network, const vector *theta, Activations *room, vector *observation,
+                 Key start, int32_t limit, Played *played)
+{
+    int open = 1;
+    room->observations = observation;
+    for (int i = 0; i < TEAM; i++) {
+        played[i] = (Played){0};
+        begin(task, start, played[i].state);
+    }
+    for (int32_t step = 0; step < limit && open; step++) {
+        for (int i = 0; i < TEAM; i++) {
+            float seen[MOST_NUMBERS];
+            observe(task, played[i].state, seen);
+            for (int k = 0; k < observation_size(network); k++)
+                observation[k][i] = seen[k];
+        }
+        forward(network, theta, room, 1);
+        mask greedy = best(room->q, action_count(network));
+        open = 0;
+        for (int i = 0; i < TEAM; i++)
+            if (!played[i].terminated) {
+                Outcome outcome = take_step(task, played[i].state, greedy[i]);
+                played[i].total_reward += outcome.reward;
+                played[i].length++;
+                played[i].terminated = outcome.terminated;
+                open |= !outcome.terminated;
+            }
+    }
+}
+
+/* Greedy episodes of every lane, from the same starts. */
+int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts, int32_t count, int32_t episodes,
+                   int32_t limit, float *total_reward, int32_t *length, uint8_t *terminated)
+{
+    const Network network = make_network(shape);
+    Arena arena = {0};
+    Activations room;
+    vector *theta, *observation;
+    for (int measured = 0; measured < 2; measured++) {
+        theta = take_vectors(&arena, network.size);
+        observation = take_vectors(&arena, observation_size(&network));
+        room = take_activations(&arena, &network, 1);
+        if (!measured && !allocate(&arena))
+            return 1;
+    }
+    const unsigned mode = flush_tiny();
+    for (int first = 0; first < count; first += TEAM) {
+        const int members = count - first < TEAM ? count - first : TEAM;
+        for (int member = 0; member < members; member++)
+            move_parameters(&network, parameters, first + member, theta, member, 1);
+        for (int e = 0; e < episodes; e++) {
+            Played played[TEAM];
+            play(&shape->task, &network, theta, &room, observation, starts[e], limit, played);
+            for (int member = 0; member < members; member++) {
+                const size_t at = (size_t)(first + member) * episodes + e;
+                total_reward[at] = played[member].total_reward;
+                length[at] = played[member].length;
+                terminated[at] = (uint8_t)played[member].terminated;
+            }
+        }
+    }
+    restore_tiny(mode);
+    free(arena.at);
+    return 0;
+}
+
+/* By which the caller's mirrors of the structures are checked. */
+const int32_t structure_sizes[] = {sizeof(Shape), sizeof(Numbers), sizeof(Limits), sizeof(Lanes), sizeof(Log)};

@@ -1,0 +1,193 @@
+/* One outer iteration: the paper's Algorithm 1 and its companions. */
+
+#ifndef LEARNER_H
+#define LEARNER_H
+
+#include <string.h>
+
+#include "gradients.h"
+#include "optimiser.h"
+
+/* What survives an outer iteration. */
+typedef struct {
+    vector *theta, *target;
+    Moments moments;
+    mask iterations;
+} Learner;
+
+/* Room for one outer iteration's work, used again by the next. */
+typedef struct {
+    Batch batch, picks; /* D, and x_1 … x_M with x_M once more */
+    Factors on_batch, on_picks[2], on_every_pick;
+    Activations targets;
+    vector *next_observations;
+    vector *anchor, *delta, *gradient, *reference, *previous_theta;
+} Workshop;
+
+typedef struct {
+    vector loss, max_q, delta_norm, theta_norm;
+} Diagnostics;
+
+/* One inner iteration's update: Δ = g - c (g_ref - A), or Δ = g where there is no reference; then θ -= ηΔ. */
+typedef struct {
+    int has_reference;
+    const vector *anchor;
+    vector coefficient, eta;
+    vector *delta, *theta;
+} Update;
+
+INLINE void apply(const Update u, int at, vector g, vector g_ref)
+{
+    vector delta = u.has_reference ? g - u.coefficient * (g_ref - u.anchor[at]) : g;
+    u.delta[at] = delta;
+    u.theta[at] -= u.eta * delta;
+}
+
+/* From the gradients' factors, where a pick is a single transition: multiplied out here, they never see memory. */
+INLINE void update_from_factors(const Network *network, const Update u, Pick present, Pick reference)
+{
+    for (int l = 0; l < network->depth; l++) {
+        const Layer layer = network->layers[l];
+        const vector *inputs = pick_inputs(present, l, &layer), *deltas = pick_deltas(present, l, &layer);
+        const vector *old_inputs = pick_inputs(reference, l, &layer), *old_deltas = pick_deltas(reference, l, &layer);
+        for (int i = 0, at = layer.weights; i < layer.inputs; i++) {
+            const vector x = inputs[i], old = old_inputs[i];
+            for (int o = 0; o < layer.outputs; o++, at++)
+                apply(u, at, x * deltas[o], old * old_deltas[o]);
+        }
+        for (int o = 0; o < layer.outputs; o++)
+            apply(u, layer.biases + o, deltas[o], old_deltas[o]);
+    }
+}
+
+INLINE void update_from_gradients(const Network *network, const Update u, const vector *g, const vector *g_ref)
+{
+    for (int i = 0; i < network->size; i++)
+        apply(u, i, g[i], g_ref[i]);
+}
+
+static void step(const Shape *shape, const TeamNumbers *numbers, const Network *network, Learner *learner,
+                 const vector *direction, vector eta, vector alpha)
+{
+    vector factor = clipping(shape, numbers, direction, network->size);
+    if (shape->adam_steps)
+        adam(shape, numbers, &learner->moments, direction, factor, alpha, learner->theta, network->size);
+    else
+        descend(learner->theta, eta * factor, direction, network->size);
+}
+
+static void copy(vector *to, const vector *from, size_t count) { memcpy(to, from, count * sizeof *to); }
+
+INLINE int has_inner_iterations(const Shape *shape) { return shape->estimator != NONE && shape->inner_iterations > 0; }
+
+/* Whether inner iterations look at picks from D, not at all of D. */
+INLINE int has_picks(const Shape *shape) { return has_inner_iterations(shape) && shape->estimator != FULL; }
+
+/* Δ_m and the step along it from the factors of `present` and, unless it is NULL, of `reference`. */
+static void update(const Network *network, Workshop *shop, Update u, Pick present, Pick reference, int b)
+{
+    if (b > 1) {
+        add_up(network, present, b, shop->gradient, 1);
+        if (reference.factors)
+            add_up(network, reference, b, shop->reference, 1);
+    }
+    u.has_reference = reference.factors != NULL; /* written out, so that each is compiled for itself */
+    if (b > 1)
+        update_from_gradients(network, u, shop->gradient, u.has_reference ? shop->reference : shop->gradient);
+    else if (u.has_reference)
+        update_from_factors(network, (u.has_reference = 1, u), present, reference);
+    else
+        update_from_factors(network, (u.has_reference = 0, u), present, present);
+}
+
+/* Lines 7 to 15: M steps along the estimator's directions. Leaves Δ_M and, where Adam takes it, g_M in the workshop. */
+static void inner_iterations(const Shape *shape, const TeamNumbers *numbers, const Network *network,
+                             const vector *theta_0, Learner *learner, Workshop *shop, const Loss *loss, vector eta,
+                             vector alpha)
+{
+    const int b = shape->inner_batch, steps = shape->inner_iterations, estimator = shape->estimator;
+    const int fused = !shape->adam_steps && !shape->clips && estimator != FULL, size = network->size;
+    const float scale = 1.0f / b;
+    Factors *now = &shop->on_picks[0], *before = &shop->on_picks[1];
+    Seen unused = {{0}, {0}};
+    const Update u = {
+        .anchor = estimator == SVRG ? shop->anchor : shop->delta,
+        .coefficient = numbers->coefficient,
+        .eta = fused ? eta : every(0),
+        .delta = shop->delta,
+        .theta = learner->theta,
+    };
+    if (estimator == SVRG)
+        query(network, loss, theta_0, &shop->picks, 0, steps * b, scale, &shop->on_every_pick, &unused);
+    else if (estimator == SRG)
+        query(network, loss, theta_0, &shop->picks, 0, b, scale, before, &unused);
+    for (int m = 0; m < steps; m++) {
+        if (shape->adam_from_previous && m == steps - 1)
+            copy(shop->previous_theta, learner->theta, size);
+        if (estimator == FULL) {
+            mean_gradient(network, loss, learner->theta, &shop->batch, shape->rows, &shop->on_batch, shop->delta);
+        } else {
+            /* The recursion asks for the next pick too: it is the next iteration's reference. */
+            const int asked = estimator == SRG ? 2 * b : b;
+            query(network, loss, learner->theta, &shop->picks, m * b, asked, scale, now, &unused);
+            Pick reference = {NULL, 0};
+            if (estimator == SVRG)
+                reference = (Pick){&shop->on_every_pick, m * b};
+            else if (estimator == SRG)
+                reference = (Pick){before, m == 0 ? 0 : b};
+            update(network, shop, u, (Pick){now, 0}, reference, b);
+        }
+        if (!fused)
+            step(shape, numbers, network, learner, shop->delta, eta, alpha);
+        Factors *swapped = before;
+        before = now;
+        now = swapped;
+    }
+    if (shape->adam_takes_gradient && estimator == FULL)
+        copy(shop->gradient, shop->delta, size);
+    else if (shape->adam_takes_gradient)
+        add_up(network, (Pick){before, 0}, b, shop->gradient, 1);
+}
+
+/* Lines 3 to 21 on the batch and the picks that lie in the workshop. */
+static Diagnostics outer_iteration(const Shape *shape, const TeamNumbers *numbers, const Network *network,
+                                   const vector *theta_0, Learner *learner, Workshop *shop, vector progress)
+{
+    const int size = network->size;
+    const vector factor = schedule(shape, numbers, progress);
+    const vector eta = factor * (float)shape->matched_steps * numbers->eta, alpha = factor * numbers->alpha;
+    const Loss loss = {shape->huber, numbers->huber_delta};
+
+    Seen seen =
+        mean_gradient(network, &loss, theta_0, &shop->batch, shape->rows, &shop->on_batch, shop->delta); /* line 5 */
+    if (shape->estimator == SVRG)
+        copy(shop->anchor, shop->delta, size);
+    if (shape->adam_takes_gradient)
+        copy(shop->gradient, shop->delta, size);
+    if (shape->adam_from_previous)
+        copy(shop->previous_theta, theta_0, size);
+    if (shape->anchor_step)
+        step(shape, numbers, network, learner, shop->delta, eta, alpha); /* line 6 */
+    if (has_inner_iterations(shape))
+        inner_iterations(shape, numbers, network, theta_0, learner, shop, &loss, eta, alpha);
+    if (shape->adam_process) { /* lines 16 to 21 */
+        const vector *entering = shape->adam_takes_gradient ? shop->gradient : shop->delta;
+        if (shape->adam_from_previous)
+            copy(learner->theta, shop->previous_theta, size);
+        adam(shape, numbers, &learner->moments, entering, clipping(shape, numbers, entering, size), alpha,
+             learner->theta, size);
+    }
+    learner->iterations += 1;
+    if (shape->target == TARGET_POLYAK)
+        for (int i = 0; i < size; i++)
+            learner->target[i] = numbers->target_tau * learner->theta[i] + (1 - numbers->target_tau) * learner->target[i];
+    if (shape->target == TARGET_HARD) {
+        mask due = learner->iterations % __builtin_convertvector(numbers->target_period, mask) == 0;
+        for (int i = 0; i < size; i++)
+            learner->target[i] = choose(due, learner->theta[i], learner->target[i]);
+    }
+    return (Diagnostics){seen.loss / (float)shape->rows, seen.max_q / (float)shape->rows, norm(shop->delta, size),
+                         norm(learner->theta, size)};
+}
+
+#endif

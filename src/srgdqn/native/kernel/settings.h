@@ -1,0 +1,66 @@
+/* What the kernel is told. The structures are mirrored, field by field, in `binding.py`. */
+
+#ifndef SETTINGS_H
+#define SETTINGS_H
+
+#include <stdint.h>
+
+#define MOST_LAYERS 8
+
+enum { MOUNTAIN_CAR, PENDULUM, CART_POLE };
+enum { RAW, HEIGHT, DISTANCE, POSITION_AND_ANGLE, UPRIGHT_COSINE };
+enum { TARGET_CURRENT, TARGET_OUTER, TARGET_HARD, TARGET_POLYAK };
+enum { NONE, SGD, FULL, SVRG, SRG };
+enum { CONSTANT, LINEAR, COSINE };
+enum { STEPS, OUTER_ITERATIONS, EPISODES };
+
+typedef struct {
+    int32_t task, reward, integrates_unclipped;
+    float first_torque, torque_spacing;
+} Task;
+
+/* What is shape: it chooses what is done, and how large everything is. */
+typedef struct {
+    Task task;
+    int32_t layers, widths[MOST_LAYERS + 1]; /* of the observation, the hidden layers and the Q-values */
+    int32_t target, mask_terminal, huber;
+    int32_t estimator, inner_iterations, inner_batch, anchor_step;
+    int32_t adam_steps, adam_process, adam_takes_gradient, adam_from_previous, adam_norm, clips, schedule;
+    int32_t rows, matched_steps;
+    int32_t block, slots, capacity, newest;
+} Shape;
+
+/* What is a mere number, for each lane. */
+typedef struct {
+    float reward_scale, epsilon_start, epsilon_end, epsilon_fraction;
+    float gamma, target_period, target_tau, huber_delta;
+    float coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end;
+} Numbers;
+
+typedef struct {
+    int32_t unit;
+    float amount;
+    int32_t first_learning, last_block, time_limit;
+} Limits;
+
+/* Weights and biases of all lanes, layer after layer. */
+typedef struct {
+    float *leaves[2 * MOST_LAYERS];
+} Tree;
+
+/* Arrays with an axis of lanes first. */
+typedef struct {
+    const uint32_t *key;
+    float *state, *observation, *ring;
+    Tree parameters, first_moment, second_moment, target;
+    int32_t *episode_steps, *updates, *iterations, *episodes, *diverged_at;
+    uint8_t *active;
+} Lanes;
+
+/* Arrays with axes of lanes and of blocks first. */
+typedef struct {
+    float *reward, *loss, *max_q, *delta_norm, *theta_norm;
+    uint8_t *flags;
+} Log;
+
+#endif

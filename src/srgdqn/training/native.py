@@ -1,0 +1,102 @@
+"""Segments and evaluations by the fused kernel, called as the compiled programs are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from srgdqn.learner import batch_rows
+from srgdqn.native import calls, structures
+from srgdqn.networks import Parameters
+from srgdqn.normalisation import Normaliser
+from srgdqn.training.clock import Limits
+from srgdqn.training.evaluation import Evaluation, EvaluationKeys
+from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.lane import BlockLog, Lane, Program
+
+
+class NativeProgram:
+    """What `srgdqn.training.program` would compile, for a configuration that the kernel knows."""
+
+    def __init__(self, program: Program) -> None:
+        configuration, environment = program.configuration, program.task.environment
+        widths = (observation_size(environment), *configuration.network.hidden, action_count(environment))
+
+        def shape(reward: str) -> structures.Shape:
+            return structures.shape_of(
+                configuration, reward=reward, widths=widths, rows=batch_rows(configuration), slots=program.slots
+            )
+
+        self._shape, self._judged = shape(configuration.task.reward), shape("raw")
+        self._block, self._limit = program.block, program.task.evaluation_limit
+
+    def segment(
+        self, lanes: Lane, numbers: dict[str, Array], first: Array, blocks: Array, limits: Limits, data: Any
+    ) -> tuple[Lane, BlockLog]:
+        """Runs blocks of every lane. The lanes given are consumed, as by a compiled program."""
+        del data
+        lanes = jax.tree.map(_owned, lanes)
+        count, length = len(lanes.active), int(blocks)
+        size = (count, length)
+        diagnostics = [np.full(size, np.nan, np.float32) for _ in range(4)]
+        reward = np.zeros((*size, self._block), np.float32)
+        flags = np.zeros((*size, self._block), np.uint8)
+        keys = np.asarray(jax.random.key_data(lanes.key))
+        calls.run_segment(
+            self._shape,
+            structures.numbers_of(numbers, count),
+            structures.Limits(*(leaf.item() for leaf in map(np.asarray, limits))),
+            _addresses(lanes, keys),
+            structures.Log(
+                structures.pointer(reward, np.float32),
+                *(structures.pointer(each, np.float32) for each in diagnostics),
+                structures.pointer(flags, np.uint8),
+            ),
+            first=int(first),
+            blocks=length,
+        )
+        return lanes, BlockLog(reward, flags, *diagnostics)
+
+    def evaluate(self, parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys) -> Evaluation:
+        """Greedy episodes of every lane."""
+        del normaliser
+        leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(parameters)]
+        starts = np.asarray(jax.random.key_data(keys.start))
+        played = calls.run_evaluation(self._judged, structures.tree(leaves), starts, self._limit, len(leaves[0]))
+        return Evaluation(*played)
+
+
+def _owned(leaf: Any) -> Any:
+    """An array that may be written to: jax's own are copied, and keys, which nothing writes, left as they are."""
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf
+    return leaf if isinstance(leaf, np.ndarray) and leaf.flags.writeable else np.array(leaf)
+
+
+def _addresses(lanes: Lane, keys: np.ndarray) -> structures.Lanes:
+    def floats(leaf: np.ndarray) -> Any:
+        return structures.pointer(leaf, np.float32)
+
+    def counts(leaf: np.ndarray) -> Any:
+        return structures.pointer(leaf, np.int32)
+
+    learner, situation = lanes.learner, lanes.situation
+    return structures.Lanes(
+        structures.pointer(keys, np.uint32),
+        floats(situation.state),
+        floats(situation.observation),
+        floats(lanes.ring),
+        *(
+            structures.tree(jax.tree.leaves(each))
+            for each in (learner.parameters, learner.adam.first, learner.adam.second, learner.target)
+        ),
+        counts(situation.episode_steps),
+        counts(learner.adam.updates),
+        counts(learner.iterations),
+        counts(lanes.episodes),
+        counts(lanes.diverged_at),
+        structures.pointer(lanes.active, bool),
+    )
