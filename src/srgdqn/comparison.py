@@ -21,7 +21,6 @@ from srgdqn.readings import READINGS
 from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import BUDGETS
-from srgdqn.statistics import bootstrap_interval, iqm
 
 
 @dataclass(frozen=True)
@@ -216,9 +215,12 @@ def spread_of(values: Iterable[float | None]) -> Spread:
     finite = np.array([value for value in values if value is not None and np.isfinite(value)], dtype=float)
     if not finite.size:
         return Spread(0)
-    mean, low, high = bootstrap_interval(finite)
     if finite.size == 1:
-        return Spread(1, mean, iqm=mean)
+        return Spread(1, float(finite[0]), iqm=float(finite[0]))
+    # Only now: scipy.stats takes a second to import, and a single round has no interval to ask it for.
+    from srgdqn.statistics import bootstrap_interval, iqm
+
+    mean, low, high = bootstrap_interval(finite)
     return Spread(finite.size, mean, low, high, float(iqm(finite)), float(np.std(finite, ddof=1)))
 
 
