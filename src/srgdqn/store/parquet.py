@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 
 import polars as pl
-import pyarrow
-import pyarrow.parquet
 
 from srgdqn.errors import InputError
 from srgdqn.store.tables import conforming
@@ -31,6 +29,10 @@ def decode(name: str, data: bytes) -> pl.DataFrame:
 
 def decode_any(data: bytes) -> pl.DataFrame:
     """The table in the bytes of a Parquet file, whatever its columns."""
+    # Here, as training reads no file and need not wait for it.
+    import pyarrow
+    import pyarrow.parquet
+
     try:
         # Arrow's reader, as it raises where polars' own may end the process on bytes that are no Parquet. Columns are
         # put in a table of their own, which leaves behind whatever else the file carries.
