@@ -36,7 +36,7 @@ def reporting(configuration: Configuration, show: bool | None = None) -> Iterato
     rounds = configuration.training.rounds
     title = f"{configuration.task.task} · {configuration.algorithm} · {rounds} round{'s' if rounds > 1 else ''}"
     with bar:
-        task = bar.add_task(title, total=1.0, rate="compiling", reward="")
+        task = bar.add_task(title, total=1.0, rate="starting, compiling", reward="")
         steps = 0
 
         def listen(report: Report) -> None:

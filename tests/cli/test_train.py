@@ -72,17 +72,17 @@ def test_options_go_to_where_they_belong(fake_training: list, capsys: pytest.Cap
         hidden=(4, 4),
         anchor_step=False,
     )
-    assert fake_training == [(expected, None)]
+    assert fake_training == [expected]
     assert "not saved: give --out DIR" in capsys.readouterr().out
 
 
 @pytest.fixture
-def fake_training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool | None]]:
+def fake_training(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
     """Training that takes no time: what it was asked for is kept."""
-    asked: list[tuple[Any, bool | None]] = []
+    asked: list[Configuration] = []
 
-    def train_configured(configuration: Any, *, progress: bool | None = None) -> Result:
-        asked.append((configuration, progress))
+    def train_configured(configuration: Configuration, **_: object) -> Result:
+        asked.append(configuration)
         return synthetic(rounds=2, steps=3_000)
 
     import srgdqn.api
@@ -91,11 +91,21 @@ def fake_training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, bool | Non
     return asked
 
 
-def test_quiet_is_quiet(fake_training: list, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_quiet_is_quiet(
+    fake_training: list, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert main(["train", "MountainCar", "--quiet", "--out", str(tmp_path / "run")]) == 0
-    assert fake_training[0][1] is False
     assert tuple(capsys.readouterr()) == ("", "")
     assert srgdqn.load(tmp_path / "run").rounds.height == 2
+
+
+def test_a_terminal_has_a_bar(
+    fake_training: list, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["train", "MountainCar"]) == 0
+    assert "MountainCar · srg-dqn · 1 round" in capsys.readouterr().err
 
 
 def test_a_run_is_replaced_only_on_request(fake_training: list, tmp_path: Path) -> None:

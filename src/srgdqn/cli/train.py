@@ -62,14 +62,23 @@ def run(words: Sequence[str]) -> int:
             f"no task was given. Give one of {', '.join(sorted(PRESETS))}, such as: srgdqn train MountainCar srg-dqn."
         )
     configuration = configure(asked.task, asked.algorithm, readings=asked.readings, **asked.options)
+    if configuration.network.network != "mlp":
+        raise InputError(
+            f"the configuration's network is the module {configuration.network.network!r}, which no command line can "
+            "give. Train it in Python: srgdqn.train(…, network=…)."
+        )
     if asked.out is not None:
         check_destination(asked.out, overwrite=asked.overwrite)
 
-    from srgdqn.api import train_configured
-    from srgdqn.program_cache import enable_program_cache
+    from srgdqn.progress import reporting
 
-    enable_program_cache()
-    result = train_configured(configuration, progress=False if asked.quiet else None)
+    with reporting(configuration, False if asked.quiet else None) as listener:
+        # Below the bar, which is to be seen while jax is imported.
+        from srgdqn.api import train_configured
+        from srgdqn.program_cache import enable_program_cache
+
+        enable_program_cache()
+        result = train_configured(configuration, progress=False, listener=listener)
     return _finish(asked, result)
 
 
@@ -180,28 +189,34 @@ def _read_file(path: Path) -> UserOptions:
 def _finish(asked: _Asked, result: Result) -> int:
     """Saves the run where that is wished, and says what it came to, in any case."""
     from srgdqn.cli import INTERRUPTED
-    from srgdqn.cli.presentation import phase_seconds, print_json, print_summary
-    from srgdqn.comparison import summarise
 
-    summary = summarise(result)
     saved, problem = None, None
     try:
         saved = None if asked.out is None else result.save(asked.out, overwrite=asked.overwrite)
     except InputError as error:
         problem = error
-    if asked.json:
-        place = None if saved is None else str(saved)
-        print_json({**summary.as_dict(), "phase_seconds": phase_seconds(result), "saved": place})
-    elif not asked.quiet:
-        print_summary(result, summary, "not saved: give --out DIR to keep a run" if saved is None else str(saved))
+    if asked.json or not asked.quiet:
+        _tell(result, saved, as_json=asked.json)
     if problem is not None:
         raise problem
-    if summary.interrupted:
+    if result.run.provenance.get("interrupted"):
         kept = "nothing was saved." if saved is None else f"what was reached is saved in {saved}."
         if not asked.quiet:
             print(f"interrupted: {kept}", file=sys.stderr)
         return INTERRUPTED
     return 0
+
+
+def _tell(result: Result, saved: Path | None, *, as_json: bool) -> None:
+    from srgdqn.cli.presentation import phase_seconds, print_json, print_summary
+    from srgdqn.comparison import summarise
+
+    summary = summarise(result)
+    if as_json:
+        place = None if saved is None else str(saved)
+        print_json({**summary.as_dict(), "phase_seconds": phase_seconds(result), "saved": place})
+    else:
+        print_summary(result, summary, "not saved: give --out DIR to keep a run" if saved is None else str(saved))
 
 
 def _show_help(asked: _Asked) -> None:
