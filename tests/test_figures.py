@@ -12,7 +12,8 @@ from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.charts import STYLES
 from srgdqn.curves import curve
 from srgdqn.errors import InputError
-from srgdqn.figures import check_figure, comparison_figure, curve_panel, draw_chart, save_figure
+from srgdqn.figure_paths import check_figure
+from srgdqn.figures import comparison_figure, curve_panel, draw_chart, save_figure
 from synthetic_report import LABELS, bars_chart, curves_chart, points_chart
 from synthetic_runs import synthetic
 

@@ -19,10 +19,9 @@ from matplotlib.ticker import EngFormatter
 from srgdqn.charts import Chart, Panel, Series
 from srgdqn.curves import AXES, Axis
 from srgdqn.errors import InputError
+from srgdqn.figure_paths import check_figure
 from srgdqn.learning_panels import Band, default_axes, learning_panel
 from srgdqn.result import Result
-
-FORMATS = ("png", "pdf", "svg")
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _LEGEND_ROW = 4.4, 3.2, 0.24  # inches
 _ABOVE_BANDS = 3
@@ -139,24 +138,6 @@ def comparison_figure(
     count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     figure.supxlabel(f"{shown}; {count} round{'' if rounds == [1] else 's'}", fontsize="x-small", color="0.35")
     return figure
-
-
-def check_figure(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """The path, if a figure can be written there."""
-    target = Path(path)
-    suffix = target.suffix.removeprefix(".").lower()
-    if suffix not in FORMATS:
-        raise InputError(
-            f"{target} ends in {target.suffix!r}, which no figure can be written as. End it in "
-            f"{', '.join('.' + name for name in FORMATS[:-1])} or .{FORMATS[-1]}."
-        )
-    if not target.parent.is_dir():
-        raise InputError(f"{target} cannot be written, because {target.parent} is not a folder. Make it first.")
-    if os.path.lexists(target) and not (overwrite and target.is_file()):
-        raise InputError(
-            f"{target} exists already. Give another file, or overwrite it (--overwrite, or overwrite=True in Python)."
-        )
-    return target
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

@@ -123,16 +123,17 @@ class Result:
         round was trained for. The starts depend on `seed` (by default the run's) and the episode's number alone.
         `environment` is the user's own, where the run was trained in one.
         """
+        if episodes < 1:
+            raise InputError(f"episodes is {episodes}, but must be 1 or more. Give 100 for a steady mean.")
+        chosen = self.rounds["round"].to_list() if rounds is None else list(rounds)
+        rows = self._rows_of(chosen)
+
         import jax
 
         from srgdqn import tasks
         from srgdqn.normalisation import Normaliser
         from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
 
-        if episodes < 1:
-            raise InputError(f"episodes is {episodes}, but must be 1 or more. Give 100 for a steady mean.")
-        chosen = self.rounds["round"].to_list() if rounds is None else list(rounds)
-        rows = self._rows_of(chosen)
         settings, network = self.configuration.task, self._network()
         environment = environment or self.user_environment
         if environment is None and settings.task not in PRESETS:

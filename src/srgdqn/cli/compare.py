@@ -51,14 +51,20 @@ def run(words: Sequence[str]) -> int:
     if not folders:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
 
-    from srgdqn.cli.presentation import print_json
-    from srgdqn.comparison import distinct_labels, require_one_task, summarise
-    from srgdqn.figures import check_figure, comparison_figure, save_figure
-    from srgdqn.result import load_result
+    from srgdqn.figure_paths import check_figure
 
     check_figure(asked.out, overwrite=asked.overwrite)
+
+    from srgdqn.cli.presentation import print_json
+    from srgdqn.comparison import distinct_labels, require_one_task, summarise
+    from srgdqn.result import load_result
+
     results = [load_result(folder) for folder in folders]
     require_one_task(results)
+
+    # Only now: matplotlib is not needed to find that runs cannot be compared.
+    from srgdqn.figures import comparison_figure, save_figure
+
     labels = distinct_labels(results, [str(folder) for folder in folders])
     figure = comparison_figure(results, x=asked.x, labels=labels)
     summaries = [summarise(result, label) for result, label in zip(results, labels, strict=True)]
