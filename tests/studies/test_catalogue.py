@@ -13,6 +13,7 @@ from srgdqn.settings.checks import check
 from srgdqn.store import configurations
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell
+from srgdqn.studies.names import NAMES
 from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE, QUICK, Scale
 from synthetic_outcomes import DOSES, world
 
@@ -21,6 +22,10 @@ SCALES = (PAPER_SCALE, QUICK, CONFIRMATORY)
 
 def question(cell: Any) -> Any:
     return cell.configuration if isinstance(cell, Cell) else cell.plan
+
+
+def test_the_experiments_are_those_that_are_named() -> None:
+    assert tuple(EXPERIMENTS) == NAMES
 
 
 def test_every_claim_has_a_section() -> None:

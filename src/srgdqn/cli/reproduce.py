@@ -66,12 +66,12 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.cli import INTERRUPTED
     from srgdqn.program_cache import enable_program_cache
     from srgdqn.store.destination import make_folder
-    from srgdqn.studies.catalogue import EXPERIMENTS
+    from srgdqn.studies.names import NAMES
 
-    names = tuple(dict.fromkeys((*asked.experiments, *stray))) or tuple(EXPERIMENTS)
+    names = tuple(dict.fromkeys((*asked.experiments, *stray))) or NAMES
     for name in names:
-        if name not in EXPERIMENTS:
-            raise unknown("experiment", name, EXPERIMENTS)
+        if name not in NAMES:
+            raise unknown("experiment", name, NAMES)
     long_work = asked.confirm or asked.tuned or asked.readings
     if asked.quick and long_work:
         raise InputError(
