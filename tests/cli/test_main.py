@@ -8,38 +8,6 @@ import pytest
 from srgdqn import __version__
 from srgdqn.cli import main
 
-HEAVY = ("jax", "polars", "matplotlib", "gymnasium", "scipy", "numpy", "equinox")
-
-
-def modules_after(*words: str) -> list[str]:
-    """The heavy modules that a command line imports."""
-    code = (
-        "import sys, io, contextlib\n"
-        "from srgdqn.cli import main\n"
-        "with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
-        f"    main({list(words)!r})\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    return eval(done.stdout)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["--help"],
-        ["train", "--help"],
-        ["train", "MountainCar", "srg-dqn", "--help"],
-        ["compare", "--help"],
-        ["list"],
-        ["trian"],
-        ["train", "MountainCar", "--eta", "nan"],
-        ["train", "MountainCar", "--out", "/proc/run"],
-    ],
-)
-def test_help_lists_and_errors_come_without_the_heavy_imports(words: list[str]) -> None:
-    assert modules_after(*words) == []
-
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
