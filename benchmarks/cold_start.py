@@ -1,10 +1,11 @@
-"""How long one waits: from typing a command to its first progress and to its end, for imports, and for compiling.
+"""How long one waits: for an answer, from typing a command to its first progress and to its end, for imports, and for
+compiling.
 
     python benchmarks/cold_start.py [--quick] [--algorithms NAME …] [--out FILE]
 
 Every time is that of a new process, by the wall clock. A short run is watched on a terminal of its own, where the
-progress bar is drawn ten times per second, with an empty folder of compiled programs and with what the run before has
-left in it.
+progress bar is drawn ten times per second. It and every compilation are measured with an empty folder of compiled
+programs, and with what the process before has left in it.
 """
 
 from __future__ import annotations
@@ -27,12 +28,20 @@ from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.presets import PRESETS
 
 LIMIT = 300.0  # seconds for any process
+REFUSED = 2  # the exit code for input that cannot be used
 SHORT_RUN = ("train", "MountainCar", "srg-dqn", "--rounds", "10", "--steps", "20000")
+ANSWERS = {
+    "help": ("--help",),
+    "help of a command": ("train", "--help"),
+    "list": ("list",),
+    "a mistyped task": ("train", "MountianCar"),
+}
 MODULES = {"srgdqn.cli": "the command line", "srgdqn.api": "all that training needs"}
 
 # What the progress bar shows from when on.
 SIGNS = {"first sign of life": b"compiling", "first progress": b"steps/s"}
 END = "end"
+CACHES = ("nothing cached", "cached")
 
 _IMPORTING = """
 import importlib, sys, time
@@ -43,6 +52,8 @@ print(time.perf_counter() - start)
 
 _COMPILING = """
 import sys, srgdqn
+from srgdqn.program_cache import enable_program_cache
+enable_program_cache()
 timings = srgdqn.train(sys.argv[1], sys.argv[2], steps=1_600, rounds=1, progress=False).timings
 print(timings.filter(timings["phase"] == "compile")["seconds"].sum())
 """
@@ -67,10 +78,14 @@ def main() -> None:
     algorithms = options.algorithms[:1] if options.quick else options.algorithms
 
     kinds: dict[str, Callable[[], dict[str, float]]] = {
+        "answers": lambda: {what: _answered(words) for what, words in ANSWERS.items()},
         "a short run": _short_runs,
         "imports": lambda: {what: _ask(_IMPORTING, module) for module, what in MODULES.items()},
         "compiling": lambda: {
-            f"{task}, {algorithm}": _ask(_COMPILING, task, algorithm) for task in tasks for algorithm in algorithms
+            what: seconds
+            for task in tasks
+            for algorithm in algorithms
+            for what, seconds in _compilations(task, algorithm).items()
         },
     }
     report: dict[str, Any] = {"circumstances": circumstances(), "command": ["srgdqn", *SHORT_RUN], "seconds": {}}
@@ -85,16 +100,32 @@ def main() -> None:
     write_report(options.out, report, panels)
 
 
+def _answered(words: Sequence[str]) -> float:
+    """Seconds from starting the command line until it has said all that it has to say."""
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "srgdqn", *words], capture_output=True, text=True, timeout=LIMIT)
+    seconds = time.perf_counter() - start
+    if done.returncode not in (0, REFUSED):
+        raise RuntimeError(f"{' '.join(words)} ended with code {done.returncode}: {done.stderr}")
+    return seconds
+
+
 def _short_runs() -> dict[str, float]:
     """The moments of a run that has to compile, and of the same once more."""
     with tempfile.TemporaryDirectory() as folder:
-        runs = {cache: _watch(SHORT_RUN, folder) for cache in ("nothing cached", "cached")}
+        runs = {cache: _watch(SHORT_RUN, folder) for cache in CACHES}
     return {f"{moment}, {cache}": seconds for cache, moments in runs.items() for moment, seconds in moments.items()}
+
+
+def _compilations(task: str, algorithm: str) -> dict[str, float]:
+    """The seconds that a run spends on compiling, and the same once more."""
+    with tempfile.TemporaryDirectory() as folder:
+        return {f"{task}, {algorithm}, {cache}": _ask(_COMPILING, task, algorithm, cache=folder) for cache in CACHES}
 
 
 def _watch(words: Sequence[str], cache: str) -> dict[str, float]:
     """Seconds from starting the command line until its bar shows each of the signs, and until it is done."""
-    variables = {**without_a_cache_of_programs(), "SRGDQN_CACHE": cache, "TERM": "xterm-256color", "COLUMNS": "200"}
+    variables = {**_with_programs_in(cache), "TERM": "xterm-256color", "COLUMNS": "200"}
     ours, theirs = pty.openpty()
     start = time.perf_counter()
     process = subprocess.Popen(
@@ -134,13 +165,18 @@ def _read(terminal: int, seconds: float) -> bytes:
         return b""
 
 
-def _ask(program: str, *words: str) -> float:
-    """The number that a Python program prints, in a process that compiles whatever it needs."""
+def _ask(program: str, *words: str, cache: str = "off") -> float:
+    """The number that a Python program prints."""
     command = [sys.executable, "-c", program, *words]
     answer = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, text=True, timeout=LIMIT, env=without_a_cache_of_programs()
+        command, check=True, stdout=subprocess.PIPE, text=True, timeout=LIMIT, env=_with_programs_in(cache)
     )
     return float(answer.stdout)
+
+
+def _with_programs_in(cache: str) -> dict[str, str]:
+    """The environment of a process whose compiled programs are kept in a folder and nowhere else."""
+    return {**without_a_cache_of_programs(), "SRGDQN_CACHE": cache}
 
 
 if __name__ == "__main__":
