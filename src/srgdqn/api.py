@@ -14,6 +14,8 @@ from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.interrupts import let_interrupts_through
+from srgdqn.native.build import compiler
+from srgdqn.native.choice import settled
 from srgdqn.networks import NetworkFactory
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
@@ -82,7 +84,7 @@ def train_configured(
     """Trains what a configuration describes. `environment` and `network` are the user's own, where it names such;
     `engine` says how `train_rounds` is to run it, if not on every core.
     """
-    configuration = check(configuration, {"none", *ESTIMATORS})
+    configuration = with_kernel(check(configuration, {"none", *ESTIMATORS}), own_environment=environment is not None)
     if configuration.network.network != "mlp" and network is None:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
@@ -97,7 +99,7 @@ def train_configured(
     with reporting(configuration, progress) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
     about = {
-        **provenance(),
+        **provenance_of(configuration),
         "observation_size": observation_size(task.environment),
         "actions": action_count(task.environment),
         "evaluation_limit": task.evaluation_limit,
@@ -107,6 +109,17 @@ def train_configured(
     }
     frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
     return Result(Run(configuration, frames, trained.policies, about), network, environment)
+
+
+def with_kernel(configuration: Configuration, *, own_environment: bool = False) -> Configuration:
+    """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
+    on_cpu = jax.default_backend() == "cpu"
+    return settled(configuration, own_environment=own_environment, double=is_double(), on_cpu=on_cpu)
+
+
+def provenance_of(configuration: Configuration) -> dict[str, Any]:
+    """What the bits of a run depend on beside its configuration."""
+    return {**provenance(), "compiler": compiler()[1] if configuration.training.kernel == "native" else None}
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

@@ -19,7 +19,7 @@ FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping
 _SECONDS = 120  # after which a compiler that does not answer is given up
 
 
-class Unavailable(Exception):
+class NoKernelError(Exception):
     """Why there is no kernel on this machine."""
 
 
@@ -34,7 +34,7 @@ def compiler() -> tuple[str, str]:
     asked = os.environ.get("CC", "cc")
     path = shutil.which(asked)
     if path is None:
-        raise Unavailable(f"there is no C compiler called {asked!r}")
+        raise NoKernelError(f"there is no C compiler called {asked!r}")
     answer = _run([path, "--version"])
     return path, answer.splitlines()[0] if answer else "unknown"
 
@@ -60,7 +60,7 @@ def library() -> ctypes.CDLL:
         try:
             return ctypes.CDLL(str(_compile(path, Path(temporary) / name)))
         except OSError as error:
-            raise Unavailable(f"the compiled kernel cannot be loaded ({error})") from error
+            raise NoKernelError(f"the compiled kernel cannot be loaded ({error})") from error
 
 
 def _compile(path: str, target: Path) -> Path:
@@ -75,8 +75,8 @@ def _run(command: list[str]) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Unavailable(f"the C compiler cannot be run ({error})") from error
+        raise NoKernelError(f"the C compiler cannot be run ({error})") from error
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[0]
-        raise Unavailable(f"the C compiler {command[0]!r} failed: {last}")
+        errors = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+        raise NoKernelError(f"the C compiler {command[0]!r} failed: {errors[0] if errors else 'it does not say why'}")
     return done.stdout

@@ -43,9 +43,7 @@ class Shape(ctypes.Structure):
         ("widths", _INT * (MOST_LAYERS + 1)),
         *_fields(_INT, "target mask_terminal huber"),
         *_fields(_INT, "estimator inner_iterations inner_batch anchor_step"),
-        *_fields(
-            _INT, "adam_steps adam_process adam_takes_gradient adam_from_previous adam_norm clips schedule"
-        ),
+        *_fields(_INT, "adam_steps adam_process adam_takes_gradient adam_from_previous adam_norm clips schedule"),
         *_fields(_INT, "rows matched_steps block slots capacity newest"),
     ]
 
@@ -91,9 +89,7 @@ class Log(ctypes.Structure):
 STRUCTURES = (Shape, Numbers, Limits, Lanes, Log)
 
 
-def shape_of(
-    configuration: Configuration, *, reward: str, widths: Iterable[int], rows: int, slots: int
-) -> Shape:
+def shape_of(configuration: Configuration, *, reward: str, widths: Iterable[int], rows: int, slots: int) -> Shape:
     """The shape of a configuration's loop on a task with that reward, with batches of `rows` and rings of `slots`."""
     c, sizes = configuration, tuple(widths)
     settings, inner, optimiser = c.task, c.estimator, c.optimiser
@@ -137,10 +133,8 @@ def numbers_of(numbers: Mapping[str, Any], lanes: int) -> np.ndarray:
     return np.ascontiguousarray(np.stack(columns, axis=1), np.float32)
 
 
-def pointer(array: np.ndarray | None, dtype: Any) -> Any:
+def pointer(array: Any, dtype: Any) -> Any:
     """The address of an array of that type, which the kernel will read and write without a further look."""
-    if array is None:
-        return None
     if array.dtype != dtype or not array.flags.c_contiguous:
         raise TypeError(f"the kernel needs a contiguous array of {np.dtype(dtype)}, not of {array.dtype}")
     return array.ctypes.data

@@ -52,7 +52,9 @@ def source_digest(module: str = "srgdqn.training") -> str:
 
 
 def sources_of(module: str) -> list[Path]:
-    """The source files that importing a module of the package runs: its own, and those it imports, and so on."""
+    """The source files that importing a module of the package runs: its own, and those it imports, and so on. A
+    package's C files count as its own.
+    """
     found: set[Path] = set()
     waiting = [module]
     while waiting:
@@ -61,6 +63,8 @@ def sources_of(module: str) -> list[Path]:
         if path is None or path in found:
             continue
         found.add(path)
+        if path.name == "__init__.py":
+            found.update(each for each in path.parent.glob("*/*.[ch]") if not (each.parent / "__init__.py").exists())
         waiting.append(name.rpartition(".")[0])  # the packages around it
         with _parsing:
             tree = ast.parse(path.read_bytes())

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
-from srgdqn.api import train_configured
+from srgdqn.api import provenance_of, train_configured, with_kernel
 from srgdqn.engines.local import run_locally
 from srgdqn.errors import InputError
 from srgdqn.interrupts import ToldToStopError, let_interrupts_through
@@ -28,7 +28,7 @@ from srgdqn.store.destination import MANIFEST
 from srgdqn.store.measurement import Measured
 from srgdqn.store.provenance import provenance
 
-_WHAT_BITS_DEPEND_ON = ("source", "versions", "machine", "instruction_sets")
+_WHAT_BITS_DEPEND_ON = ("source", "versions", "machine", "instruction_sets", "compiler")
 
 Hear = Callable[[float], None]
 """Is told the share that is done."""
@@ -83,9 +83,10 @@ class Cell:
         result = load_result(folder)
         if result.rounds.height < self.configuration.training.rounds or result.run.provenance["interrupted"]:
             return result, "it was interrupted"
-        if result.configuration != self.configuration:
+        expected = with_kernel(self.configuration)
+        if result.configuration != expected:
             return result, "its configuration has changed"
-        return result, _stale(result.run.provenance, provenance())
+        return result, _stale(result.run.provenance, provenance_of(expected))
 
 
 Measure = Callable[[Any, Hear, threading.Event], dict[str, pl.DataFrame]]
@@ -181,6 +182,6 @@ def compute(
 
 
 def _stale(then: dict[str, Any], now: dict[str, Any]) -> str | None:
-    if any(then.get(name) != now[name] for name in _WHAT_BITS_DEPEND_ON):
+    if any(then.get(name) != now.get(name) for name in _WHAT_BITS_DEPEND_ON):
         return "it was made by another version or on another kind of machine"
     return None

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.algorithms import PAPER
+from srgdqn.api import with_kernel
 from srgdqn.charts import STYLES, Chart, Panel, Series
 from srgdqn.curves import SMOOTHING
 from srgdqn.measurements import step_times
@@ -32,7 +33,9 @@ def times_cell(readings: str) -> str:
 def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
     """Figure 2's own cells, and one that times every algorithm in turn with nothing beside it."""
     configurations = {
-        f"{task}-{algorithm}": configured(scale, task, algorithm, readings) for task in TASKS for algorithm in PAPER
+        f"{task}-{algorithm}": with_kernel(configured(scale, task, algorithm, readings))
+        for task in TASKS
+        for algorithm in PAPER
     }
     plan = step_times.Plan(configurations, scale.timing_turns)
     return [

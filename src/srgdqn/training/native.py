@@ -41,9 +41,9 @@ class NativeProgram:
         lanes = jax.tree.map(_owned, lanes)
         count, length = len(lanes.active), int(blocks)
         size = (count, length)
-        diagnostics = [np.full(size, np.nan, np.float32) for _ in range(4)]
-        reward = np.zeros((*size, self._block), np.float32)
-        flags = np.zeros((*size, self._block), np.uint8)
+        diagnostics: list[Any] = [np.full(size, np.nan, np.float32) for _ in range(4)]
+        reward: Any = np.zeros((*size, self._block), np.float32)
+        flags: Any = np.zeros((*size, self._block), np.uint8)
         keys = np.asarray(jax.random.key_data(lanes.key))
         calls.run_segment(
             self._shape,
@@ -65,7 +65,7 @@ class NativeProgram:
         del normaliser
         leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(parameters)]
         starts = np.asarray(jax.random.key_data(keys.start))
-        played = calls.run_evaluation(self._judged, structures.tree(leaves), starts, self._limit, len(leaves[0]))
+        played: Any = calls.run_evaluation(self._judged, structures.tree(leaves), starts, self._limit, len(leaves[0]))
         return Evaluation(*played)
 
 
@@ -77,10 +77,10 @@ def _owned(leaf: Any) -> Any:
 
 
 def _addresses(lanes: Lane, keys: np.ndarray) -> structures.Lanes:
-    def floats(leaf: np.ndarray) -> Any:
+    def floats(leaf: Any) -> Any:
         return structures.pointer(leaf, np.float32)
 
-    def counts(leaf: np.ndarray) -> Any:
+    def counts(leaf: Any) -> Any:
         return structures.pointer(leaf, np.int32)
 
     learner, situation = lanes.learner, lanes.situation

@@ -145,9 +145,7 @@ def _compile(
 
     def compile_evaluate() -> Any:
         key = _what_evaluations_depend_on(program, user_network)
-        return _evaluations.get(
-            key, lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(some_effort())
-        )[0]
+        return _evaluations.get(key, lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(some_effort()))[0]
 
     if settings.kernel == "native":
         run_init, fused = compile_init(), NativeProgram(program)

@@ -1,0 +1,65 @@
+"""Whether the kernel can run a configuration, and which of the two is to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from srgdqn.errors import InputError
+from srgdqn.native.build import NoKernelError, library
+from srgdqn.native.structures import ESTIMATORS, MOST_LAYERS, TASKS
+from srgdqn.settings import Configuration
+
+# Hidden layers up to which the kernel was measured to be the faster: eight rounds share a vector, so that with fewer
+# lanes than that most of its work is for nothing.
+_TEAM, _WIDEST_IN_TEAMS, _WIDEST_ALONE = 8, 256, 32
+
+
+def settled(configuration: Configuration, *, own_environment: bool, double: bool, on_cpu: bool) -> Configuration:
+    """The configuration with `kernel` decided; an error where the kernel is asked for and cannot be had.
+
+    `own_environment` tells that the task is none of the paper's whatever it is called, `double` that numbers are to
+    have 64 bits, and `on_cpu` that jax computes on the processor.
+    """
+    asked = configuration.training.kernel
+    if asked == "xla":
+        return configuration
+    obstacle = next(_obstacles(configuration, own_environment, double), None)
+    if asked == "native":
+        if obstacle is not None:
+            raise InputError(f"kernel is 'native', but {obstacle}. Give kernel = 'xla' or 'auto'.")
+        return configuration
+    fits = obstacle is None and on_cpu and max(configuration.network.hidden, default=1) <= _widest(configuration)
+    training = dataclasses.replace(configuration.training, kernel="native" if fits else "xla")
+    return dataclasses.replace(configuration, training=training)
+
+
+def _widest(configuration: Configuration) -> int:
+    return _WIDEST_IN_TEAMS if configuration.training.lanes >= _TEAM else _WIDEST_ALONE
+
+
+def _obstacles(configuration: Configuration, own_environment: bool, double: bool) -> Iterator[str]:
+    """Why the kernel cannot run the configuration; the compiler is asked last, as that may take seconds."""
+    c = configuration
+    if own_environment or c.task.task not in TASKS:
+        yield f"it knows {', '.join(TASKS)} alone, not {c.task.task!r}"
+    if c.network.network != "mlp":
+        yield f"it knows perceptrons alone, not {c.network.network!r}"
+    if len(c.network.hidden) >= MOST_LAYERS:
+        yield f"hidden has {len(c.network.hidden)} layers, and it has room for {MOST_LAYERS - 1}"
+    if c.network.activation != "relu":
+        yield f"it has no activation {c.network.activation!r}"
+    if c.estimator.estimator not in ESTIMATORS:
+        yield f"it does not know the estimator {c.estimator.estimator!r}"
+    if c.gradients.differentiation == "autodiff":
+        yield "its gradients are in closed form, and differentiation is 'autodiff'"
+    if c.replay.sampling == "without-replacement" or c.estimator.inner_sampling == "without-replacement":
+        yield "it draws with replacement alone"
+    if c.normalisation.normalise_observations or c.normalisation.normalise_rewards:
+        yield "it normalises nothing"
+    if double:
+        yield "it computes in single precision, and jax is set to double"
+    try:
+        library()
+    except NoKernelError as reason:
+        yield f"{reason}"
