@@ -1,0 +1,76 @@
+"""What a task, a network's hidden layers and an algorithm come to, and how many operations an outer iteration takes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from arithmetic import ACTING, Operations, outer_iteration, parts_of_a_block
+from compiler_count import compiler_count
+from srgdqn import learner, tasks
+from srgdqn.configure import configure
+from srgdqn.gradients import Transitions
+from srgdqn.networks import Network, make_network
+from srgdqn.settings import Configuration
+from srgdqn.training.interaction import action_count, observation_size
+
+
+class Problem(NamedTuple):
+    """A configuration, its network, and the sizes of the network's layers from the observation to the actions."""
+
+    configuration: Configuration
+    network: Network
+    layers: tuple[int, ...]
+
+    @property
+    def steps(self) -> int:
+        """Environment steps in a block."""
+        return self.configuration.training.learning_frequency
+
+    @property
+    def parts(self) -> dict[str, Operations]:
+        """The operations that a block needs, part by part."""
+        return parts_of_a_block(self.configuration, self.layers)
+
+
+def problem_of(task: str, hidden: tuple[int, ...], algorithm: str) -> Problem:
+    configuration = configure(task, algorithm, hidden=hidden)
+    environment = tasks.make(configuration.task).environment
+    size, actions = observation_size(environment), action_count(environment)
+    return Problem(configuration, make_network(configuration.network, size, actions), (size, *hidden, actions))
+
+
+def counts_of(task: str, hidden: tuple[int, ...], algorithm: str) -> dict[str, Any]:
+    """The operations of one outer iteration by formula and by the compiler, and those of acting before it."""
+    problem = problem_of(task, hidden, algorithm)
+    needed = outer_iteration(problem.configuration, problem.layers)
+    return {
+        "task": task,
+        "hidden": hidden,
+        "algorithm": algorithm,
+        "passes": needed.passes,
+        "weight_gradients": needed.weight_gradients,
+        "elementwise": needed.elementwise,
+        "formula": needed.total,
+        "compiler": _compiled_iteration(problem),
+        "acting": problem.parts[ACTING].total,
+    }
+
+
+def _compiled_iteration(problem: Problem) -> int:
+    """The compiler's count of one outer iteration of one round, whose trace is dropped."""
+    configuration, network = problem.configuration, problem.network
+    rows, inner, number = learner.batch_rows(configuration), configuration.estimator, jnp.result_type(float)
+    column = jax.ShapeDtypeStruct((rows,), number)
+    observations = jax.ShapeDtypeStruct((rows, problem.layers[0]), number)
+    actions = jax.ShapeDtypeStruct((rows,), jnp.int32)
+    batch = Transitions(observations, actions, column, observations, column)
+    picks = jax.ShapeDtypeStruct((inner.inner_iterations, inner.inner_batch), jnp.int32)
+    state = jax.eval_shape(lambda key: learner.init_learner(configuration, network.init(key)), jax.random.key(0))
+
+    def iterate(state: learner.LearnerState, batch: Transitions, picks: jax.Array) -> learner.LearnerState:
+        return learner.outer_iteration(configuration, network, state, batch, picks)[0]
+
+    return compiler_count(iterate, state, batch, picks)
