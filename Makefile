@@ -65,7 +65,8 @@ bench:  ## how fast this is, beside others (OPTIONS=--quick: only whether all of
 	$(BENCH)/bin/python benchmarks/peers.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/cold_start.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/queries.py $(OPTIONS)
-	$(BENCH)/bin/python benchmarks/throughput.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/limit.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/growth.py $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis
