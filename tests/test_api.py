@@ -36,10 +36,11 @@ STILL: dict[str, Any] = {**{k: v for k, v in TINY.items() if k != "hidden"}, "et
 
 
 def test_train_does_what_the_names_and_options_say() -> None:
-    result = srgdqn.train("CartPole", "srg-dqn", **TINY, rounds=6, seed=3)
+    options: dict[str, Any] = dict(**TINY, rounds=6, seed=3, kernel="xla")
+    result = srgdqn.train("CartPole", "srg-dqn", **options)
     assert isinstance(result, srgdqn.Result)
-    assert result.configuration == srgdqn.configure("CartPole", "srg-dqn", **TINY, rounds=6, seed=3)
-    trained = train_rounds(*tiny(rounds=6, seed=3))
+    assert result.configuration == srgdqn.configure("CartPole", "srg-dqn", **options)
+    trained = train_rounds(*tiny(rounds=6, seed=3, kernel="xla"))
     for name in ("curves", "episodes", "evaluations", "rounds"):
         table: pl.DataFrame = getattr(result, name)
         assert table.schema == pl.Schema(SCHEMAS[name])

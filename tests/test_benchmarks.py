@@ -33,7 +33,7 @@ def run(script: str, out: Path, *words: str, path: Path | None = None) -> dict[s
     return json.loads(out.read_text())
 
 
-@pytest.mark.parametrize("module", ["measuring", "reporting"])
+@pytest.mark.parametrize("module", ["arithmetic", "exponents", "measuring", "reporting"])
 def test_examples_are_true(module: str) -> None:
     results = doctest.testmod(importlib.import_module(module))
     assert results.attempted > 0
@@ -74,6 +74,90 @@ def test_ratios_are_of_medians_of_the_best_arrangements() -> None:
     assert not together["best_arrangement"]
     assert together["to_stable_baselines3"] is None
     assert ("MountainCar", "sbx", "one core") not in found
+
+
+@pytest.mark.parametrize("power", [-0.5, 0.0, 1.0, 1.7])
+def test_the_exponent_of_a_power_law_is_found(power: float) -> None:
+    from exponents import fit_exponent
+
+    # What does not grow hides the power at the lower end, which therefore does not count.
+    exact = [(x, 5.0 * x**power) for x in (64, 256, 1_000, 2_000)]
+    fitted = fit_exponent([*exact, (1, 77.0), (4, 80.0), (16, 79.0)])
+    assert fitted is not None
+    assert fitted.exponent == pytest.approx(power, abs=1e-12)
+    assert fitted.standard_error == pytest.approx(0.0, abs=1e-7)
+    assert fitted.fitted_from == 64
+
+
+def test_an_exponents_standard_error_is_that_of_least_squares() -> None:
+    import numpy as np
+    from scipy.stats import linregress
+
+    from exponents import fit_exponent
+
+    generator = np.random.default_rng(1)
+    xs = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0])
+    ys = xs**0.8 * generator.lognormal(sigma=0.2, size=7)
+    fitted, expected = fit_exponent(list(zip(xs, ys, strict=True))), linregress(np.log(xs[3:]), np.log(ys[3:]))
+    assert fitted is not None
+    assert (fitted.exponent, fitted.standard_error) == pytest.approx((expected.slope, expected.stderr))
+
+
+def test_two_points_have_an_exponent_without_an_error_and_one_has_none() -> None:
+    from exponents import fit_exponent
+
+    fitted = fit_exponent([(10, 1.0), (1_000, 10.0)])
+    assert fitted is not None
+    assert fitted.exponent == pytest.approx(0.5)
+    assert fitted.standard_error is None
+    assert fit_exponent([(10, 1.0)]) is None
+
+
+def test_shares_follow_from_rates_and_operations() -> None:
+    from arithmetic import ACTING, ADAM, FULL_BATCH, INNER, Operations
+    from machine_rates import FEW_ROWS, LARGE, ONE_STEP, WEIGHT_GRADIENT, WHOLE_BATCH
+    from shares import Run, part_rows, share_row
+
+    rates = {ONE_STEP.name: 10.0, FEW_ROWS.name: 20.0, WHOLE_BATCH.name: 40.0, WEIGHT_GRADIENT.name: 50.0}
+    rates[LARGE.name] = 100.0
+    parts = {
+        ACTING: Operations(passes=100),  # 10 s at its rate
+        FULL_BATCH: Operations(passes=300, weight_gradients=500, elementwise=100),  # 20 s
+        INNER: Operations(passes=100, weight_gradients=200, elementwise=100),  # 20 s
+        ADAM: Operations(elementwise=200),  # 5 s
+    }
+    run = Run("CartPole", (20,), "xla", "srg-dqn")
+    # Of 16 steps: 50, 100, 180 and 200 s, with a turn above and one below each.
+    seconds = {("srg-dqn", False): 50, ("dqn-sgd", True): 100, ("srg-dqn-no-adam", True): 180, ("srg-dqn", True): 200}
+    speeds = {
+        run._replace(algorithm=algorithm, learning=learning): [0.01, 16 / block, 10.0]
+        for (algorithm, learning), block in seconds.items()
+    }
+    row = share_row(run, speeds[run], parts, 16, rates)
+    assert row["operations_per_block"] == 1_600
+    assert row["operations_per_second"]["median"] == pytest.approx(8.0)
+    assert row["share_of_peak"] == pytest.approx(0.08)
+    assert row["share_of_small_products"] == pytest.approx(55 / 200)
+    rows = {each["part"]: each for each in part_rows(run, speeds, parts, 16, rates)}
+    assert {part: each["seconds"] for part, each in rows.items()} == pytest.approx(
+        {ACTING: 50, FULL_BATCH: 50, INNER: 80, ADAM: 20}
+    )
+    assert sum(each["share"] for each in rows.values()) == pytest.approx(1.0)
+    assert rows[INNER]["operations_per_second"] == pytest.approx(5.0)
+    assert rows[INNER]["share_of_small_products"] == pytest.approx(0.25)
+
+
+def test_a_part_lost_in_noise_has_no_rate() -> None:
+    from arithmetic import ACTING, FULL_BATCH, Operations
+    from machine_rates import PRODUCTS
+    from shares import Run, part_rows
+
+    run = Run("CartPole", (20,), "xla", "dqn-adam")
+    speeds = {run: [2.0], run._replace(learning=False): [1.0]}
+    parts = {ACTING: Operations(1), FULL_BATCH: Operations(1)}
+    rows = part_rows(run, speeds, parts, 16, {product.name: 1.0 for product in PRODUCTS})
+    assert [row["seconds"] for row in rows] == [16.0, -8.0]
+    assert rows[1]["operations_per_second"] is None
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 64])
@@ -168,3 +252,39 @@ def test_waiting_is_measured(tmp_path: Path) -> None:
     assert medians["imports"]["the command line"] < medians["imports"]["all that training needs"]
     assert len(medians["compiling"]) == 2
     assert all(seconds > 0 for kind in ("answers", "compiling") for seconds in medians[kind].values())
+
+
+@pytest.mark.slow
+def test_the_limit_is_measured(tmp_path: Path) -> None:
+    report = run("limit.py", tmp_path / "limit.json")
+    assert report["circumstances"]["versions"]["jax"]
+    assert (tmp_path / "limit.png").stat().st_size > 0
+    # The compiler also counts products with zeros, so that it never has less.
+    for row in report["counts"]:
+        assert 0.5 < row["formula"] / row["compiler"] < 1
+        assert row["formula"] == row["passes"] + row["weight_gradients"] + row["elementwise"]
+    for row in report["machine"]:
+        for cores in ("one_core", "all_cores"):
+            assert set(row[cores]) == {"XLA", "NumPy"}
+            assert all(rate["median"] > 0 for rate in row[cores].values())
+    assert {row["algorithm"] for row in report["training"]} == {"srg-dqn", "dqn-adam"}
+    for row in report["training"]:
+        assert 0 < row["share_of_peak"] < 1
+        names = ("task", "hidden", "kernel", "algorithm")
+        parts = [part for part in report["parts"] if all(part[name] == row[name] for name in names)]
+        assert sum(part["share"] for part in parts) == pytest.approx(1.0)
+        assert sum(part["operations"] for part in parts) == row["operations_per_block"]
+
+
+@pytest.mark.slow
+def test_growth_is_measured(tmp_path: Path) -> None:
+    report = run("growth.py", tmp_path / "growth.json")
+    assert report["absent"] == []
+    assert report["circumstances"]["versions"]["jax"]
+    assert (tmp_path / "growth.png").stat().st_size > 0
+    for row in report["rows"]:
+        assert row["seconds_per_step"] > 0
+        assert 20 < row["peak_mib"] < 20_000
+    axes = {row["axis"] for row in report["rows"]}
+    assert axes == {"rounds", "hidden width", "batch size N", "inner iterations M", "replay capacity", "lanes"}
+    assert {each["axis"] for each in report["exponents"] if each["measure"] == "peak_mib"} == axes

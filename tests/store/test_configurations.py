@@ -35,6 +35,7 @@ OPTIONS: dict[str, st.SearchStrategy[Any]] = {
     "time_limit": st.none() | counts(10_000, 2**31 - 1),
     "torques": st.sampled_from([None, "endpoints", "midpoints"]),
     "dynamics": st.sampled_from([None, "v0", "v1"]),
+    "kernel": st.sampled_from(["auto", "native", "xla"]),
     "hidden": st.lists(counts(), max_size=4).map(tuple),
     "activation": st.sampled_from(["relu", "tanh", "softplus"]),
     "initialisation": st.sampled_from(["lecun-uniform", "normal"]),
