@@ -100,6 +100,7 @@ SHAPES: dict[str, Any] = dict(
     clip_norm=1.0,
     learning_frequency=8,
     lanes=5,
+    kernel="native",
     evaluation_episodes=4,
     evaluation_limit=7,
 )
@@ -150,6 +151,11 @@ def test_a_users_network_and_environment_are_known_by_identity() -> None:
     assert programs_for(configuration, tasks.adopt(LEVERS, evaluation_limit=10), STUBBORN) == (first, False)
     assert programs_for(configuration, task, Stubborn(STUBBORN.values))[1]
     assert programs_for(configuration, tasks.adopt(Levers(), evaluation_limit=10), STUBBORN)[1]
+
+
+def test_the_kernel_takes_no_instruments() -> None:
+    with pytest.raises(ValueError, match="kernel='xla'"):
+        programs_for(*tiny(kernel="native"), instruments=Instruments(probe=lambda *_: None))
 
 
 @pytest.mark.usefixtures("nothing_compiled")

@@ -12,6 +12,7 @@ from srgdqn.learner import batch_rows
 from srgdqn.native import calls, structures
 from srgdqn.networks import Parameters
 from srgdqn.normalisation import Normaliser
+from srgdqn.training.batches import from_replay
 from srgdqn.training.clock import Limits
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys
 from srgdqn.training.interaction import action_count, observation_size
@@ -23,6 +24,9 @@ class NativeProgram:
 
     def __init__(self, program: Program) -> None:
         configuration, environment = program.configuration, program.task.environment
+        source, probe, _ = program.instruments
+        if source is not from_replay or probe is not None:
+            raise ValueError("the kernel takes neither a source of batches nor a probe: give kernel='xla'")
         widths = (observation_size(environment), *configuration.network.hidden, action_count(environment))
 
         def shape(reward: str) -> structures.Shape:
