@@ -96,11 +96,7 @@ def _curve_rows(configuration: Configuration, number: int, log: _RoundLog) -> Co
     totals = np.add.reduceat(log.reward, starts)
     ends = np.flatnonzero(log.flags & (TERMINATED | TRUNCATED)) + 1
     made = np.searchsorted(log.iteration_steps, edges, side="right")
-    before = np.append(0, made[:-1])
-    # The iteration that diverged was discarded: its queries were spent, but its values are none to average.
-    means = np.ma.masked_all((len(edges), len(_DIAGNOSTICS)))
-    for row in np.flatnonzero(made > before):
-        means[row] = np.ma.masked_invalid(log.diagnostics[before[row] : made[row]]).mean(0)
+    means = _means(log.diagnostics, np.append(0, made[:-1]), made)
     return {
         "round": np.full(len(edges), number, np.int32),
         "step": edges.astype(np.int64),
@@ -111,6 +107,20 @@ def _curve_rows(configuration: Configuration, number: int, log: _RoundLog) -> Co
         "queries": made.astype(np.int64) * queries_per_iteration(configuration),
         "gradient_evaluations": made.astype(np.int64) * evaluations_per_iteration(configuration),
     }
+
+
+def _means(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ma.MaskedArray:
+    """The mean of the finite values of each range of rows, one range beginning where the last ended; masked if none.
+
+    The iteration that diverged was discarded: its queries were spent, but its values are none to average.
+    """
+    finite = np.isfinite(values)
+    sums, counts = np.zeros((2, len(starts), values.shape[1]))
+    some = ends > starts
+    if some.any():
+        sums[some] = np.add.reduceat(np.where(finite, values, 0.0), starts[some])
+        counts[some] = np.add.reduceat(finite, starts[some], dtype=float)
+    return np.ma.array(sums, mask=counts == 0) / np.maximum(counts, 1)
 
 
 def _episode_rows(task: Task, number: int, log: _RoundLog) -> Columns:
