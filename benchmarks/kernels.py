@@ -1,14 +1,20 @@
-"""The kernels that training can run on, each with the options that choose it."""
+"""The kernels that training can run on here, each with the options that choose it."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-from srgdqn.settings import TrainingSettings
+from srgdqn.native.build import NoKernelError, library
 
-_CAN_CHOOSE = any(field.name == "kernel" for field in dataclasses.fields(TrainingSettings))
 
-KERNELS: dict[str, dict[str, Any]] = (
-    {name: {"kernel": name} for name in ("xla", "native")} if _CAN_CHOOSE else {"xla": {}}
-)
+def _has_native() -> bool:
+    try:
+        library()
+    except NoKernelError:
+        return False
+    return True
+
+
+KERNELS: dict[str, dict[str, Any]] = {
+    name: {"kernel": name} for name in ("native", "xla") if name != "native" or _has_native()
+}

@@ -66,8 +66,10 @@ CONTENDERS = (
     _compiled("purejaxrl-style-16", "PureJaxRL style, 16 environments", "purejaxrl_style", "--environments", "16"),
     _ours("srgdqn-adam", "srgdqn, dqn-adam", DQN, "--algorithm", "dqn-adam"),
     _ours("srgdqn-sgd", "srgdqn, dqn-sgd", DQN, "--algorithm", "dqn-sgd"),
+    _ours("srgdqn-adam-xla", "srgdqn, dqn-adam by XLA", DQN, "--algorithm", "dqn-adam", "--kernel", "xla"),
     _stepped("plain-pytorch-srg", "plain PyTorch", "plain_pytorch_srg", SRG_TWO),
     _ours("srgdqn-srg", "srgdqn, srg-dqn", SRG_TWO, "--algorithm", "srg-dqn"),
+    _ours("srgdqn-srg-xla", "srgdqn, srg-dqn by XLA", SRG_TWO, "--algorithm", "srg-dqn", "--kernel", "xla"),
     _stepped("plain-pytorch-srg-20", "plain PyTorch", "plain_pytorch_srg", SRG_ONE, "--hidden", "20"),
     _ours("srgdqn-srg-20", "srgdqn, srg-dqn", SRG_ONE, "--algorithm", "srg-dqn", "--hidden", "20"),
 )

@@ -32,8 +32,9 @@ from job.settings import (
 ALGORITHMS = ("dqn-adam", "dqn-sgd", "srg-dqn")
 
 
-def options_of(job: Job, algorithm: str) -> dict[str, Any]:
+def options_of(job: Job, algorithm: str, kernel: str = "auto") -> dict[str, Any]:
     shared: dict[str, Any] = dict(
+        kernel=kernel,
         hidden=job.hidden,
         batch_size=BATCH,
         replay_capacity=CAPACITY,
@@ -61,8 +62,8 @@ def options_of(job: Job, algorithm: str) -> dict[str, Any]:
     )
 
 
-def prepare(job: Job, algorithm: str) -> Callable[[int], int]:
-    options = options_of(job, algorithm)
+def prepare(job: Job, algorithm: str, kernel: str) -> Callable[[int], int]:
+    options = options_of(job, algorithm, kernel)
     # The programs do not depend on how many rounds and steps there are.
     srgdqn.train(job.task, algorithm, rounds=1, steps=WARM_UP_STEPS, seed=job.seed, **options)
 
@@ -77,5 +78,6 @@ def prepare(job: Job, algorithm: str) -> Callable[[int], int]:
 if __name__ == "__main__":
     parser = job_parser(__doc__)
     parser.add_argument("--algorithm", choices=ALGORITHMS, default="dqn-adam")
+    parser.add_argument("--kernel", choices=("auto", "native", "xla"), default="auto")
     asked = parser.parse_args()
-    measure_calls(job_of(asked), lambda: prepare(job_of(asked), asked.algorithm))
+    measure_calls(job_of(asked), lambda: prepare(job_of(asked), asked.algorithm, asked.kernel))

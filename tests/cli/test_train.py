@@ -13,8 +13,8 @@ import pytest
 
 import srgdqn
 from command_line import TRAIN
-from srgdqn.cli import main
 from srgdqn.api import with_kernel
+from srgdqn.cli import main
 from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.result import Result

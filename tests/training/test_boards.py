@@ -82,20 +82,26 @@ def test_rounds_still_active_have_as_few_boards_as_they_fit_on(
 
 
 @pytest.mark.parametrize(
-    ("rounds", "workers", "sizes"),
+    ("rounds", "together", "workers", "sizes"),
     [
-        (1, 2, [1]),
-        (25, 2, [25]),
-        (50, 2, [25, 25]),
-        (50, 1, [50]),
-        (60, 2, [50, 10]),
-        (100, 2, [50, 50]),
-        (110, 1, [100, 10]),
-        (400, 2, [100, 100, 100, 100]),
+        (1, 25, 2, [1]),
+        (25, 25, 2, [25]),
+        (50, 25, 2, [25, 25]),
+        (50, 25, 1, [50]),
+        (60, 25, 2, [50, 10]),
+        (100, 25, 2, [50, 50]),
+        (110, 25, 1, [100, 10]),
+        (400, 25, 2, [100, 100, 100, 100]),
+        (1, 8, 2, [1]),
+        (10, 8, 2, [8, 2]),
+        (50, 8, 2, [32, 18]),
+        (200, 8, 1, [96, 96, 8]),
     ],
 )
-def test_chunks_keep_every_worker_busy_and_are_not_too_large(rounds: int, workers: int, sizes: list[int]) -> None:
-    chunks = _chunks(rounds, 25, workers, 4)
+def test_chunks_keep_every_worker_busy_and_are_not_too_large(
+    rounds: int, together: int, workers: int, sizes: list[int]
+) -> None:
+    chunks = _chunks(rounds, together, workers, 100)
     assert [len(part) for part in chunks] == sizes
     assert [number for part in chunks for number in part] == list(range(rounds))
 

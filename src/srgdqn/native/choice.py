@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from srgdqn.errors import InputError
 from srgdqn.native.build import NoKernelError, library
-from srgdqn.native.structures import ESTIMATORS, MOST_LAYERS, TASKS
+from srgdqn.native.structures import ESTIMATORS, MOST_LAYERS, TASKS, TEAM
 from srgdqn.settings import Configuration
 
 # Hidden layers up to which the kernel was measured to be the faster: eight rounds share a vector, so that with fewer
 # lanes than that most of its work is for nothing.
-_TEAM, _WIDEST_IN_TEAMS, _WIDEST_ALONE = 8, 256, 32
+_WIDEST_IN_TEAMS, _WIDEST_ALONE = 256, 32
 
 
 def settled(configuration: Configuration, *, own_environment: bool, double: bool, on_cpu: bool) -> Configuration:
@@ -35,7 +35,7 @@ def settled(configuration: Configuration, *, own_environment: bool, double: bool
 
 
 def _widest(configuration: Configuration) -> int:
-    return _WIDEST_IN_TEAMS if configuration.training.lanes >= _TEAM else _WIDEST_ALONE
+    return _WIDEST_IN_TEAMS if configuration.training.lanes >= TEAM else _WIDEST_ALONE
 
 
 def _obstacles(configuration: Configuration, own_environment: bool, double: bool) -> Iterator[str]:

@@ -12,6 +12,7 @@ from srgdqn.settings import Configuration
 from srgdqn.shaping import DYNAMICS, TORQUES
 
 MOST_LAYERS = 8
+TEAM = 8  # rounds side by side in the processor's vectors
 
 # The places of these names are the kernel's enumerations.
 TASKS = ("MountainCar", "Pendulum", "CartPole")
@@ -87,6 +88,15 @@ class Log(ctypes.Structure):
 
 
 STRUCTURES = (Shape, Numbers, Limits, Lanes, Log)
+
+
+def whole_teams(rounds: int) -> int:
+    """As many rounds, or the next number above, as fill whole teams.
+
+    >>> whole_teams(25)
+    32
+    """
+    return -(-rounds // TEAM) * TEAM
 
 
 def shape_of(configuration: Configuration, *, reward: str, widths: Iterable[int], rows: int, slots: int) -> Shape:

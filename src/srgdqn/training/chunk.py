@@ -49,11 +49,12 @@ def train_chunk(
     time. A segment's `lanes` are valid until the next segment is asked for.
     """
     settings = configuration.training
-    numbers, limits = lane_numbers(configuration), limits_of(settings, configuration.task.time_limit)
+    numbers = lane_numbers(configuration, programs.width)
+    limits = limits_of(settings, configuration.task.time_limit)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
     seed = jnp.asarray(settings.seed, jnp.uint32)
     boards = Boards(
-        settings.lanes, rounds, lambda numbers, used: programs.init(seed, jnp.asarray(numbers), jnp.asarray(used)), data
+        programs.width, rounds, lambda numbers, used: programs.init(seed, jnp.asarray(numbers), jnp.asarray(used)), data
     )
     done, last_block = 0, total_blocks(settings)
     while True:

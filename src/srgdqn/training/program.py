@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from srgdqn.estimators import estimator
+from srgdqn.native.structures import TEAM, whole_teams
 from srgdqn.networks import NetworkFactory, Parameters, make_network
 from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration, TrainingSettings
@@ -43,6 +44,8 @@ class Programs(NamedTuple):
     segment: Callable[[Lane, Numbers, Array, Array, Limits, Any], tuple[Lane, BlockLog]]
     evaluate: Callable[[Lane, EvaluationKeys], Evaluation]
     compile_seconds: float
+    width: int  # lanes of a board
+    together: int  # rounds that cost no more than one
     board_bytes: int  # of the state of as many rounds as there are lanes
 
 
@@ -76,9 +79,9 @@ def programs_for(
     return _cache.get(key, lambda: _compile(configuration, task, user_network, instruments, data))
 
 
-def lane_numbers(configuration: Configuration) -> Numbers:
-    """The configuration's numbers, one value per lane."""
-    lanes = configuration.training.lanes
+def lane_numbers(configuration: Configuration, width: int | None = None) -> Numbers:
+    """The configuration's numbers, one value per lane of a board of that width (as configured, if none is given)."""
+    lanes = configuration.training.lanes if width is None else width
     return {name: jnp.full(lanes, value, jnp.result_type(float)) for name, value in configuration.numbers().items()}
 
 
@@ -129,14 +132,16 @@ def _compile(
         )
 
     start = time.perf_counter()
+    native = settings.kernel == "native"
+    width = whole_teams(settings.lanes) if native else settings.lanes
     scalar = jnp.zeros((), jnp.int32)
-    starts = (jnp.zeros((), jnp.uint32), jnp.zeros(settings.lanes, jnp.uint32), jnp.zeros(settings.lanes, bool))
+    starts = (jnp.zeros((), jnp.uint32), jnp.zeros(width, jnp.uint32), jnp.zeros(width, bool))
     lanes = jax.eval_shape(init, *starts)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
-    given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((settings.lanes, *leaf.shape[1:]), leaf.dtype), data)
+    given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape[1:]), leaf.dtype), data)
 
     def compile_init() -> Any:
-        key = _what_starts_depend_on(program, user_network)
+        key = _what_starts_depend_on(program, user_network, width)
         return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(no_effort()))[0]
 
     def compile_segment() -> Any:
@@ -147,7 +152,7 @@ def _compile(
         key = _what_evaluations_depend_on(program, user_network)
         return _evaluations.get(key, lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(some_effort()))[0]
 
-    if settings.kernel == "native":
+    if native:
         run_init, fused = compile_init(), NativeProgram(program)
         run_segment, run_evaluate = fused.segment, fused.evaluate
     else:
@@ -159,6 +164,8 @@ def _compile(
         run_segment,
         lambda lanes, keys: run_evaluate(*_judged(lanes), keys),
         time.perf_counter() - start,
+        width,
+        TEAM if native else width,
         sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(lanes)),
     )
 
@@ -168,7 +175,7 @@ def _judged(lanes: Lane) -> tuple[Parameters, Normaliser]:
     return lanes.learner.parameters, lanes.normaliser
 
 
-def _what_starts_depend_on(program: Program, user_network: Any) -> Hashable:
+def _what_starts_depend_on(program: Program, user_network: Any, width: int) -> Hashable:
     """Everything that `init_lane` reads."""
     configuration, name = program.configuration, program.configuration.estimator.estimator
     return (
@@ -179,7 +186,7 @@ def _what_starts_depend_on(program: Program, user_network: Any) -> Hashable:
         configuration.gradients.target in ("hard", "polyak"),
         None if name == "none" else estimator(name).init,
         program.slots,
-        configuration.training.lanes,
+        width,
         is_double(),
     )
 

@@ -75,7 +75,7 @@ def train_rounds(
     programs, fresh = programs_for(configuration, task, user_network, instruments, data)
     settings = configuration.training
     workers = workers or usable_cores()
-    chunks = _chunks(settings.rounds, settings.lanes, workers, _most_boards(programs))
+    chunks = _chunks(settings.rounds, programs.together, workers, _most_boards(programs) * programs.width)
     compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
     ended = threading.Event()
     shared = _SharedListener(listener, len(chunks))
@@ -126,10 +126,10 @@ def _most_boards(programs: Programs) -> int:
     return max(1, min(_MOST_BOARDS, _MOST_BYTES // programs.board_bytes))
 
 
-def _chunks(rounds: int, lanes: int, workers: int, most: int) -> list[range]:
-    """Ranges of rounds that fill whole boards, at most so many, and few enough for every worker to have its share."""
-    boards = -(-rounds // lanes)
-    size = lanes * min(most, -(-boards // workers))
+def _chunks(rounds: int, together: int, workers: int, most: int) -> list[range]:
+    """Ranges of at most so many rounds, whole groups of those that run together, with a share for every worker."""
+    groups = -(-rounds // together)
+    size = together * max(1, min(most // together, -(-groups // workers)))
     every = range(rounds)
     return [every[start : start + size] for start in every[::size]]
 
