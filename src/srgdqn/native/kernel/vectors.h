@@ -54,11 +54,11 @@ INLINE vector rectified(vector v) { return where(~(v < 0), v); /* a NaN stays on
 /* A few rows and columns, whose sums are all kept in registers. */
 INLINE void tile(Product p, Matrix left, Matrix right, const int rows, const int columns)
 {
-    vector sum[4][TEAM];
+    vector sum[4][8];
     UNROLL for (int i = 0; i < rows; i++) UNROLL for (int c = 0; c < columns; c++)
         sum[i][c] = p.start ? p.start[i * p.start_down + c] : (vector){0};
     for (int k = 0; k < p.steps; k++) {
-        vector along[TEAM];
+        vector along[8];
         UNROLL for (int c = 0; c < columns; c++)
         {
             along[c] = right.at[k * right.down + c * right.across];
@@ -102,9 +102,12 @@ INLINE void all_rows(Product p, Matrix left, Matrix right, int rows, const int c
 /* out = start + left right: (rows, steps) times (steps, columns). */
 INLINE void multiply(Product p, Matrix left, Matrix right, int rows, int columns)
 {
-    if (rows == 1) /* more columns at once, so that there are enough sums not to wait for each other */
-        for (; columns >= TEAM; columns -= TEAM, p = moved(p, 0, TEAM), right.at += TEAM * right.across)
-            tile(p, left, right, 1, TEAM);
+    if (rows == 1) { /* more columns at once, so that there are enough sums not to wait for each other */
+        for (; columns >= 8; columns -= 8, p = moved(p, 0, 8), right.at += 8 * right.across)
+            tile(p, left, right, 1, 8);
+        for (; columns >= 4; columns -= 4, p = moved(p, 0, 4), right.at += 4 * right.across)
+            tile(p, left, right, 1, 4);
+    }
     for (; columns >= 3; columns -= 3, p = moved(p, 0, 3), right.at += 3 * right.across)
         all_rows(p, left, right, rows, 3);
     if (columns == 2)
