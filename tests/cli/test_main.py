@@ -123,3 +123,27 @@ def test_the_installed_script_is_the_same_program() -> None:
         pytest.skip("the package is not installed with its script")
     done = subprocess.run([str(script), "--version"], capture_output=True, text=True, timeout=60)
     assert done.stdout == f"srgdqn {__version__}\n"
+
+
+@pytest.mark.parametrize("linked", ["__cause__", "__context__"])
+def test_an_interrupt_that_became_an_import_error_is_one(
+    linked: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = ImportError("initialisation failed")
+    setattr(error, linked, KeyboardInterrupt())
+
+    def interrupted(arguments: list[str]) -> int:
+        raise error
+
+    monkeypatch.setattr("srgdqn.cli._run", interrupted)
+    assert main(["list"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_a_module_that_is_missing_is_not_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(arguments: list[str]) -> int:
+        raise ImportError("no such module")
+
+    monkeypatch.setattr("srgdqn.cli._run", broken)
+    with pytest.raises(ImportError, match="no such module"):
+        main(["list"])

@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ImportError) as error:
+        if not _is_interrupt(error):
+            raise
         print("interrupted: nothing was saved.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has enough
@@ -58,6 +60,13 @@ def _run(arguments: list[str]) -> int:
     if first not in COMMANDS:
         raise unknown("command", first, COMMANDS)
     return int(importlib.import_module(COMMANDS[first]).run(rest))
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or was before a compiled module that was being imported made something else of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _print_whatever_the_encoding() -> None:
