@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from kernels import KERNELS
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, between, console, print_table, write_report
 from srgdqn import tasks
@@ -33,13 +34,16 @@ from srgdqn.networks import make_network
 from srgdqn.settings import Configuration
 from srgdqn.training.effort import some_effort
 from srgdqn.training.program import lane_numbers
+from training_speed import steps_per_second
 
 TIMED = (
-    "Timed: one compiled loop of outer iterations over batches that lie ready, on one core, in as many lanes as "
-    "training has and compiled as training is; hidden 20+20, N = 64, M = 16. No environment is stepped, and nothing is "
-    "drawn, stored or logged meanwhile."
+    "Timed on one core with hidden 20+20, N = 64, M = 16. By XLA: one compiled loop of outer iterations over batches "
+    "that lie ready, in as many lanes as training has and compiled as training is; no environment is stepped, and "
+    "nothing is drawn, stored or logged meanwhile. By the kernel: what training takes longer than acting alone, so "
+    "that drawing batches counts."
 )
 
+LEARNING_FREQUENCY = 16  # environment steps to an outer iteration, where any are made
 BATCHES = 256  # outer iterations of a lane in one call
 
 
@@ -47,9 +51,15 @@ class Loop(NamedTuple):
     """The compiled loop of one estimator."""
 
     iterations: int  # outer iterations in one call, of all lanes
-    queries: int  # in each, by the formula
-    evaluations: int  # in each, really
     call: Callable[[], None]
+
+
+class Entry(NamedTuple):
+    """Who is measured, and how: outer iterations per second."""
+
+    estimator: str
+    kernel: str
+    rate: Callable[[], float]
 
 
 def main() -> None:
@@ -62,30 +72,38 @@ def main() -> None:
 
     # Before anything is computed: jax's threads stay where the thread that starts them is.
     with pinned_to(usable()[:1]):
-        loops = {name: compile_loop(_configuration(name)) for name in ("none", *ESTIMATORS)}
-        rates = [{name: _rate(loop, seconds) for name, loop in loops.items()} for _ in range(turns)]
+        entries = [
+            Entry(name, kernel, {"xla": _by_xla, "native": _by_kernel}[kernel](name, seconds))
+            for kernel in KERNELS
+            for name in ("none", *ESTIMATORS)
+        ]
+        rates = [[entry.rate() for entry in entries] for _ in range(turns)]
 
-    rows = [_row(name, loop, [turn[name] for turn in rates]) for name, loop in loops.items()]
-    print_table("Gradient queries of learning alone", COLUMNS, [_cells(row) for row in rows])
+    rows = [_row(entry, [turn[index] for turn in rates]) for index, entry in enumerate(entries)]
+    print_table("Gradient queries of learning alone", COLUMNS, [_cells(row) for row in rows], names=2)
     console.print(TIMED)
     report = {"circumstances": circumstances(), "timed": TIMED, "rows": rows}
-    bars = [Bar(row["estimator"], row["queries_per_second"], True) for row in rows]
+    bars = [Bar(f"{row['estimator']}, {row['kernel']}", row["queries_per_second"], True) for row in rows]
     write_report(options.out, report, [Panel("learning alone, one core", "gradient queries per second", bars)])
 
 
-def _row(name: str, loop: Loop, rates: list[float]) -> dict[str, Any]:
+def _row(entry: Entry, rates: list[float]) -> dict[str, Any]:
+    configuration = _configuration(entry.estimator)
+    queries, evaluations = queries_per_iteration(configuration), evaluations_per_iteration(configuration)
     return {
-        "estimator": name,
-        "queries_per_iteration": loop.queries,
-        "evaluations_per_iteration": loop.evaluations,
+        "estimator": entry.estimator,
+        "kernel": entry.kernel,
+        "queries_per_iteration": queries,
+        "evaluations_per_iteration": evaluations,
         "iterations_per_second": spread(rates),
-        "queries_per_second": spread([rate * loop.queries for rate in rates]),
-        "evaluations_per_second": spread([rate * loop.evaluations for rate in rates]),
+        "queries_per_second": spread([rate * queries for rate in rates]),
+        "evaluations_per_second": spread([rate * evaluations for rate in rates]),
     }
 
 
 COLUMNS = (
     "estimator",
+    "kernel",
     "queries per iteration",
     "evaluated",
     "outer iterations/s",
@@ -98,6 +116,7 @@ COLUMNS = (
 def _cells(row: dict[str, Any]) -> list[str]:
     return [
         row["estimator"],
+        row["kernel"],
         f"{row['queries_per_iteration']:,}",
         f"{row['evaluations_per_iteration']:,}",
         f"{row['iterations_per_second']['median']:,.0f}",
@@ -141,8 +160,7 @@ def compile_loop(configuration: Configuration) -> Loop:
         if not jnp.isfinite(losses).all():
             raise RuntimeError(f"{configuration.estimator.estimator} has diverged, which may change what it costs.")
 
-    counts = queries_per_iteration(configuration), evaluations_per_iteration(configuration)
-    return Loop(lanes * BATCHES, *counts, call)
+    return Loop(lanes * BATCHES, call)
 
 
 def _random_batches(
@@ -160,6 +178,24 @@ def _random_batches(
         terminated=jnp.zeros((*shape, rows)),
     )
     return batches, jax.random.randint(keys[4], (*shape, inner.inner_iterations, inner.inner_batch), 0, rows)
+
+
+def _by_xla(estimator: str, seconds: float) -> Callable[[], float]:
+    loop = compile_loop(_configuration(estimator))
+    return lambda: _rate(loop, seconds)
+
+
+def _by_kernel(estimator: str, seconds: float) -> Callable[[], float]:
+    segments = max(2, round(4 * seconds))
+
+    def rate() -> float:
+        given: dict[str, Any] = dict(kernel="native", estimator=estimator, hidden=(20, 20), segments=segments)
+        whole, acting = (
+            1 / steps_per_second("MountainCar", "srg-dqn", learning=learning, **given) for learning in (True, False)
+        )
+        return 1 / (LEARNING_FREQUENCY * (whole - acting))
+
+    return rate
 
 
 def _rate(loop: Loop, seconds: float) -> float:

@@ -8,7 +8,7 @@ import polars as pl
 
 import srgdqn
 
-LANES = 25
+LANES = 32  # whole teams of the kernel's; what a lane of XLA's costs is the same from 8 on
 SEGMENT = 4_096  # steps of a round that one row of the table stands for, with 16 to a block
 
 # No round may diverge: it would stop, and leave its lane idle. The cost of a step does not depend on its size.

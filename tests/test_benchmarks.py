@@ -231,11 +231,12 @@ def test_peers_are_compared(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_gradient_queries_are_counted(tmp_path: Path) -> None:
-    rows = {row["estimator"]: row for row in run("queries.py", tmp_path / "queries.json")["rows"]}
+    rows = run("queries.py", tmp_path / "queries.json")["rows"]
+    assert len(rows) == 10
     # N = 64 and M = 16: N, N + M, N + 2M, and (M + 1)N.
-    counts = {name: row["queries_per_iteration"] for name, row in rows.items()}
+    counts = {row["estimator"]: row["queries_per_iteration"] for row in rows}
     assert counts == {"none": 64, "sgd": 80, "svrg": 96, "srg": 96, "full": 1_088}
-    for row in rows.values():
+    for row in rows:
         for kind in ("queries", "evaluations"):
             rate = row[f"{kind}_per_second"]["median"] / row["iterations_per_second"]["median"]
             assert rate == pytest.approx(row[f"{kind}_per_iteration"])
