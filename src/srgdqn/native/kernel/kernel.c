@@ -78,40 +78,27 @@ int run_segment(const Shape *shape, const float *numbers, const Limits *limits, 
 
 /* Greedy episodes of eight rounds from one start: their rewards, lengths, and whether they terminated. */
 typedef struct {
-    float total_reward;
-    int32_t length;
-    int terminated;
-    float state[MOST_NUMBERS];
+    vector total_reward;
+    mask length, terminated;
 } Played;
 
-static void play(const Task *task, const Network *network, const vector *theta, Activations *room, vector *observation,
-                 Key start, int32_t limit, Played *played)
+static Played play(const Task *task, const Network *network, const vector *theta, Activations room, Key start,
+                   int32_t limit)
 {
-    int open = 1;
-    room->observations = observation;
-    for (int i = 0; i < TEAM; i++) {
-        played[i] = (Played){0};
-        begin(task, start, played[i].state);
+    Played played = {{0}, {0}, {0}};
+    vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
+    room.observations = observation;
+    for (int member = 0; member < TEAM; member++)
+        begin(task, start, state, member);
+    for (int32_t step = 0; step < limit && any(~played.terminated); step++) {
+        observe(task, state, observation);
+        forward(network, theta, &room, 1);
+        const Outcome outcome = take_step(task, state, best(room.q, action_count(network)));
+        played.total_reward += where(~played.terminated, outcome.reward);
+        played.length -= ~played.terminated;
+        played.terminated |= outcome.terminated;
     }
-    for (int32_t step = 0; step < limit && open; step++) {
-        for (int i = 0; i < TEAM; i++) {
-            float seen[MOST_NUMBERS];
-            observe(task, played[i].state, seen);
-            for (int k = 0; k < observation_size(network); k++)
-                observation[k][i] = seen[k];
-        }
-        forward(network, theta, room, 1);
-        mask greedy = best(room->q, action_count(network));
-        open = 0;
-        for (int i = 0; i < TEAM; i++)
-            if (!played[i].terminated) {
-                Outcome outcome = take_step(task, played[i].state, greedy[i]);
-                played[i].total_reward += outcome.reward;
-                played[i].length++;
-                played[i].terminated = outcome.terminated;
-                open |= !outcome.terminated;
-            }
-    }
+    return played;
 }
 
 /* Greedy episodes of every lane, from the same starts. */
@@ -121,10 +108,9 @@ int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts
     const Network network = make_network(shape);
     Arena arena = {0};
     Activations room;
-    vector *theta, *observation;
+    vector *theta;
     for (int measured = 0; measured < 2; measured++) {
         theta = take_vectors(&arena, network.size);
-        observation = take_vectors(&arena, observation_size(&network));
         room = take_activations(&arena, &network, 1);
         if (!measured && !allocate(&arena))
             return 1;
@@ -135,13 +121,12 @@ int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts
         for (int member = 0; member < members; member++)
             move_parameters(&network, parameters, first + member, theta, member, 1);
         for (int e = 0; e < episodes; e++) {
-            Played played[TEAM];
-            play(&shape->task, &network, theta, &room, observation, starts[e], limit, played);
+            const Played played = play(&shape->task, &network, theta, room, starts[e], limit);
             for (int member = 0; member < members; member++) {
                 const size_t at = (size_t)(first + member) * episodes + e;
-                total_reward[at] = played[member].total_reward;
-                length[at] = played[member].length;
-                terminated[at] = (uint8_t)played[member].terminated;
+                total_reward[at] = played.total_reward[member];
+                length[at] = played.length[member];
+                terminated[at] = played.terminated[member] != 0;
             }
         }
     }

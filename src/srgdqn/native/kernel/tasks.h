@@ -1,110 +1,144 @@
-/* The paper's three tasks: the same formulas as in `srgdqn/tasks`, one state at a time. */
+/* The paper's three tasks: the same formulas as in `srgdqn/tasks`, for eight rounds at once. */
 
 #ifndef TASKS_H
 #define TASKS_H
 
-#include <math.h>
-
 #include "random.h"
 #include "settings.h"
+#include "vectors.h"
 
 #define MOST_NUMBERS 4 /* in a state, or in an observation */
 #define PI 3.14159265358979323846
 
-INLINE float clipped(float value, float low, float high) { return value < low ? low : value > high ? high : value; }
+INLINE vector clipped(vector v, float low, float high) { return at_least(at_most(v, every(high)), every(low)); }
+
+INLINE vector absolute(vector v) { return (vector)((mask)v & 0x7FFFFFFF); }
+
+INLINE vector floored(vector v)
+{
+    vector whole = __builtin_convertvector(__builtin_convertvector(v, mask), vector);
+    return whole - where(whole > v, every(1));
+}
+
+typedef struct {
+    vector sine, cosine;
+} Angle;
+
+/* Both to about 1e-7 for angles of up to thousands: what is left after whole quarter turns, which are taken off in three
+ * parts so that nothing is rounded away, enters the polynomials of the Cephes library (Moshier 1992). */
+INLINE Angle angle_of(vector x)
+{
+    const vector quarters = floored(x * (float)(2 / PI) + 0.5f);
+    const mask quarter = __builtin_convertvector(quarters, mask);
+    const vector r = x - quarters * 1.5703125f - quarters * 4.837512969970703125e-4f - quarters * 7.549789954891882e-8f;
+    const vector s = r * r;
+    const vector sine = r + r * s * (-1.6666654611e-1f + s * (8.3321608736e-3f + s * -1.9515295891e-4f));
+    const vector cosine =
+        1 - 0.5f * s + s * s * (4.166664568298827e-2f + s * (-1.388731625493765e-3f + s * 2.443315711809948e-5f));
+    const mask swapped = (quarter & 1) != 0;
+    /* A sign is the first bit of a float: that of the sine changes with every half turn, the cosine's a quarter ahead. */
+    const mask sine_sign = quarter << 30 & (int32_t)0x80000000, cosine_sign = (quarter + 1) << 30 & (int32_t)0x80000000;
+    return (Angle){(vector)((mask)choose(swapped, cosine, sine) ^ sine_sign),
+                   (vector)((mask)choose(swapped, sine, cosine) ^ cosine_sign)};
+}
 
 INLINE int state_size(const Task *task) { return task->task == CART_POLE ? 4 : 2; }
 
-static void begin(const Task *task, Key key, float *state)
+/* A fresh episode of one round. */
+static void begin(const Task *task, Key key, vector *state, int member)
 {
-    if (task->task == MOUNTAIN_CAR) {
-        uniform(key, state, 1, -0.6f, -0.4f);
-        state[1] = 0;
-    } else if (task->task == PENDULUM) {
-        uniform(key, state, 2, -1, 1);
-        state[0] *= (float)PI;
-    } else {
-        uniform(key, state, 4, -0.05f, 0.05f);
-    }
+    const int count = task->task == MOUNTAIN_CAR ? 1 : state_size(task);
+    const float low = task->task == MOUNTAIN_CAR ? -0.6f : task->task == PENDULUM ? -1 : -0.05f;
+    const float high = task->task == MOUNTAIN_CAR ? -0.4f : task->task == PENDULUM ? 1 : 0.05f;
+    float drawn[MOST_NUMBERS] = {0};
+    uniform(key, drawn, count, low, high);
+    if (task->task == PENDULUM)
+        drawn[0] *= (float)PI;
+    for (int i = 0; i < state_size(task); i++)
+        state[i][member] = drawn[i];
 }
 
-static void observe(const Task *task, const float *state, float *observation)
+INLINE void observe(const Task *task, const vector *state, vector *observation)
 {
     if (task->task == PENDULUM) {
-        observation[0] = cosf(state[0]);
-        observation[1] = sinf(state[0]);
+        const Angle angle = angle_of(state[0]);
+        observation[0] = angle.cosine;
+        observation[1] = angle.sine;
         observation[2] = state[1];
     } else {
-        memcpy(observation, state, state_size(task) * sizeof *state);
+        for (int i = 0; i < state_size(task); i++)
+            observation[i] = state[i];
     }
 }
 
-/* Moves the state, and gives the reward and whether the episode has terminated. */
 typedef struct {
-    float reward;
-    int terminated;
+    vector reward;
+    mask terminated;
 } Outcome;
 
-static Outcome drive(const Task *task, float *state, int action)
+INLINE Outcome drive(const Task *task, vector *state, vector action)
 {
-    float speed = state[1] + (action - 1) * 0.001f - 0.0025f * cosf(3 * state[0]);
+    vector speed = state[1] + (action - 1) * 0.001f - 0.0025f * angle_of(3 * state[0]).cosine;
     speed = clipped(speed, -0.07f, 0.07f);
-    float position = clipped(state[0] + speed, -1.2f, 0.6f);
-    if (position <= -1.2f && speed < 0)
-        speed = 0;
+    const vector position = clipped(state[0] + speed, -1.2f, 0.6f);
+    speed = choose(position <= -1.2f, at_least(speed, every(0)), speed);
     state[0] = position;
     state[1] = speed;
-    float reward = -1;
+    vector reward = every(-1);
     if (task->reward == HEIGHT)
-        reward = 0.45f * sinf(3 * position) + 0.55f;
+        reward = 0.45f * angle_of(3 * position).sine + 0.55f;
     else if (task->reward == DISTANCE)
-        reward = fabsf(position + 0.5f);
-    return (Outcome){reward, position >= 0.5f && speed >= 0};
+        reward = absolute(position + 0.5f);
+    return (Outcome){reward, (position >= 0.5f) & (speed >= 0)};
 }
 
-INLINE float within_half_a_turn(float angle)
+INLINE vector within_half_a_turn(vector angle)
 {
     const float turn = (float)(2 * PI);
-    return angle - turn * floorf(angle / turn + 0.5f);
+    return angle - turn * floored(angle / turn + 0.5f);
 }
 
-static Outcome swing(const Task *task, float *state, int action)
+INLINE Outcome swing(const Task *task, vector *state, vector action)
 {
-    float torque = task->first_torque + task->torque_spacing * action;
-    float angle = within_half_a_turn(state[0]), speed = state[1];
-    float cost = angle * angle + 0.1f * (speed * speed) + 0.001f * (torque * torque);
-    float unclipped = speed + (15 * sinf(state[0]) + 3 * torque) * 0.05f;
-    speed = clipped(unclipped, -8, 8);
-    state[0] = within_half_a_turn(state[0] + (task->integrates_unclipped ? unclipped : speed) * 0.05f);
-    state[1] = speed;
-    return (Outcome){-cost, 0};
+    const vector torque = task->first_torque + task->torque_spacing * action, speed = state[1];
+    const vector angle = within_half_a_turn(state[0]);
+    const vector cost = angle * angle + 0.1f * (speed * speed) + 0.001f * (torque * torque);
+    const vector unclipped = speed + (15 * angle_of(state[0]).sine + 3 * torque) * 0.05f;
+    state[1] = clipped(unclipped, -8, 8);
+    state[0] = within_half_a_turn(state[0] + (task->integrates_unclipped ? unclipped : state[1]) * 0.05f);
+    return (Outcome){-cost, (mask){0}};
 }
 
-static Outcome balance(const Task *task, float *state, int action)
+INLINE Outcome balance(const Task *task, vector *state, vector action)
 {
     const float mass = (float)1.1, moment = (float)(0.1 * 0.5), step = 0.02f;
     const float position_limit = 2.4f, angle_limit = (float)(12 * 2 * PI / 360);
-    float cosine = cosf(state[2]), sine = sinf(state[2]);
-    float push = ((2 * action - 1) * 10.0f + moment * (state[3] * state[3]) * sine) / mass;
-    float angular = (9.8f * sine - cosine * push) / (0.5f * ((float)(4.0 / 3) - (float)(0.1 / 1.1) * (cosine * cosine)));
-    float along = push - (float)(0.1 * 0.5 / 1.1) * angular * cosine;
+    const Angle before = angle_of(state[2]);
+    const vector push = ((2 * action - 1) * 10 + moment * (state[3] * state[3]) * before.sine) / mass;
+    const vector angular =
+        (9.8f * before.sine - before.cosine * push) /
+        (0.5f * ((float)(4.0 / 3) - (float)(0.1 / 1.1) * (before.cosine * before.cosine)));
+    const vector along = push - (float)(0.1 * 0.5 / 1.1) * angular * before.cosine;
     state[0] += step * state[1];
     state[2] += step * state[3];
     state[1] += step * along;
     state[3] += step * angular;
-    float position = fabsf(state[0]), angle = fabsf(state[2]), reward = 1;
+    const vector position = absolute(state[0]), angle = absolute(state[2]);
+    vector reward = every(1);
     if (task->reward == POSITION_AND_ANGLE)
         reward = (position_limit - position) / position_limit - 0.8f + ((angle_limit - angle) / angle_limit - 0.5f);
     else if (task->reward == UPRIGHT_COSINE)
-        reward = cosf(state[2]);
-    return (Outcome){reward, position > position_limit || angle > angle_limit};
+        reward = angle_of(state[2]).cosine;
+    return (Outcome){reward, (position > position_limit) | (angle > angle_limit)};
 }
 
-static Outcome take_step(const Task *task, float *state, int action)
+/* Moves the states, and gives the rewards and which episodes have terminated. */
+static Outcome take_step(const Task *task, vector *state, mask action)
 {
+    const vector number = __builtin_convertvector(action, vector);
     if (task->task == MOUNTAIN_CAR)
-        return drive(task, state, action);
-    return task->task == PENDULUM ? swing(task, state, action) : balance(task, state, action);
+        return drive(task, state, number);
+    return task->task == PENDULUM ? swing(task, state, number) : balance(task, state, number);
 }
 
 #endif

@@ -20,12 +20,12 @@ typedef struct {
     Learner learner, kept; /* as it is, and as it was before the outer iteration */
     TeamNumbers numbers;
     Activations acting;
-    vector *observation;
+    vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
     uint32_t *words[TEAM]; /* the block's random words */
     const float **drawn[TEAM]; /* the rows of D in the ring */
     int word_count;
     int members, lane[TEAM]; /* places beyond the members are idle, and nothing comes of what is computed there */
-    mask seated, active, episodes;
+    mask seated, active, episodes, episode_steps;
 } Team;
 
 static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, const Lanes *lanes, const Log *log)
@@ -36,7 +36,6 @@ static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, co
     team.learner = take_learner(arena, network);
     team.kept = take_learner(arena, network);
     team.acting = take_activations(arena, network, 1);
-    team.observation = take_vectors(arena, observation_size(network));
     team.word_count = 4 * shape->block + shape->rows;
     if (has_picks(shape)) /* they come last, so that whoever needs none draws the same words before them */
         team.word_count += shape->inner_iterations * shape->inner_batch;
@@ -45,6 +44,13 @@ static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, co
         team.drawn[i] = take(arena, shape->rows * sizeof(float *));
     }
     return team;
+}
+
+INLINE int any(mask set)
+{
+    int32_t found = 0;
+    UNROLL for (int i = 0; i < TEAM; i++) found |= set[i];
+    return found;
 }
 
 /* What is spent of the budget, in its own unit, as a share. */
@@ -62,58 +68,75 @@ static vector exploration(const TeamNumbers *n, vector progress)
     return n->epsilon_start + share * (n->epsilon_end - n->epsilon_start);
 }
 
-/* What one member's action leads to: a transition in its ring, a row in its log, the observation that follows. */
-static void live(Team *team, int member, int action, int64_t slot, size_t entry, const uint32_t *episode_key)
+/* One row of a member's ring: S, S', A, R, whether terminated. */
+static void remember(const Team *team, int member, int64_t slot, const vector *before, const vector *after, int action,
+                     float reward, int terminated)
 {
-    const Shape *shape = team->shape;
-    const Lanes *lanes = team->lanes;
-    const int lane = team->lane[member], size = observation_size(&team->network);
-    float *state = lanes->state + (size_t)lane * state_size(&shape->task);
-    float *observation = lanes->observation + (size_t)lane * size;
-    float *row = lanes->ring + ((size_t)lane * shape->slots + slot) * (2 * size + 3);
-    Outcome outcome = take_step(&shape->task, state, action);
-    for (int i = 0; i < size; i++)
-        row[i] = observation[i];
-    observe(&shape->task, state, observation);
-    for (int i = 0; i < size; i++)
-        row[size + i] = observation[i];
-    row[2 * size] = (float)action;
-    row[2 * size + 1] = outcome.reward * team->numbers.reward_scale[member];
-    row[2 * size + 2] = (float)outcome.terminated;
-    int truncated = ++lanes->episode_steps[lane] >= team->limits->time_limit && !outcome.terminated;
-    if (outcome.terminated || truncated) {
-        begin(&shape->task, (Key){episode_key[0], episode_key[1]}, state);
-        observe(&shape->task, state, observation);
-        lanes->episode_steps[lane] = 0;
-        team->episodes[member]++;
+    const int size = observation_size(&team->network);
+    float *row = team->lanes->ring + ((size_t)team->lane[member] * team->shape->slots + slot) * (2 * size + 3);
+    for (int i = 0; i < size; i++) {
+        row[i] = before[i][member];
+        row[size + i] = after[i][member];
     }
+    row[2 * size] = (float)action;
+    row[2 * size + 1] = reward * team->numbers.reward_scale[member];
+    row[2 * size + 2] = (float)terminated;
+}
+
+/* What the actions of all lead to: transitions in the rings, rows in the log, the observations that follow. */
+static void live(Team *team, mask action, int64_t slot, size_t row, size_t rows, int step)
+{
+    const Task *task = &team->shape->task;
+    const int size = observation_size(&team->network), numbers = state_size(task), block = team->shape->block;
+    vector moved[MOST_NUMBERS], seen[MOST_NUMBERS];
+    copy(moved, team->state, numbers);
+    const Outcome outcome = take_step(task, moved, action);
+    observe(task, moved, seen);
+    const mask steps = team->episode_steps + 1;
+    const mask truncated = ~outcome.terminated & (steps >= team->limits->time_limit);
+    const mask ended = outcome.terminated | truncated, active = team->active;
+    for (int member = 0; member < team->members; member++) {
+        if (!active[member])
+            continue;
+        const size_t entry = ((size_t)team->lane[member] * rows + row) * block + step;
+        remember(team, member, slot, team->observation, seen, action[member], outcome.reward[member],
+                 -outcome.terminated[member]);
+        team->log->reward[entry] = outcome.reward[member];
+        team->log->flags[entry] =
+            (uint8_t)(LIVED - TERMINATED * outcome.terminated[member] - TRUNCATED * truncated[member]);
+        if (ended[member]) {
+            const uint32_t *key = team->words[member] + 2 * block + 2 * step;
+            begin(task, (Key){key[0], key[1]}, moved, member);
+            team->episodes[member]++;
+        }
+    }
+    if (any(ended & active))
+        observe(task, moved, seen);
+    for (int i = 0; i < numbers; i++)
+        team->state[i] = choose(active, moved[i], team->state[i]);
     for (int i = 0; i < size; i++)
-        team->observation[i][member] = observation[i];
-    team->log->reward[entry] = outcome.reward;
-    team->log->flags[entry] = (uint8_t)(LIVED + TERMINATED * outcome.terminated + TRUNCATED * truncated);
+        team->observation[i] = choose(active, seen[i], team->observation[i]);
+    team->episode_steps = (active & ~ended & steps) | (~active & team->episode_steps);
 }
 
 /* One block of steps under the ε-greedy policy. */
-static void act(Team *team, int32_t index, int32_t entry, int32_t entries)
+static void act(Team *team, int32_t index, int32_t row, int32_t rows)
 {
     const int block = team->shape->block, actions = action_count(&team->network);
     const int32_t learned = index > team->limits->first_learning ? index - team->limits->first_learning : 0;
     const int64_t slot = (int64_t)index * block % team->shape->slots;
     team->acting.observations = team->observation;
     for (int i = 0; i < block; i++) {
-        vector share = progress(team->limits, index * block + i, learned - (mask){0}, team->episodes);
-        vector probability = exploration(&team->numbers, share);
+        const vector share = progress(team->limits, index * block + i, learned - (mask){0}, team->episodes);
+        const vector probability = exploration(&team->numbers, share);
         forward(&team->network, team->learner.theta, &team->acting, 1);
-        mask greedy = best(team->acting.q, actions);
+        mask action = best(team->acting.q, actions);
         for (int member = 0; member < team->members; member++) {
             const uint32_t *words = team->words[member];
-            if (!team->active[member])
-                continue;
-            int explores = (words[i] >> 8) * 0x1p-24f < probability[member];
-            int action = explores ? (int)(words[block + i] % (uint32_t)actions) : greedy[member];
-            size_t row = ((size_t)team->lane[member] * entries + entry) * block + i;
-            live(team, member, action, slot + i, row, words + 2 * block + 2 * i);
+            if ((words[i] >> 8) * 0x1p-24f < probability[member])
+                action[member] = (int32_t)(words[block + i] % (uint32_t)actions);
         }
+        live(team, action, slot + i, row, rows, i);
     }
 }
 
@@ -219,13 +242,6 @@ static void undo(Team *team, mask good)
     now->iterations = (good & now->iterations) | (~good & kept->iterations);
 }
 
-INLINE int any(mask set)
-{
-    int32_t found = 0;
-    UNROLL for (int i = 0; i < TEAM; i++) found |= set[i];
-    return found;
-}
-
 INLINE mask is_finite(vector v) { return v - v == 0; }
 
 /* One outer iteration of every active member. */
@@ -266,7 +282,7 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
 static void assemble(Team *team, const float *numbers, const int32_t *lanes, int count)
 {
     const Lanes *from = team->lanes;
-    const int size = observation_size(&team->network);
+    const int size = observation_size(&team->network), numbers_in_state = state_size(&team->shape->task);
     team->members = count < TEAM ? count : TEAM;
     team->seated = (mask){0};
     vector *each = (vector *)&team->numbers;
@@ -284,6 +300,9 @@ static void assemble(Team *team, const float *numbers, const int32_t *lanes, int
         team->learner.iterations[member] = from->iterations[lane];
         team->episodes[member] = from->episodes[lane];
         team->seated[member] = -1;
+        team->episode_steps[member] = from->episode_steps[lane];
+        for (int i = 0; i < numbers_in_state; i++)
+            team->state[i][member] = from->state[(size_t)lane * numbers_in_state + i];
         for (int i = 0; i < size; i++)
             team->observation[i][member] = from->observation[(size_t)lane * size + i];
     }
@@ -294,8 +313,14 @@ static void assemble(Team *team, const float *numbers, const int32_t *lanes, int
 static void dismiss(Team *team)
 {
     const Lanes *to = team->lanes;
+    const int size = observation_size(&team->network), numbers_in_state = state_size(&team->shape->task);
     for (int member = 0; member < team->members; member++) {
         const int lane = team->lane[member];
+        to->episode_steps[lane] = team->episode_steps[member];
+        for (int i = 0; i < numbers_in_state; i++)
+            to->state[(size_t)lane * numbers_in_state + i] = team->state[i][member];
+        for (int i = 0; i < size; i++)
+            to->observation[(size_t)lane * size + i] = team->observation[i][member];
         move_parameters(&team->network, &to->parameters, lane, team->learner.theta, member, 0);
         move_parameters(&team->network, &to->first_moment, lane, team->learner.moments.first, member, 0);
         move_parameters(&team->network, &to->second_moment, lane, team->learner.moments.second, member, 0);
