@@ -1,0 +1,214 @@
+"""One outer iteration of the kernel, in any composition, beside the plain NumPy reference in double precision."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import random_words
+import reference
+from native_rounds import Native, chosen, live_slots, native, random_lanes, words_of
+from srgdqn.algorithms import ALGORITHMS
+from srgdqn.training.lane import BlockLog, Lane
+from tiny import bits
+from translation import from_packed, options_of
+
+pytestmark = pytest.mark.usefixtures("kernel")
+
+# One rounding is 6e-8 of a number; a step is a sum of hundreds of products, and 1 - β2^s loses four digits of β2^s.
+CLOSE = 5e-5
+ROUNDING = 1e-6
+MARGIN = 2e-5  # nearer to the kink of a relu, float32 may rightly find itself on its other side
+MOST_COMPARED = 3  # lanes of an example: the reference takes its time
+
+
+def numbers_for(program: Native, rng: np.random.Generator, lanes: int) -> dict[str, np.ndarray]:
+    """Numbers of its own for every lane."""
+    ranges = dict(
+        reward_scale=(0.5, 2),
+        gamma=(0, 1),
+        target_tau=(0.01, 1),
+        huber_delta=(0.1, 2),
+        coefficient=(0, 1),
+        eta=(1e-3, 0.05),
+        alpha=(1e-3, 0.02),
+        beta1=(0, 0.95),
+        beta2=(0.5, 0.999),
+        adam_epsilon=(1e-8, 0.1),
+        clip_norm=(0.05, 2),
+        schedule_end=(0, 1),
+    )
+    drawn = {name: rng.uniform(low, high, lanes) for name, (low, high) in ranges.items()}
+    drawn["target_period"] = rng.integers(1, 4, lanes)
+    used = program.configuration.numbers()
+    return {name: np.float32(values) for name, values in drawn.items() if name in used}
+
+
+class Learned(NamedTuple):
+    """What an outer iteration leaves, in the order in which it is compared."""
+
+    theta: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    target: np.ndarray | None
+    updates: int
+    iterations: int
+
+
+def learned(lanes: Lane, lane: int) -> Learned:
+    def flat(tree: Any) -> np.ndarray:
+        return np.concatenate([np.asarray(leaf[lane], np.float64).ravel() for leaf in jax.tree.leaves(tree)])
+
+    learner = lanes.learner
+    target = None if learner.target is None else flat(learner.target)
+    moments = flat(learner.adam.first), flat(learner.adam.second)
+    return Learned(
+        flat(learner.parameters), *moments, target, int(learner.adam.updates[lane]), int(learner.iterations[lane])
+    )
+
+
+def served(program: Native, after: Lane, lane: int, index: int) -> tuple[list[reference.Transition], list[list[int]]]:
+    """D and the inner picks, from the round's words and its ring after the block."""
+    configuration, rows, block = program.configuration, program.rows, program.program.block
+    inner = configuration.estimator
+    size = inner.inner_iterations * inner.inner_batch
+    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=rows, picks=size)
+    slots = live_slots(program, (index + 1) * block)
+    newest = configuration.replay.sampling == "newest"
+    ages = range(rows) if newest else [int(word) % len(slots) for word in words.batch]
+    data = from_packed(np.asarray(after.ring)[lane, [slots[age] for age in ages]])
+    picks = [int(word) % rows for word in words.picks]
+    return data, [picks[m * inner.inner_batch : (m + 1) * inner.inner_batch] for m in range(inner.inner_iterations)]
+
+
+def misfits(
+    program: Native, before: Lane, after: Lane, log: BlockLog, numbers: dict[str, np.ndarray], lane: int, index: int
+) -> dict[str, float] | None:
+    """How far a lane is from the reference, in tolerances; None where that leaves no common ground: it exploded, or a
+    unit is too near to the kink of its relu.
+    """
+    mine = {name: float(values[lane]) for name, values in numbers.items()}
+    configuration = program.configuration.with_options(mine)
+    o = options_of(configuration, program.sizes)
+    data, picks = served(program, after, lane, index)
+    start, end = learned(before, lane), learned(after, lane)
+    state = reference.State(start.theta, start.first, start.second, start.updates, start.target, start.iterations)
+    budget = configuration.training
+    if budget.steps is not None:
+        progress = (index + 1) * program.program.block / budget.steps
+    elif budget.outer_iterations is not None:
+        progress = start.iterations / budget.outer_iterations
+    else:
+        assert budget.episodes is not None
+        progress = int(after.episodes[lane]) / budget.episodes
+    name = configuration.algorithm
+    expected, record = reference.outer_iteration(name, o, state, data, picks, progress=min(progress, 1.0))
+    exploded = max(np.linalg.norm(theta) for theta in record.theta) > 1e3 * np.linalg.norm(start.theta)
+    if exploded or reference.smallest_preactivation(o, record.theta, data) < MARGIN:
+        return None
+    assert after.diverged_at[lane] == -1
+    assert (end.updates, end.iterations) == (expected.adam_count, expected.iterations)
+
+    largest = max(np.linalg.norm(v) for v in (*record.delta, record.raw))
+    # A Δ_m or g_M can be small because y is close to Q, or because terms cancel: rounding is then theirs.
+    along = max(np.linalg.norm(expected.theta - start.theta), mine["eta"] * largest)
+    found: dict[str, float] = {}
+
+    def note(what: str, got: Any, wanted: Any, scale: float, rounded: float = 0.0) -> None:
+        error = np.linalg.norm(np.asarray(got, np.float64) - wanted)
+        assert np.isfinite(error), what
+        found[what] = float(error / (CLOSE * scale + ROUNDING * rounded))
+
+    size = float(np.linalg.norm(expected.theta))
+    note("theta", end.theta, expected.theta, along, size)
+    note("first", end.first, expected.first, (1 - o.beta1) * largest, float(np.linalg.norm(expected.first)))
+    note("second", end.second, expected.second, (1 - o.beta2) * largest**2, float(np.linalg.norm(expected.second)))
+    if expected.target is None:
+        assert end.target is None
+    else:
+        assert end.target is not None
+        note("target", end.target, expected.target, along, size + float(np.linalg.norm(expected.target)))
+    told = {column: float(np.asarray(getattr(log, column))[lane, 0]) for column in BlockLog._fields[2:6]}
+    q = float(np.abs([reference.q_values(o, start.theta, x.s) for x in data]).max())
+    note("loss", told["loss"], record.loss, record.loss, 10 * np.sqrt(record.loss) * q)
+    note("max_q", told["max_q"], record.max_q, 0.0, 10 * q)
+    note("delta_norm", told["delta_norm"], np.linalg.norm(record.delta[-1]), float(largest))
+    note("theta_norm", told["theta_norm"], np.linalg.norm(expected.theta), float(along), size)
+    return found
+
+
+WIDTHS = st.sampled_from([1, 3, 8, 9, 20, 33])
+
+shapes = st.fixed_dictionaries(
+    dict(
+        hidden=st.lists(WIDTHS, min_size=1, max_size=3).map(tuple),
+        batch_size=st.sampled_from([1, 2, 7, 31, 32, 33, 34, 65]),
+        inner_iterations=st.integers(0, 4),
+        inner_batch=st.integers(1, 3),
+        anchor_step=st.booleans(),
+        target=st.sampled_from(["current", "outer", "hard", "polyak"]),
+        loss=st.sampled_from(["squared", "huber"]),
+        clip_norm=st.sampled_from([None, 1.0]),
+        schedule=st.sampled_from(["constant", "linear", "cosine"]),
+        sampling=st.sampled_from(["with-replacement", "newest"]),
+        learning_frequency=st.sampled_from([1, 3, 16]),
+    )
+)
+
+
+def run(
+    task: str, algorithm: str, options: dict[str, Any], unit: str, lanes: int, seed: int
+) -> tuple[Native, Lane, Lane, BlockLog, dict[str, np.ndarray], int]:
+    """One block with an outer iteration, of lanes some of which are not active."""
+    rng = np.random.default_rng(seed)
+    inner, block = 2 * options["inner_batch"] * options["inner_iterations"], options["learning_frequency"]
+    rows = options["batch_size"] + (inner if algorithm == "dqn-sgd-queries" else 0)
+    first = -(-rows // block)
+    index = first + int(rng.integers(4 * first))
+    budget = {unit: {"steps": (index + 1) * block + int(rng.integers(1, 99)), "outer_iterations": 60}.get(unit, 2_000)}
+    capacity = max(rows, block) + int(rng.integers(2 * rows))
+    made = native(
+        task, algorithm, **budget, learning_starts=rows, replay_capacity=capacity, time_limit=3 * block + 1, **options
+    )
+    before = random_lanes(made, rng, lanes, index)
+    before = before._replace(active=np.append(True, rng.random(lanes - 1) < 0.8))  # type: ignore[arg-type]
+    numbers = numbers_for(made, rng, lanes)
+    after, log = made.segment(before, index, 1, numbers)
+    return made, before, after, log, numbers, index
+
+
+@settings(max_examples=60)
+@given(
+    task=st.sampled_from(["MountainCar", "Pendulum", "CartPole"]),
+    algorithm=st.sampled_from(sorted(ALGORITHMS)),
+    readings=st.sampled_from(["corrected", "printed"]),
+    options=shapes,
+    unit=st.sampled_from(["steps", "outer_iterations", "episodes"]),
+    lanes=st.integers(1, 9),
+    seed=st.integers(0, 2**20),
+)
+def test_any_composition_is_the_references(
+    task: str, algorithm: str, readings: str, options: dict[str, Any], unit: str, lanes: int, seed: int
+) -> None:
+    inner = reference.ALGORITHMS[algorithm].direction is not None and options["inner_iterations"] > 0
+    assume(options["anchor_step"] or inner)
+    program, before, after, log, numbers, index = run(
+        task, algorithm, {**options, "readings": readings}, unit, lanes, seed
+    )
+    active = np.flatnonzero(before.active)
+    compared = 0
+    for lane in active:
+        found = misfits(program, before, after, log, numbers, lane, index) if compared < MOST_COMPARED else None
+        if found is not None:
+            assert not {what: error for what, error in found.items() if error > 1}
+            compared += 1
+    assume(compared)
+    idle = np.flatnonzero(~before.active)
+    assert bits(chosen(after, idle)) == bits(chosen(before, idle))
+    assert not np.asarray(log.flags)[idle].any()
+    assert np.isnan(np.asarray(log.loss)[idle]).all()
