@@ -135,6 +135,6 @@ def words_of(lanes: Lane) -> np.ndarray:
     return np.asarray(jax.random.key_data(lanes.key))
 
 
-def chosen(lanes: Lane, places: Any) -> Lane:
-    """The lanes at these places."""
-    return jax.tree.map(lambda leaf: leaf[np.asarray(places)], lanes)
+def chosen(tree: Any, places: Any) -> Any:
+    """The lanes at these places, of anything that has an axis of lanes first."""
+    return jax.tree.map(lambda leaf: leaf[np.asarray(places)], tree)
