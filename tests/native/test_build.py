@@ -1,0 +1,189 @@
+"""Compiling and loading a kernel: a very small one, as what is tested is what goes wrong around it."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from srgdqn.native import build, calls
+from srgdqn.native.build import Unavailable
+from srgdqn.program_cache import cache_folder
+
+SOURCE = "int answer(void) { return 42; }\n"
+
+
+@pytest.fixture
+def source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder of a kernel that knows one number, with an empty cache; what was loaded before is forgotten."""
+    folder = tmp_path / "kernel"
+    folder.mkdir()
+    (folder / "kernel.c").write_text(SOURCE)
+    monkeypatch.setattr(build, "_FOLDER", folder)
+    monkeypatch.setenv("SRGDQN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    forget()
+    yield folder
+    forget()
+
+
+def forget() -> None:
+    build.compiler.cache_clear()
+    build.library.cache_clear()
+
+
+@pytest.fixture
+def small(kernel: None, source: Path) -> Path:
+    """The same, where there is a compiler."""
+    return source
+
+
+def kept() -> list[Path]:
+    """The files in the cache."""
+    folder = cache_folder()
+    assert folder is not None
+    return sorted(folder.rglob("*")) if folder.exists() else []
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_it_is_compiled_once_and_kept(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert build.library().answer() == 42
+    [file] = kept()
+    written = file.stat().st_mtime_ns
+    forget()
+    monkeypatch.setattr(build, "_compile", None)  # whoever compiled now would fail
+    assert build.library().answer() == 42
+    assert [each.stat().st_mtime_ns for each in kept()] == [written]
+
+
+def test_another_source_or_other_options_are_another_kernel(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build.library()
+    (small / "kernel.c").write_text(SOURCE.replace("42", "43"))
+    forget()
+    assert build.library().answer() == 43
+    (small / "answer.h").write_text("/* nothing */\n")
+    forget()
+    build.library()
+    monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DNOTHING"))
+    forget()
+    build.library()
+    assert len({file.name for file in kept()}) == 4
+
+
+@pytest.mark.parametrize("name", ["there-is-no-such-compiler", "/nowhere/cc"])
+def test_without_a_compiler_the_reason_is_told(source: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("CC", name)
+    with pytest.raises(Unavailable, match=f"no C compiler called '{name}'"):
+        build.library()
+    assert not kept()
+
+
+def test_an_empty_name_of_a_compiler_is_none(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "")
+    assert build.library().answer() == 42
+
+
+def test_a_compiler_that_fails_at_once_is_told(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", script(source.parent / "broken", "echo 'no licence' >&2; exit 1"))
+    with pytest.raises(Unavailable, match=r"broken' failed: no licence"):
+        build.library()
+
+
+def test_a_compiler_that_fails_on_the_kernel_is_told(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where its message is in no encoding that is known here."""
+    monkeypatch.setenv(
+        "CC", script(source.parent / "broken", r"""[ "$1" = --version ] && exit; printf 'n\344mlich\n' >&2; exit 1""")
+    )
+    with pytest.raises(Unavailable, match=r"broken' failed: n.mlich"):
+        build.library()
+    assert not kept()
+
+
+@pytest.mark.parametrize("text", ["exit 0", 'while [ "$1" != -o ]; do shift; done; echo text > "$2"'])
+def test_a_compiler_that_makes_nothing_of_use_is_told(source: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("CC", script(source.parent / "lazy", f'[ "$1" = --version ] && exit; {text}'))
+    with pytest.raises(Unavailable, match="cannot be loaded"):
+        build.library()
+
+
+def test_a_cache_that_cannot_be_written_to_is_no_hindrance(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is one that is a file, which stops even those who may write everywhere."""
+    (small.parent / "file").write_text("")
+    monkeypatch.setenv("SRGDQN_CACHE", str(small.parent / "file"))
+    before = sorted(small.parent.iterdir())
+    assert build.library().answer() == 42
+    assert sorted(small.parent.iterdir()) == before
+
+
+def test_without_a_cache_nothing_is_left_behind(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SRGDQN_CACHE", "off")
+    before = sorted(small.parent.rglob("*"))
+    assert build.library().answer() == 42
+    assert sorted(small.parent.rglob("*")) == before
+
+
+USE = """
+import sys
+from pathlib import Path
+from srgdqn.native import build
+build._FOLDER = Path(sys.argv[1])
+print(build.library().answer())
+"""
+
+
+def in_another_process(source: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", USE, str(source)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("what", ["cut short", "of a few bytes", "empty", "other numbers inside", "text"])
+def test_a_damaged_file_in_the_cache_is_compiled_anew(small: Path, what: str) -> None:
+    """Loading one can end the process, so that another process tries."""
+    build.library()
+    [file] = kept()
+    whole = file.read_bytes()
+    file.unlink()  # what is loaded in this process must not change under it
+    file.write_bytes(
+        {
+            "cut short": whole[: len(whole) // 2],
+            "of a few bytes": whole[:80],
+            "empty": b"",
+            "other numbers inside": whole.replace((42).to_bytes(4, "little"), (41).to_bytes(4, "little")),
+            "text": b"a kernel",
+        }[what]
+    )
+    assert file.read_bytes() != whole
+    with in_another_process(small) as process:
+        output, errors = process.communicate()
+    assert (process.returncode, output) == (0, "42\n"), errors
+    assert whole in [each.read_bytes() for each in kept()]
+
+
+def test_several_processes_may_compile_it_at_once(small: Path) -> None:
+    processes = [in_another_process(small) for _ in range(3)]
+    told = [process.communicate() for process in processes]
+    assert [output for output, _ in told] == ["42\n"] * 3, told
+    assert all(file.suffix == ".so" for file in kept())
+    assert build.library().answer() == 42
+
+
+def test_structures_of_other_sizes_are_refused(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a field had been added to the kernel's structures, and forgotten in their mirrors."""
+    sizes = [ctypes.sizeof(structure) for structure in calls.STRUCTURES]
+    wrong = ", ".join(str(size + 4 * (place == 2)) for place, size in enumerate(sizes))
+    functions = "void run_segment(void) {}\nvoid run_evaluation(void) {}\n"
+    (small / "kernel.c").write_text(f"{functions}const int structure_sizes[] = {{{wrong}}};\n")
+    monkeypatch.setattr(calls, "library", build.library)
+    with pytest.raises(AssertionError, match="the kernel's structures have sizes"):
+        calls._functions.__wrapped__()
