@@ -2,7 +2,7 @@
 
 import pytest
 
-from srgdqn.native.build import Unavailable, library
+from srgdqn.native.build import NoKernelError, library
 
 
 @pytest.fixture(scope="session")
@@ -10,5 +10,5 @@ def kernel() -> None:
     """Skips what needs the kernel on machines without a C compiler."""
     try:
         library()
-    except Unavailable as reason:
+    except NoKernelError as reason:
         pytest.skip(str(reason))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from srgdqn.native import build, calls
-from srgdqn.native.build import Unavailable
+from srgdqn.native.build import NoKernelError
 from srgdqn.program_cache import cache_folder
 
 SOURCE = "int answer(void) { return 42; }\n"
@@ -83,7 +83,7 @@ def test_another_source_or_other_options_are_another_kernel(small: Path, monkeyp
 @pytest.mark.parametrize("name", ["there-is-no-such-compiler", "/nowhere/cc"])
 def test_without_a_compiler_the_reason_is_told(source: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv("CC", name)
-    with pytest.raises(Unavailable, match=f"no C compiler called '{name}'"):
+    with pytest.raises(NoKernelError, match=f"no C compiler called '{name}'"):
         build.library()
     assert not kept()
 
@@ -95,7 +95,7 @@ def test_an_empty_name_of_a_compiler_is_none(small: Path, monkeypatch: pytest.Mo
 
 def test_a_compiler_that_fails_at_once_is_told(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", script(source.parent / "broken", "echo 'no licence' >&2; exit 1"))
-    with pytest.raises(Unavailable, match=r"broken' failed: no licence"):
+    with pytest.raises(NoKernelError, match=r"broken' failed: no licence"):
         build.library()
 
 
@@ -104,7 +104,7 @@ def test_a_compiler_that_fails_on_the_kernel_is_told(source: Path, monkeypatch: 
     monkeypatch.setenv(
         "CC", script(source.parent / "broken", r"""[ "$1" = --version ] && exit; printf 'n\344mlich\n' >&2; exit 1""")
     )
-    with pytest.raises(Unavailable, match=r"broken' failed: n.mlich"):
+    with pytest.raises(NoKernelError, match=r"broken' failed: n.mlich"):
         build.library()
     assert not kept()
 
@@ -112,7 +112,7 @@ def test_a_compiler_that_fails_on_the_kernel_is_told(source: Path, monkeypatch: 
 @pytest.mark.parametrize("text", ["exit 0", 'while [ "$1" != -o ]; do shift; done; echo text > "$2"'])
 def test_a_compiler_that_makes_nothing_of_use_is_told(source: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("CC", script(source.parent / "lazy", f'[ "$1" = --version ] && exit; {text}'))
-    with pytest.raises(Unavailable, match="cannot be loaded"):
+    with pytest.raises(NoKernelError, match="cannot be loaded"):
         build.library()
 
 
