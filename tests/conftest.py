@@ -16,6 +16,25 @@ hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=No
 hypothesis.settings.load_profile("repeatable")
 
 
+@pytest.fixture(scope="session")
+def kernel() -> None:
+    """Skips what needs the fused kernel on machines that cannot compile it."""
+    from srgdqn.native.build import NoKernelError, library
+
+    try:
+        library()
+    except NoKernelError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(params=["xla", "native"])
+def each_kernel(request: pytest.FixtureRequest) -> str:
+    """What runs the loop, one after the other."""
+    if request.param == "native":
+        request.getfixturevalue("kernel")
+    return str(request.param)
+
+
 @pytest.fixture
 def compilations() -> Iterator[list[str]]:
     """Grows with every program that XLA compiles, or finds in a cache on disk."""
