@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from measuring import circumstances, spread, without_a_cache_of_programs
-from reporting import Bar, Panel, between, print_table, write_report
+from reporting import Bar, Panel, between, place_for, print_table, write_report
 from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.presets import PRESETS
 
@@ -71,7 +71,7 @@ def main() -> None:
         metavar="NAME",
         help="to compile for every task; the paper's and dqn-adam by default",
     )
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=place_for(__file__))
     options = parser.parse_args()
     turns = 1 if options.quick else options.turns
     tasks = ["CartPole"] if options.quick else list(PRESETS)

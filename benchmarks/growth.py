@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from growth_figure import MEASURES, Curve, draw_growth
 from kernels import KERNELS
 from measuring import circumstances, usable, without_a_cache_of_programs
-from reporting import console, print_table, write_report
+from reporting import console, place_for, print_table, write_report
 
 LIMIT = 300.0  # seconds for any process
 CORES = len(usable())
@@ -63,7 +63,7 @@ class PointError(Exception):
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two points of each curve, measured shortly: does it run?")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=place_for(__file__))
     options = parser.parse_args()
 
     rows, absent = measure_all(quick=options.quick)

@@ -18,7 +18,7 @@ from limit_tables import panels, print_counts, print_machine, print_parts, print
 from machine_rates import LARGE, PRODUCTS, Rates, measure_rates
 from measuring import circumstances, pinned_to, spread, usable
 from problems import counts_of, problem_of
-from reporting import console, write_report
+from reporting import console, place_for, write_report
 from shares import STAGES, Run, part_rows, share_row
 from srgdqn.algorithms import ALGORITHMS
 from training_speed import steps_per_second
@@ -56,7 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one task, one network, one short turn: does it run?")
     parser.add_argument("--turns", type=int, help="how often each is measured")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=place_for(__file__))
     options = parser.parse_args()
     budget = QUICK if options.quick else FULL
     if options.turns is not None:

@@ -17,7 +17,7 @@ from arrangements import ContenderError, Measurement, measure
 from job.settings import TASKS
 from lineup import CONTENDERS
 from measuring import circumstances
-from reporting import Bar, Panel, between, console, print_table, write_report
+from reporting import Bar, Panel, between, console, place_for, print_table, write_report
 from standings import Entry, Row, standings
 
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one task, one turn and tiny budgets: does it run?")
     parser.add_argument("--turns", type=int, help="how often each is measured")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=place_for(__file__))
     options = parser.parse_args()
     budget = QUICK if options.quick else FULL
     if options.turns is not None:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from kernels import KERNELS
 from measuring import circumstances, pinned_to, spread, usable
-from reporting import Bar, Panel, between, console, print_table, write_report
+from reporting import Bar, Panel, between, console, place_for, print_table, write_report
 from srgdqn import tasks
 from srgdqn.configure import configure
 from srgdqn.estimators import ESTIMATORS
@@ -66,7 +66,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one short turn")
     parser.add_argument("--turns", type=int, default=3, help="how often each is measured")
-    parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--out", type=Path, default=place_for(__file__))
     options = parser.parse_args()
     turns, seconds = (1, 0.1) if options.quick else (options.turns, 3.0)
 

@@ -1,4 +1,4 @@
-"""How results are shown: a table on the terminal, a JSON file, and bars in an image beside it."""
+"""How results are shown: tables on the terminal and as Markdown, a JSON file, and bars in an image beside it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from rich.table import Table
 _WIDTH = 160  # where no terminal says how wide it is
 
 console = Console(width=None if sys.stdout.isatty() else _WIDTH)
+
+
+_printed: list[str] = []  # every table of this process, as Markdown
 
 
 class Bar(NamedTuple):
@@ -41,6 +44,22 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     for row in rows:
         table.add_row(*row)
     console.print(table)
+    _printed.append(as_markdown(title, columns, rows, names=names))
+
+
+def as_markdown(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, names: int) -> str:
+    """The same table for a page.
+
+    >>> print(as_markdown("Speed", ["who", "steps/s"], [["we", "2"]], names=1))
+    **Speed**
+    <BLANKLINE>
+    | who | steps/s |
+    |---|---:|
+    | we | 2 |
+    """
+    rules = ["---" if index < names else "---:" for index in range(len(columns))]
+    lines = [f"| {' | '.join(cells)} |" for cells in (columns, *rows)]
+    return "\n".join([f"**{title}**", "", lines[0], f"|{'|'.join(rules)}|", *lines[1:]])
 
 
 def between(spread: dict[str, Any], form: str = ",.0f") -> str:
@@ -52,9 +71,15 @@ def between(spread: dict[str, Any], form: str = ",.0f") -> str:
     return f"{spread['lowest']:{form}} to {spread['highest']:{form}}"
 
 
+def place_for(script: str) -> Path:
+    """Where a script writes unless it is told otherwise."""
+    return Path(script).parent / "measured" / f"{Path(script).stem}.json"
+
+
 def write_report(path: Path, report: dict[str, Any], panels: Sequence[Panel]) -> None:
-    """Writes the report and, where there is anything to draw, its image under the same name."""
+    """Writes the report, the tables printed so far and, where there is anything to draw, an image under one name."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".md").write_text("\n\n".join(_printed) + "\n", encoding="utf-8")
     path.write_text(json.dumps(report, indent=2) + "\n")
     console.print(f"written to {path}")
     if panels:

@@ -11,11 +11,12 @@ import re
 import sys
 from pathlib import Path
 
+from marked import replace
+
 from srgdqn.report.images import shrunk
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
-MARKED = "<!-- {} -->", "<!-- end of {} -->"
 
 
 def refresh(results: Path) -> None:
@@ -35,16 +36,8 @@ def refresh(results: Path) -> None:
     for claim in verdicts["claims"]:
         found = claim["verdicts"]
         lines.append(f"| {claim['name']} | {claim['claim']} | {found['corrected']} | {found['printed']} |")
-    _replace("answer", f"**{verdicts['question']}** {verdicts['answer']}")
-    _replace("verdicts", "\n".join(lines))
-
-
-def _replace(what: str, text: str) -> None:
-    """Puts a text between its marks in the README."""
-    first, last = (mark.format(what) for mark in MARKED)
-    before, rest = README.read_text(encoding="utf-8").split(first)
-    after = rest.split(last)[1]
-    README.write_text(f"{before}{first}\n\n{text}\n\n{last}{after}", encoding="utf-8")
+    replace(README, "answer", f"**{verdicts['question']}** {verdicts['answer']}")
+    replace(README, "verdicts", "\n".join(lines))
 
 
 if __name__ == "__main__":

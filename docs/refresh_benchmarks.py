@@ -1,0 +1,43 @@
+"""Puts what the benchmarks wrote into the documentation: `python docs/refresh_benchmarks.py benchmarks`.
+
+Writes the tables between the marks of `docs/benchmarks.md`, when and with what they were measured, and the images in
+`docs/benchmarks/`. A benchmark that has not been run keeps what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from marked import replace
+
+from srgdqn.report.images import shrunk
+
+DOCS = Path(__file__).parent
+PAGE = DOCS / "benchmarks.md"
+NAMES = ("peers", "limit", "growth", "cold_start", "queries")
+
+
+def refresh(results: Path) -> None:
+    """Refreshes the tables and the images of every benchmark that has results in the folder."""
+    images = DOCS / "benchmarks"
+    images.mkdir(exist_ok=True)
+    for name in NAMES:
+        report = results / f"{name}.json"
+        if not report.exists():
+            continue
+        about = json.loads(report.read_text(encoding="utf-8"))["circumstances"]
+        tables = report.with_suffix(".md").read_text(encoding="utf-8").strip()
+        replace(PAGE, name, f"{_measured(about)}\n\n{tables}")
+        (images / f"{name}.png").write_bytes(shrunk(report.with_suffix(".png").read_bytes()))
+
+
+def _measured(about: dict) -> str:
+    versions = {**about["versions"], **about["peers"]}
+    known = ", ".join(f"{name} {version}" for name, version in versions.items() if version is not None)
+    return f"Measured on {about['date']} on {about['usable_cores']} cores of {about['processor']}: {known}."
+
+
+if __name__ == "__main__":
+    refresh(Path(sys.argv[1]))
