@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -168,6 +169,16 @@ def test_a_damaged_file_in_the_cache_is_compiled_anew(small: Path, what: str) ->
         output, errors = process.communicate()
     assert (process.returncode, output) == (0, "42\n"), errors
     assert whole in [each.read_bytes() for each in kept()]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="there are wide vectors or not on this processor alone")
+@pytest.mark.usefixtures("kernel")
+def test_the_kernel_needs_no_wide_vectors(tmp_path: Path) -> None:
+    """Nor must every processor have them to compile it for."""
+    flags = ["-march=x86-64" if flag == "-march=native" else flag for flag in build.FLAGS]
+    made = tmp_path / "narrow.so"
+    build._run([build.compiler()[0], *flags, str(build._FOLDER / "kernel.c"), "-o", str(made), "-lm"])
+    assert ctypes.CDLL(str(made)).run_segment
 
 
 def test_several_processes_may_compile_it_at_once(small: Path) -> None:

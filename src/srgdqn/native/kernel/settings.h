@@ -1,4 +1,4 @@
-/* What the kernel is told. The structures are mirrored, field by field, in `binding.py`. */
+/* What the kernel is told. The structures are mirrored, field by field, in `structures.py`. */
 
 #ifndef SETTINGS_H
 #define SETTINGS_H

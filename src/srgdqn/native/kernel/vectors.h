@@ -28,7 +28,7 @@ INLINE vector at_least(vector v, vector least) { return choose(v < least, least,
 INLINE vector larger(vector a, vector b) { return choose((b > a) | (b != b), b, a); }
 
 /* Keeps the compiler from loading a number anew wherever it is used, which costs more than the arithmetic. */
-#ifdef __x86_64__
+#ifdef __AVX__
 #define IN_REGISTER(v) __asm__("" : "+x"(v))
 #else
 #define IN_REGISTER(v)
