@@ -33,16 +33,19 @@ INLINE vector power(vector base, mask exponent)
     return base;
 }
 
-static vector norm(const vector *values, int count)
+/* Of the values times a factor, which may be what keeps their squares from vanishing. */
+INLINE vector scaled_norm(const vector *values, vector factor, int count)
 {
     vector sums[4] = {{0}}; /* one alone would wait for itself */
     int i = 0;
     for (; i + 4 <= count; i += 4)
-        UNROLL for (int k = 0; k < 4; k++) sums[k] += values[i + k] * values[i + k];
+        UNROLL for (int k = 0; k < 4; k++) sums[k] += (values[i + k] * factor) * (values[i + k] * factor);
     for (; i < count; i++)
-        sums[0] += values[i] * values[i];
+        sums[0] += (values[i] * factor) * (values[i] * factor);
     return root((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
+
+static vector norm(const vector *values, int count) { return scaled_norm(values, every(1), count); }
 
 /* θ -= size × direction */
 static void descend(vector *theta, vector size, const vector *direction, int count)
@@ -73,7 +76,7 @@ static void adam(const Shape *shape, const TeamNumbers *numbers, Moments *moment
             theta[i] -= alpha * (first[i] * weight1) / (root(second[i] * weight2) + epsilon);
     }
     if (shape->adam_norm)
-        descend(theta, alpha * weight1 / (root(norm(second, count) * weight2) + epsilon), first, count);
+        descend(theta, alpha * weight1 / (root(scaled_norm(second, weight2, count)) + epsilon), first, count);
 }
 
 /* The factor on η and α once the share `progress` of the budget is spent. */
