@@ -82,14 +82,16 @@ typedef struct {
     mask length, terminated;
 } Played;
 
-static Played play(const Task *task, const Network *network, const vector *theta, Activations room, Key start,
-                   int32_t limit)
+static Played play(const Task *task, const Network *network, const vector *theta, Activations room, int members,
+                   Key start, int32_t limit)
 {
     Played played = {{0}, {0}, {0}};
     vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
     room.observations = observation;
     for (int member = 0; member < TEAM; member++)
         begin(task, start, state, member);
+    for (int idle = members; idle < TEAM; idle++) /* nobody waits for them */
+        played.terminated[idle] = -1;
     for (int32_t step = 0; step < limit && any(~played.terminated); step++) {
         observe(task, state, observation);
         forward(network, theta, &room, 1);
@@ -121,7 +123,7 @@ int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts
         for (int member = 0; member < members; member++)
             move_parameters(&network, parameters, first + member, theta, member, 1);
         for (int e = 0; e < episodes; e++) {
-            const Played played = play(&shape->task, &network, theta, room, starts[e], limit);
+            const Played played = play(&shape->task, &network, theta, room, members, starts[e], limit);
             for (int member = 0; member < members; member++) {
                 const size_t at = (size_t)(first + member) * episodes + e;
                 total_reward[at] = played.total_reward[member];
