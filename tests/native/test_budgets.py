@@ -93,3 +93,15 @@ def test_exploration_declines_over_the_budget_in_its_own_unit(budget: dict[str, 
             assert rows[lane, step, -3] == (words.action[offset] % 12 if explores else GREEDY), (lane, step)
             greedy_steps += not explores
     assert 30 < greedy_steps < LANES * blocks * BLOCK - 30
+
+
+def test_the_last_of_all_steps_are_counted() -> None:
+    """A block that ends beyond 2³¹ steps, where exploration is over."""
+    block, steps = 1_000, 2**31 - 1
+    program, lanes = still(
+        steps=steps, learning_frequency=block, learning_starts=2_000, replay_capacity=1_000, epsilon_end=0.0
+    )
+    index = steps // block
+    after, log = program.segment(lanes, index, 1, dict(epsilon_start=1.0, epsilon_fraction=0.9))
+    assert (np.asarray(after.ring)[..., -3] == GREEDY).all()
+    assert learns(log) == [[False]] * LANES

@@ -63,7 +63,7 @@ static Batch take_batch(Arena *arena, const Network *network, int rows_each, siz
 static Workshop take_workshop(Arena *arena, const Network *network, const Shape *shape)
 {
     const int each = shape->target == TARGET_CURRENT ? 2 : 1;
-    const size_t b = shape->inner_batch, picked = has_picks(shape) ? (shape->inner_iterations + 1) * b : 0;
+    const size_t b = shape->inner_batch, picked = has_picks(shape) ? ((size_t)shape->inner_iterations + 1) * b : 0;
     Workshop shop = {
         .batch = take_batch(arena, network, each, shape->rows),
         .picks = take_batch(arena, network, each, picked),

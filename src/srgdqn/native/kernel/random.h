@@ -3,6 +3,7 @@
 #ifndef RANDOM_H
 #define RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -37,9 +38,9 @@ INLINE Key threefry(Key key, uint32_t a, uint32_t b)
 INLINE Key fold_in(Key key, uint32_t data) { return threefry(key, 0, data); }
 
 /* jax.random.bits, for fewer than 2³² words */
-static void random_words(Key key, uint32_t *words, int count)
+static void random_words(Key key, uint32_t *words, size_t count)
 {
-    for (int i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         Key pair = threefry(key, 0, (uint32_t)i);
         words[i] = pair.a ^ pair.b;
     }

@@ -23,7 +23,7 @@ typedef struct {
     vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
     uint32_t *words[TEAM]; /* the block's random words */
     const float **drawn[TEAM]; /* the rows of D in the ring */
-    int word_count;
+    size_t word_count;
     int members, lane[TEAM]; /* places beyond the members are idle, and nothing comes of what is computed there */
     mask seated, active, episodes, episode_steps;
 } Team;
@@ -36,9 +36,9 @@ static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, co
     team.learner = take_learner(arena, network);
     team.kept = take_learner(arena, network);
     team.acting = take_activations(arena, network, 1);
-    team.word_count = 4 * shape->block + shape->rows;
+    team.word_count = 4 * (size_t)shape->block + shape->rows;
     if (has_picks(shape)) /* they come last, so that whoever needs none draws the same words before them */
-        team.word_count += shape->inner_iterations * shape->inner_batch;
+        team.word_count += (size_t)shape->inner_iterations * shape->inner_batch;
     for (int i = 0; i < TEAM; i++) {
         team.words[i] = take(arena, team.word_count * sizeof(uint32_t));
         team.drawn[i] = take(arena, shape->rows * sizeof(float *));
@@ -54,11 +54,11 @@ INLINE int any(mask set)
 }
 
 /* What is spent of the budget, in its own unit, as a share. */
-static vector progress(const Limits *limits, int32_t steps, mask outer_iterations, mask episodes)
+static vector progress(const Limits *limits, int64_t steps, mask outer_iterations, mask episodes)
 {
-    mask amount = limits->unit == STEPS              ? steps - (mask){0}
-                  : limits->unit == OUTER_ITERATIONS ? outer_iterations
-                                                     : episodes;
+    if (limits->unit == STEPS)
+        return every((float)steps) / limits->amount;
+    mask amount = limits->unit == OUTER_ITERATIONS ? outer_iterations : episodes;
     return __builtin_convertvector(amount, vector) / limits->amount;
 }
 
@@ -124,10 +124,10 @@ static void act(Team *team, int32_t index, int32_t row, int32_t rows)
 {
     const int block = team->shape->block, actions = action_count(&team->network);
     const int32_t learned = index > team->limits->first_learning ? index - team->limits->first_learning : 0;
-    const int64_t slot = (int64_t)index * block % team->shape->slots;
+    const int64_t steps = (int64_t)index * block, slot = steps % team->shape->slots;
     team->acting.observations = team->observation;
     for (int i = 0; i < block; i++) {
-        const vector share = progress(team->limits, index * block + i, learned - (mask){0}, team->episodes);
+        const vector share = progress(team->limits, steps + i, learned - (mask){0}, team->episodes);
         const vector probability = exploration(&team->numbers, share);
         forward(&team->network, team->learner.theta, &team->acting, 1);
         mask action = best(team->acting.q, actions);
@@ -250,6 +250,7 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
     const Shape *shape = team->shape;
     Workshop *shop = &team->shop;
     const mask active = team->active;
+    const int64_t steps = ((int64_t)index + 1) * shape->block;
     for (int member = 0; member < team->members; member++)
         draw_batch(team, member);
     if (shape->target != TARGET_CURRENT)
@@ -259,7 +260,7 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
         for (int member = 0; member < team->members; member++)
             draw_picks(team, member);
     keep(team);
-    vector share = progress(team->limits, (index + 1) * shape->block, team->learner.iterations, team->episodes);
+    vector share = progress(team->limits, steps, team->learner.iterations, team->episodes);
     Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->kept.theta, &team->learner, shop, share);
     const mask good = active & is_finite(d.delta_norm) & is_finite(d.theta_norm);
     if (any(team->seated & ~good))
@@ -273,7 +274,7 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
         team->log->delta_norm[at] = d.delta_norm[member];
         team->log->theta_norm[at] = d.theta_norm[member];
         if (!good[member])
-            team->lanes->diverged_at[team->lane[member]] = (index + 1) * shape->block;
+            team->lanes->diverged_at[team->lane[member]] = (int32_t)steps;
     }
     team->active &= good;
 }
