@@ -230,3 +230,17 @@ def test_tiny_gradients_have_a_norm() -> None:
     found = misfits(program, before, after, log, each, 0, 5)
     assert found is not None
     assert found["theta"] < 1
+
+
+def test_means_over_large_batches_keep_their_digits() -> None:
+    rows = 400_000
+    large = dict(replay_capacity=rows, batch_size=rows, learning_starts=rows, learning_frequency=1_000, hidden=())
+    program = native("CartPole", "dqn-sgd", steps=10**9, sampling="newest", gamma=0.0, **large)
+    before = random_lanes(program, np.random.default_rng(0), 1, rows)
+    after, log = program.segment(before, rows, 1)
+    s, a, r = np.split(np.asarray(after.ring, np.float64)[0][:, [0, 1, 2, 3, -3, -2]], [4, 5], axis=1)
+    [layer] = before.learner.parameters.layers
+    q = s @ np.asarray(layer.weight[0], np.float64) + np.asarray(layer.bias[0])
+    error = np.take_along_axis(q, a.astype(int), axis=1) - r
+    assert log.loss[0, 0] == pytest.approx((error**2).mean(), rel=5e-6)
+    assert log.max_q[0, 0] == pytest.approx(q.max(axis=1).mean(), rel=5e-6)

@@ -129,7 +129,10 @@ static Seen mean_gradient(const Network *network, const Loss *loss, const vector
     Seen seen = {{0}, {0}};
     for (int first = 0; first < count; first += AT_ONCE) {
         const int some = count - first < AT_ONCE ? count - first : AT_ONCE;
-        query(network, loss, theta, batch, first, some, 1.0f / count, room, &seen);
+        Seen part = {{0}, {0}}; /* few to a sum, as adding little to much loses digits */
+        query(network, loss, theta, batch, first, some, 1.0f / count, room, &part);
+        seen.loss += part.loss;
+        seen.max_q += part.max_q;
         add_up(network, (Pick){room, 0}, some, gradient, first == 0);
     }
     return seen;
