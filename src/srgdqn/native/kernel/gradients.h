@@ -25,12 +25,12 @@ typedef struct {
 
 INLINE const vector *pick_inputs(Pick pick, int l, const Layer *layer)
 {
-    return inputs_of(&pick.factors->rows, l) + pick.row * pick.factors->rows_each * layer->inputs;
+    return inputs_of(&pick.factors->rows, l) + (size_t)pick.row * pick.factors->rows_each * layer->inputs;
 }
 
 INLINE const vector *pick_deltas(Pick pick, int l, const Layer *layer)
 {
-    return pick.factors->deltas[l] + pick.row * layer->outputs;
+    return pick.factors->deltas[l] + (size_t)pick.row * layer->outputs;
 }
 
 typedef struct {
