@@ -14,6 +14,7 @@ import random_words
 import reference
 from native_rounds import Native, chosen, live_slots, native, random_lanes, words_of
 from srgdqn.algorithms import ALGORITHMS
+from srgdqn.native.structures import MOST_LAYERS
 from srgdqn.training.lane import BlockLog, Lane
 from tiny import bits
 from translation import from_packed, options_of
@@ -213,6 +214,18 @@ def test_any_composition_is_the_references(
     assert bits(chosen(after, idle)) == bits(chosen(before, idle))
     assert not np.asarray(log.flags)[idle].any()
     assert np.isnan(np.asarray(log.loss)[idle]).all()
+
+
+def test_the_deepest_perceptron_is_the_references() -> None:
+    options: dict[str, Any] = dict(
+        hidden=(5, 4, 6, 3, 5, 4, 6), batch_size=33, inner_iterations=3, inner_batch=1, learning_frequency=3
+    )
+    program, before, after, log, numbers, index = run("Pendulum", "srg-dqn", options, "steps", 9, 1)
+    assert len(program.sizes) == MOST_LAYERS + 1
+    found = [misfits(program, before, after, log, numbers, lane, index) for lane in np.flatnonzero(before.active)]
+    compared = [each for each in found if each is not None]
+    assert len(compared) > 3
+    assert max(max(each.values()) for each in compared) < 1
 
 
 def test_tiny_gradients_have_a_norm() -> None:
