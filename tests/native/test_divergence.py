@@ -117,6 +117,17 @@ def test_what_is_no_number_is_never_hidden(put: Callable[[Lane, float], None], b
     assert bits(chosen(after.learner, SICK)) == bits(chosen(before.learner, SICK))
 
 
+@pytest.mark.parametrize("action", [0, 1])
+@pytest.mark.parametrize("target", ["hard", "polyak"])
+def test_a_target_network_that_is_no_number_is_not_hidden_by_the_other_action(target: str, action: int) -> None:
+    program = cart_pole(target=target, gamma=0.9)
+    before = random_lanes(program, np.random.default_rng(1), LANES, INDEX)
+    assert before.learner.target is not None
+    np.asarray(before.learner.target.layers[-1].bias)[SICK, action] = np.nan
+    after, _ = program.segment(before, INDEX, 1)
+    assert np.asarray(after.diverged_at).tolist() == [(INDEX + 1) * BLOCK if i == SICK else -1 for i in range(LANES)]
+
+
 @pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-adam"])
 def test_a_round_that_stands_idle_may_hold_anything(algorithm: str) -> None:
     """Lanes that were frozen earlier are beside the active ones, and their numbers are no numbers."""
