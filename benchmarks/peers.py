@@ -31,7 +31,7 @@ class Budget(NamedTuple):
     tasks: tuple[str, ...]
 
 
-FULL = Budget(turns=3, steps=100_000, seconds=5.0, limit=300.0, tasks=tuple(TASKS))
+FULL = Budget(turns=3, steps=100_000, seconds=3.0, limit=300.0, tasks=tuple(TASKS))
 QUICK = Budget(turns=1, steps=2_000, seconds=0.3, limit=120.0, tasks=("MountainCar",))
 
 

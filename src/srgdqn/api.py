@@ -15,7 +15,7 @@ from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.interrupts import let_interrupts_through
 from srgdqn.native.build import compiler
-from srgdqn.native.choice import settled
+from srgdqn.native.choice import Surroundings, settled
 from srgdqn.networks import NetworkFactory
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
@@ -113,8 +113,13 @@ def train_configured(
 
 def with_kernel(configuration: Configuration, *, own_environment: bool = False) -> Configuration:
     """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
-    on_cpu = jax.default_backend() == "cpu"
-    return settled(configuration, own_environment=own_environment, double=is_double(), on_cpu=on_cpu)
+    surroundings = Surroundings(
+        own_environment=own_environment,
+        double=is_double(),
+        partitionable=bool(jax.config.values["jax_threefry_partitionable"]),
+        on_cpu=jax.default_backend() == "cpu",
+    )
+    return settled(configuration, surroundings)
 
 
 def provenance_of(configuration: Configuration) -> dict[str, Any]:

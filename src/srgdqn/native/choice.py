@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from srgdqn.errors import InputError
 from srgdqn.native.build import NoKernelError, library
@@ -15,21 +17,31 @@ from srgdqn.settings import Configuration
 _WIDEST_IN_TEAMS, _WIDEST_ALONE = 256, 32
 
 
-def settled(configuration: Configuration, *, own_environment: bool, double: bool, on_cpu: bool) -> Configuration:
-    """The configuration with `kernel` decided; an error where the kernel is asked for and cannot be had.
+# Between two hidden layers; what is larger has no place in any memory, eight rounds at a time.
+_MOST_WEIGHTS = 2**26
 
-    `own_environment` tells that the task is none of the paper's whatever it is called, `double` that numbers are to
-    have 64 bits, and `on_cpu` that jax computes on the processor.
-    """
+
+class Surroundings(NamedTuple):
+    """What a configuration does not tell, and the choice depends on."""
+
+    own_environment: bool  # the task is none of the paper's, whatever it is called
+    double: bool  # numbers are to have 64 bits
+    partitionable: bool  # jax's random numbers are its usual ones
+    on_cpu: bool  # jax computes on the processor
+
+
+def settled(configuration: Configuration, surroundings: Surroundings) -> Configuration:
+    """The configuration with `kernel` decided; an error where the kernel is asked for and cannot be had."""
     asked = configuration.training.kernel
     if asked == "xla":
         return configuration
-    obstacle = next(_obstacles(configuration, own_environment, double), None)
+    obstacle = next(_obstacles(configuration, surroundings), None)
     if asked == "native":
         if obstacle is not None:
             raise InputError(f"kernel is 'native', but {obstacle}. Give kernel = 'xla' or 'auto'.")
         return configuration
-    fits = obstacle is None and on_cpu and max(configuration.network.hidden, default=1) <= _widest(configuration)
+    narrow = max(configuration.network.hidden, default=1) <= _widest(configuration)
+    fits = obstacle is None and surroundings.on_cpu and narrow
     training = dataclasses.replace(configuration.training, kernel="native" if fits else "xla")
     return dataclasses.replace(configuration, training=training)
 
@@ -38,15 +50,17 @@ def _widest(configuration: Configuration) -> int:
     return _WIDEST_IN_TEAMS if configuration.training.lanes >= TEAM else _WIDEST_ALONE
 
 
-def _obstacles(configuration: Configuration, own_environment: bool, double: bool) -> Iterator[str]:
+def _obstacles(configuration: Configuration, surroundings: Surroundings) -> Iterator[str]:
     """Why the kernel cannot run the configuration; the compiler is asked last, as that may take seconds."""
     c = configuration
-    if own_environment or c.task.task not in TASKS:
+    if surroundings.own_environment or c.task.task not in TASKS:
         yield f"it knows {', '.join(TASKS)} alone, not {c.task.task!r}"
     if c.network.network != "mlp":
         yield f"it knows perceptrons alone, not {c.network.network!r}"
     if len(c.network.hidden) >= MOST_LAYERS:
         yield f"hidden has {len(c.network.hidden)} layers, and it has room for {MOST_LAYERS - 1}"
+    if any(above * below > _MOST_WEIGHTS for above, below in itertools.pairwise(c.network.hidden)):
+        yield f"hidden = {c.network.hidden} has more weights than it has room for"
     if c.network.activation != "relu":
         yield f"it has no activation {c.network.activation!r}"
     if c.estimator.estimator not in ESTIMATORS:
@@ -57,7 +71,9 @@ def _obstacles(configuration: Configuration, own_environment: bool, double: bool
         yield "it draws with replacement alone"
     if c.normalisation.normalise_observations or c.normalisation.normalise_rewards:
         yield "it normalises nothing"
-    if double:
+    if not surroundings.partitionable:
+        yield "jax_threefry_partitionable is off, and its random numbers are those with it on"
+    if surroundings.double:
         yield "it computes in single precision, and jax is set to double"
     try:
         library()

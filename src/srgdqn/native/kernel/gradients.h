@@ -72,7 +72,7 @@ static void output_deltas(const Loss *loss, const Batch *batch, int first, int c
 }
 
 /* Factors of the gradients at θ of `count` transitions from number `first` on, each times `scale`. */
-static void query(const Network *network, const Loss *loss, const vector *theta, const Batch *batch, int first,
+APART void query(const Network *network, const Loss *loss, const vector *theta, const Batch *batch, int first,
                   int count, float scale, Factors *out, Seen *seen)
 {
     const int each = batch->rows_each, last = network->depth - 1;
@@ -95,7 +95,7 @@ static void query(const Network *network, const Loss *loss, const vector *theta,
 }
 
 /* Adds the gradients of `count` transitions to a sum of such, or begins one. */
-static void add_up(const Network *network, Pick from, int count, vector *gradient, int begin)
+APART void add_up(const Network *network, Pick from, int count, vector *gradient, int begin)
 {
     for (int l = 0; l < network->depth; l++) {
         const Layer *layer = &network->layers[l];

@@ -94,7 +94,7 @@ static Played play(const Task *task, const Network *network, const vector *theta
         played.terminated[idle] = -1;
     for (int32_t step = 0; step < limit && any(~played.terminated); step++) {
         observe(task, state, observation);
-        forward(network, theta, &room, 1);
+        forward_one(network, theta, &room);
         const Outcome outcome = take_step(task, state, best(room.q, action_count(network)));
         played.total_reward += where(~played.terminated, outcome.reward);
         played.length -= ~played.terminated;

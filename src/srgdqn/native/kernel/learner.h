@@ -84,7 +84,7 @@ INLINE int has_inner_iterations(const Shape *shape) { return shape->estimator !=
 INLINE int has_picks(const Shape *shape) { return has_inner_iterations(shape) && shape->estimator != FULL; }
 
 /* Δ_m and the step along it from the factors of `present` and, unless it is NULL, of `reference`. */
-static void update(const Network *network, Workshop *shop, Update u, Pick present, Pick reference, int b)
+APART void update(const Network *network, Workshop *shop, Update u, Pick present, Pick reference, int b)
 {
     if (b > 1) {
         add_up(network, present, b, shop->gradient, 1);

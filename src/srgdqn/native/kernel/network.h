@@ -46,24 +46,37 @@ INLINE const vector *inputs_of(const Activations *rows, int layer)
     return layer ? rows->hidden[layer] : rows->observations;
 }
 
-static void forward(const Network *network, const vector *theta, const Activations *rows, int count)
+INLINE void forward_with(const Network *network, const vector *theta, const Activations *rows, int count,
+                         const int alone)
 {
     const int last = network->depth - 1;
     for (int l = 0; l <= last; l++) {
         const Layer *layer = &network->layers[l];
-        Product product = {
-            .out_down = layer->outputs, .start = theta + layer->biases, .start_down = 0, .steps = layer->inputs};
         const Matrix inputs = {inputs_of(rows, l), layer->inputs, 1};
         const Matrix weights = {theta + layer->weights, layer->outputs, 1};
-        if (l < last) {
-            product.out = rows->hidden[l + 1];
-            product.rectify = 1;
-            multiply(product, inputs, weights, count, layer->outputs);
-        } else {
-            product.out = rows->q;
-            multiply(product, inputs, weights, count, layer->outputs);
+        Product product = {
+            .out_down = layer->outputs, .start = theta + layer->biases, .start_down = 0, .steps = layer->inputs};
+        for (int hidden = 0; hidden < 2; hidden++) { /* written out, so that each is compiled for itself */
+            if (hidden != (l < last))
+                continue;
+            product.out = hidden ? rows->hidden[l + 1] : rows->q;
+            product.rectify = hidden;
+            if (alone)
+                multiply_row(product, inputs, weights, layer->outputs);
+            else
+                multiply(product, inputs, weights, count, layer->outputs);
         }
     }
+}
+
+APART void forward_one(const Network *network, const vector *theta, const Activations *row)
+{
+    forward_with(network, theta, row, 1, 1);
+}
+
+APART void forward(const Network *network, const vector *theta, const Activations *rows, int count)
+{
+    forward_with(network, theta, rows, count, 0);
 }
 
 /* The first of the largest numbers, or of those that are none: what jnp.argmax gives. */

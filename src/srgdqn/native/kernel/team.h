@@ -129,7 +129,7 @@ static void act(Team *team, int32_t index, int32_t row, int32_t rows)
     for (int i = 0; i < block; i++) {
         const vector share = progress(team->limits, steps + i, learned - (mask){0}, team->episodes);
         const vector probability = exploration(&team->numbers, share);
-        forward(&team->network, team->learner.theta, &team->acting, 1);
+        forward_one(&team->network, team->learner.theta, &team->acting);
         mask action = best(team->acting.q, actions);
         for (int member = 0; member < team->members; member++) {
             const uint32_t *words = team->words[member];

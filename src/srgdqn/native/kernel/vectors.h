@@ -8,6 +8,7 @@
 
 #define TEAM 8 /* rounds side by side */
 #define INLINE static inline __attribute__((always_inline))
+#define APART static __attribute__((noinline)) /* registers are given out better within less code */
 #define UNROLL _Pragma("GCC unroll 8")
 
 typedef float vector __attribute__((vector_size(4 * TEAM)));
@@ -102,18 +103,22 @@ INLINE void all_rows(Product p, Matrix left, Matrix right, int rows, const int c
 /* out = start + left right: (rows, steps) times (steps, columns). */
 INLINE void multiply(Product p, Matrix left, Matrix right, int rows, int columns)
 {
-    if (rows == 1) { /* more columns at once, so that there are enough sums not to wait for each other */
-        for (; columns >= 8; columns -= 8, p = moved(p, 0, 8), right.at += 8 * right.across)
-            tile(p, left, right, 1, 8);
-        for (; columns >= 4; columns -= 4, p = moved(p, 0, 4), right.at += 4 * right.across)
-            tile(p, left, right, 1, 4);
-    }
     for (; columns >= 3; columns -= 3, p = moved(p, 0, 3), right.at += 3 * right.across)
         all_rows(p, left, right, rows, 3);
     if (columns == 2)
         all_rows(p, left, right, rows, 2);
     else if (columns == 1)
         all_rows(p, left, right, rows, 1);
+}
+
+/* The same for one row: more columns at once, so that there are enough sums not to wait for each other. */
+INLINE void multiply_row(Product p, Matrix left, Matrix right, int columns)
+{
+    for (; columns >= 8; columns -= 8, p = moved(p, 0, 8), right.at += 8 * right.across)
+        tile(p, left, right, 1, 8);
+    for (; columns >= 4; columns -= 4, p = moved(p, 0, 4), right.at += 4 * right.across)
+        tile(p, left, right, 1, 4);
+    multiply(p, left, right, 1, columns);
 }
 
 #endif
