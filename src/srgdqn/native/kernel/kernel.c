@@ -4,7 +4,8 @@
  * Two functions are called from outside. Both give 0, or 1 if memory ran out.
  */
 
-#include "team.h"
+#include "acting.h"
+#include "learning.h"
 
 #ifdef __x86_64__
 #include <xmmintrin.h>

@@ -1,0 +1,73 @@
+/* The outer iteration that ends a block, undone for a member that it has led to no number. */
+
+#ifndef LEARNING_H
+#define LEARNING_H
+
+#include "drawing.h"
+
+static void keep(Team *team)
+{
+    const int size = team->network.size;
+    const Learner *now = &team->learner;
+    Learner *kept = &team->kept;
+    copy(kept->theta, now->theta, size);
+    copy(kept->moments.first, now->moments.first, size);
+    copy(kept->moments.second, now->moments.second, size);
+    if (has_target_network(team->shape))
+        copy(kept->target, now->target, size);
+    kept->moments.updates = now->moments.updates;
+    kept->iterations = now->iterations;
+}
+
+/* Undoes the outer iteration of members outside the mask. */
+static void undo(Team *team, mask good)
+{
+    Learner *now = &team->learner;
+    const Learner *kept = &team->kept;
+    vector *changed[] = {now->theta, now->moments.first, now->moments.second, now->target};
+    const vector *before[] = {kept->theta, kept->moments.first, kept->moments.second, kept->target};
+    for (int array = 0; array < 4; array++)
+        for (int i = 0; i < team->network.size; i++)
+            changed[array][i] = choose(good, changed[array][i], before[array][i]);
+    now->moments.updates = (good & now->moments.updates) | (~good & kept->moments.updates);
+    now->iterations = (good & now->iterations) | (~good & kept->iterations);
+}
+
+INLINE mask is_finite(vector v) { return v - v == 0; }
+
+/* One outer iteration of every active member. */
+static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
+{
+    const Shape *shape = team->shape;
+    Workshop *shop = &team->shop;
+    const mask active = team->active;
+    const int64_t steps = ((int64_t)index + 1) * shape->block;
+    for (int member = 0; member < team->members; member++)
+        draw_batch(team, member);
+    if (shape->target != TARGET_CURRENT)
+        freeze_targets(&team->network, has_target_network(shape) ? team->learner.target : team->learner.theta,
+                       shop->next_observations, &shop->batch, shape->rows, &shop->targets);
+    if (has_picks(shape))
+        for (int member = 0; member < team->members; member++)
+            draw_picks(team, member);
+    keep(team);
+    vector share = progress(team->limits, steps, team->learner.iterations, team->episodes);
+    Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->kept.theta, &team->learner, shop, share);
+    const mask good = active & is_finite(d.delta_norm) & is_finite(d.theta_norm);
+    if (any(team->seated & ~good))
+        undo(team, good);
+    for (int member = 0; member < team->members; member++) {
+        const size_t at = (size_t)team->lane[member] * entries + entry;
+        if (!active[member])
+            continue;
+        team->log->loss[at] = d.loss[member];
+        team->log->max_q[at] = d.max_q[member];
+        team->log->delta_norm[at] = d.delta_norm[member];
+        team->log->theta_norm[at] = d.theta_norm[member];
+        if (!good[member])
+            team->lanes->diverged_at[team->lane[member]] = (int32_t)steps;
+    }
+    team->active &= good;
+}
+
+#endif
