@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from growth_figure import MEASURES, Curve, draw_growth
-from kernels import KERNELS
+from kernels import kernels
 from measuring import circumstances, usable, without_a_cache_of_programs
 from reporting import console, place_for, print_table, write_report
 
@@ -91,7 +91,7 @@ def measure_all(*, quick: bool) -> tuple[list[dict[str, Any]], list[dict[str, An
     rows, absent = [], []
     for axis in AXES:
         for value in axis.quick if quick else axis.values:
-            for kernel, chosen in KERNELS.items():
+            for kernel, chosen in kernels().items():
                 name = {"axis": axis.name, "value": value, "kernel": kernel}
                 options = {**BASE, **axis.options(value), **chosen}
                 try:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from srgdqn.native.build import NoKernelError, library
 
 
-def _has_native() -> bool:
+@functools.cache
+def kernels() -> dict[str, dict[str, Any]]:
+    """Each one's options, by name."""
     try:
         library()
     except NoKernelError:
-        return False
-    return True
-
-
-KERNELS: dict[str, dict[str, Any]] = {
-    name: {"kernel": name} for name in ("native", "xla") if name != "native" or _has_native()
-}
+        return {"xla": {"kernel": "xla"}}
+    return {name: {"kernel": name} for name in ("native", "xla")}

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernels import KERNELS
+from kernels import kernels
 from limit_tables import panels, print_counts, print_machine, print_parts, print_training
 from machine_rates import LARGE, PRODUCTS, Rates, measure_rates
 from measuring import circumstances, pinned_to, spread, usable
@@ -112,12 +112,12 @@ def _turn(budget: Budget, cores: Sequence[int]) -> Turn:
 def _runs(budget: Budget) -> Iterator[Run]:
     stages = dict.fromkeys(stage for stages in STAGES.values() for stage in stages.values())
     for task, hidden in _networks(budget):
-        for kernel in KERNELS:
+        for kernel in kernels():
             yield from (Run(task, hidden, kernel, *stage) for stage in stages)
 
 
 def _speed(run: Run, segments: int) -> float:
-    options = dict(hidden=run.hidden, **KERNELS[run.kernel])
+    options = dict(hidden=run.hidden, **kernels()[run.kernel])
     return steps_per_second(run.task, run.algorithm, segments=segments, learning=run.learning, **options)
 
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kernels import KERNELS
+from kernels import kernels
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, between, console, place_for, print_table, write_report
 from srgdqn import tasks
@@ -74,7 +75,7 @@ def main() -> None:
     with pinned_to(usable()[:1]):
         entries = [
             Entry(name, kernel, {"xla": _by_xla, "native": _by_kernel}[kernel](name, seconds))
-            for kernel in KERNELS
+            for kernel in kernels()
             for name in ("none", *ESTIMATORS)
         ]
         rates = [[entry.rate() for entry in entries] for _ in range(turns)]
@@ -193,7 +194,7 @@ def _by_kernel(estimator: str, seconds: float) -> Callable[[], float]:
         whole, acting = (
             1 / steps_per_second("MountainCar", "srg-dqn", learning=learning, **given) for learning in (True, False)
         )
-        return 1 / (LEARNING_FREQUENCY * (whole - acting))
+        return 1 / (LEARNING_FREQUENCY * (whole - acting)) if whole > acting else math.nan  # lost in noise
 
     return rate
 

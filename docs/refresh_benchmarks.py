@@ -1,4 +1,4 @@
-"""Puts what the benchmarks wrote into the documentation: `python docs/refresh_benchmarks.py benchmarks`.
+"""Puts what the benchmarks wrote into the documentation: `python docs/refresh_benchmarks.py benchmarks/measured`.
 
 Writes the tables between the marks of `docs/benchmarks.md`, when and with what they were measured, and the images in
 `docs/benchmarks/`. A benchmark that has not been run keeps what is there.
@@ -21,12 +21,13 @@ NAMES = ("peers", "limit", "growth", "cold_start", "queries")
 
 def refresh(results: Path) -> None:
     """Refreshes the tables and the images of every benchmark that has results in the folder."""
+    found = [report for name in NAMES if (report := results / f"{name}.json").exists()]
+    if not found:
+        raise SystemExit(f"{results} has none of {', '.join(f'{name}.json' for name in NAMES)}. Run make bench first.")
     images = DOCS / "benchmarks"
     images.mkdir(exist_ok=True)
-    for name in NAMES:
-        report = results / f"{name}.json"
-        if not report.exists():
-            continue
+    for report in found:
+        name = report.stem
         about = json.loads(report.read_text(encoding="utf-8"))["circumstances"]
         tables = report.with_suffix(".md").read_text(encoding="utf-8").strip()
         replace(PAGE, name, f"{_measured(about)}\n\n{tables}")

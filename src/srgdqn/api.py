@@ -14,7 +14,7 @@ from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.interrupts import let_interrupts_through
-from srgdqn.native.build import compiler
+from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled
 from srgdqn.networks import NetworkFactory
 from srgdqn.progress import reporting
@@ -124,7 +124,7 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
 
 def provenance_of(configuration: Configuration) -> dict[str, Any]:
     """What the bits of a run depend on beside its configuration."""
-    return {**provenance(), "compiler": compiler()[1] if configuration.training.kernel == "native" else None}
+    return {**provenance(), "compiler": toolchain() if configuration.training.kernel == "native" else None}
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

@@ -2,8 +2,8 @@
 
 They lie in `$SRGDQN_CACHE`, or else in `srgdqn` below `$XDG_CACHE_HOME` or `~/.cache`, a few hundred kilobytes per
 program, in a folder for each kind of processor: code compiled for one must not run on another. Delete the folder to
-clear it; set `SRGDQN_CACHE=off` to keep nothing. In Python nothing is kept unless `enable_program_cache` is called,
-because jax's setting is the whole process's.
+clear it; set `SRGDQN_CACHE=off` to keep nothing. In Python no program of XLA's is kept unless `enable_program_cache` is
+called, because jax's setting is the whole process's; the compiled kernel always is.
 """
 
 from __future__ import annotations

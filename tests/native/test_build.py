@@ -6,7 +6,8 @@ import ctypes
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,8 @@ def source(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def forget() -> None:
-    build.compiler.cache_clear()
-    build.library.cache_clear()
+    build.compiler.forget()
+    build.library.forget()
 
 
 @pytest.fixture
@@ -91,6 +92,80 @@ def test_without_a_compiler_the_reason_is_told(source: Path, monkeypatch: pytest
 
 def test_an_empty_name_of_a_compiler_is_none(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "")
+    assert build.library().answer() == 42
+
+
+def test_a_compiler_may_have_arguments(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build.compiler().command[0]
+    (small / "kernel.c").write_text("int answer(void) { return NUMBER; }\n")
+    for number in (42, 43):
+        monkeypatch.setenv("CC", f"'{path}' -DNUMBER={number}")
+        forget()
+        assert build.library().answer() == number
+        assert f"-DNUMBER={number}" in build.toolchain()
+
+
+def test_a_name_of_a_compiler_that_is_no_command_is_told(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "'cc")
+    with pytest.raises(NoKernelError, match="which is no command"):
+        build.library()
+
+
+def test_failure_is_remembered(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    monkeypatch.setenv("CC", script(source.parent / "broken", "exit 1"))
+    monkeypatch.setattr(build.subprocess, "run", _counting(asked))
+    for _ in range(3):
+        with pytest.raises(NoKernelError, match="failed"):
+            build.library()
+    assert len(asked) == 1
+
+
+def _counting(asked: list[object]) -> Callable[..., object]:
+    run = subprocess.run
+
+    def counted(*words: object, **options: object) -> object:
+        asked.append(words)
+        return run(*words, **options)  # type: ignore[call-overload]
+
+    return counted
+
+
+def test_threads_that_ask_at_once_compile_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_it = build._compile
+    monkeypatch.setattr(build, "_compile", lambda *given: compiled.append("once") or compile_it(*given))
+    with ThreadPoolExecutor(4) as pool:
+        kernels = list(pool.map(lambda _: build.library(), range(4)))
+    assert compiled == ["once"]
+    assert all(kernel is kernels[0] for kernel in kernels)
+
+
+def test_a_package_without_its_source_has_no_kernel(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "_FOLDER", small / "nowhere")
+    with pytest.raises(NoKernelError, match="source is not where"):
+        build.library()
+
+
+def test_a_user_without_a_home_has_a_kernel(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("SRGDQN_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    assert build.library().answer() == 42
+
+
+def test_a_cache_on_a_full_disk_is_no_hindrance(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, compile_it = cache_folder(), build._compile
+
+    def compiled(command: Sequence[str], folder: Path, name: str) -> Path:
+        if folder == cache:
+            raise NoKernelError("the C compiler 'cc' failed: No space left on device")
+        return compile_it(command, folder, name)
+
+    monkeypatch.setattr(build, "_compile", compiled)
     assert build.library().answer() == 42
 
 
@@ -177,7 +252,7 @@ def test_the_kernel_needs_no_wide_vectors(tmp_path: Path) -> None:
     """Nor must every processor have them to compile it for."""
     flags = [{"-march=native": "-march=x86-64", "-O3": "-O1"}.get(flag, flag) for flag in build.FLAGS]
     made = tmp_path / "narrow.so"
-    build._run([build.compiler()[0], *flags, str(build._FOLDER / "kernel.c"), "-o", str(made), "-lm"])
+    build._run([*build.compiler().command, *flags, str(build._FOLDER / "kernel.c"), "-o", str(made), "-lm"])
     assert ctypes.CDLL(str(made)).run_segment
 
 
@@ -196,5 +271,5 @@ def test_structures_of_other_sizes_are_refused(small: Path, monkeypatch: pytest.
     functions = "void run_segment(void) {}\nvoid run_evaluation(void) {}\n"
     (small / "kernel.c").write_text(f"{functions}const int structure_sizes[] = {{{wrong}}};\n")
     monkeypatch.setattr(calls, "library", build.library)
-    with pytest.raises(AssertionError, match="the kernel's structures have sizes"):
+    with pytest.raises(RuntimeError, match="the kernel's structures have sizes"):
         calls._functions.__wrapped__()

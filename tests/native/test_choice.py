@@ -42,6 +42,7 @@ OBSTACLES: list[tuple[dict[str, Any], str]] = [
     (dict(activation="tanh"), "no activation 'tanh'"),
     (dict(hidden=(3,) * 8), "8 layers"),
     (dict(hidden=(50_000, 50_000)), "more weights"),
+    (dict(hidden=(500_000_000,)), "more weights"),
     (dict(differentiation="autodiff"), "'autodiff'"),
     (dict(sampling="without-replacement"), "with replacement"),
     (dict(inner_sampling="without-replacement"), "with replacement"),
@@ -105,6 +106,7 @@ def test_without_a_compiler_xla_runs_or_it_is_said_why_not(monkeypatch: pytest.M
         kernel_of(configure("CartPole", kernel="native"))
 
 
+@pytest.mark.usefixtures("kernel")
 def test_a_run_tells_what_ran_it() -> None:
     options = {**TINY, "steps": 64}
     by_kernel = srgdqn.train("CartPole", "dqn-sgd", kernel="native", **options)

@@ -158,6 +158,11 @@ def test_an_option_younger_than_the_file_gets_its_default() -> None:
     assert loads("\n".join(lines)) == Configuration()
 
 
+def test_files_from_before_there_was_a_kernel_tell_that_xla_ran() -> None:
+    lines = [line for line in dumps(Configuration()).splitlines() if not line.startswith("kernel")]
+    assert loads("\n".join(lines)) == Configuration().with_options({"kernel": "xla"})
+
+
 WHOLE = dumps(configure("MountainCar"))
 
 

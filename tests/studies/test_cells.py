@@ -14,6 +14,8 @@ import pytest
 from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.interrupts import ToldToStopError
+from srgdqn.native.build import NoKernelError
+from srgdqn.result import load_result
 from srgdqn.store import measurement
 from srgdqn.store.measurement import Measured
 from srgdqn.store.provenance import provenance
@@ -82,6 +84,34 @@ def test_a_cell_of_another_version_is_computed_again(tmp_path: Path, monkeypatch
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "another version" in said[0]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_cell_by_another_kernel_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell, _) = cells()
+    compute([cell], tmp_path)
+
+    def missing() -> None:
+        raise NoKernelError("there is no C compiler")
+
+    monkeypatch.setattr("srgdqn.native.choice.library", missing)
+    said: list[str] = []
+    compute([cell], tmp_path, say=said.append)
+    assert "it was run by native, and now xla is to" in said[0]
+    assert load_result(tmp_path / cell.name).configuration.training.kernel == "xla"
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_cell_by_another_compiler_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell, _) = cells()
+    compute([cell], tmp_path)
+    monkeypatch.setattr("srgdqn.api.toolchain", lambda: "a compiler to come")
+    said: list[str] = []
+    compute([cell], tmp_path, say=said.append)
+    assert "another version" in said[0]
+    said.clear()
+    compute([cell], tmp_path, say=said.append)
+    assert said == []
 
 
 def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:

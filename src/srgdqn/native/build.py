@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import os
+import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
 from srgdqn.program_cache import cache_folder
+from srgdqn.store.provenance import processor_fingerprint
 
 _FOLDER = Path(__file__).parent / "kernel"
 # The kernel never looks at errno or at floating-point exceptions; nothing here lets the compiler reorder sums.
@@ -25,38 +30,86 @@ class NoKernelError(Exception):
 
 def sources() -> list[Path]:
     """The kernel's files."""
-    return sorted(path for path in _FOLDER.iterdir() if path.suffix in (".c", ".h"))
+    try:
+        return sorted(path for path in _FOLDER.iterdir() if path.suffix in (".c", ".h"))
+    except OSError as error:
+        raise NoKernelError(f"its source is not where the package is installed ({error})") from error
 
 
-@functools.cache
-def compiler() -> tuple[str, str]:
-    """The C compiler's path and what it says of its version; `CC` names another than `cc`."""
+class Compiler(NamedTuple):
+    """A C compiler: how it is called, and what it says of its version."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+Made = TypeVar("Made")
+
+
+class _Remembered(Generic[Made]):
+    """A function that is called once, whichever thread asks first; that it failed is remembered, too."""
+
+    def __init__(self, make: Callable[[], Made]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._outcome: Made | NoKernelError | None = None
+
+    def __call__(self) -> Made:
+        with self._lock:
+            if self._outcome is None:
+                try:
+                    self._outcome = self._make()
+                except NoKernelError as reason:
+                    self._outcome = reason
+            if isinstance(self._outcome, NoKernelError):
+                raise self._outcome
+            return self._outcome
+
+    def forget(self) -> None:
+        """Calls it again the next time."""
+        self._outcome = None
+
+
+@_Remembered
+def compiler() -> Compiler:
+    """The machine's C compiler; `CC` names another than `cc`, perhaps with arguments."""
     asked = os.environ.get("CC") or "cc"
-    path = shutil.which(asked)
+    try:
+        name, *arguments = shlex.split(asked)
+    except ValueError as error:
+        raise NoKernelError(f"CC is {asked!r}, which is no command ({error})") from error
+    path = shutil.which(name)
     if path is None:
-        raise NoKernelError(f"there is no C compiler called {asked!r}")
-    answer = _run([path, "--version"])
-    return path, answer.splitlines()[0] if answer else "unknown"
+        raise NoKernelError(f"there is no C compiler called {name!r}")
+    answer = _run([path, *arguments, "--version"])
+    return Compiler((path, *arguments), answer.splitlines()[0] if answer else "unknown")
 
 
-@functools.cache
+def toolchain() -> str:
+    """What the kernel's bits depend on beside its source: the compiler, the C library and the kind of processor."""
+    _, *arguments = compiler().command
+    return ", ".join(
+        [" ".join([compiler().version, *arguments]), " ".join(platform.libc_ver()), processor_fingerprint()]
+    )
+
+
+@_Remembered
 def library() -> ctypes.CDLL:
     """The kernel, compiled if need be."""
-    path, version = compiler()
-    digest = hashlib.sha256(repr((version, FLAGS)).encode())
+    command, version = compiler()
+    digest = hashlib.sha256(repr((version, command[1:], FLAGS)).encode())
     for source in sources():
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     name = f"kernel-{digest.hexdigest()[:16]}"
-    folder = cache_folder()
     try:
+        folder = cache_folder()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            return ctypes.CDLL(str(_kept(folder, name) or _compile(path, folder, name)))
-    except OSError:
-        pass  # a cache that cannot be written to, or whose files cannot be loaded from, is no reason to go without
+            return ctypes.CDLL(str(_kept(folder, name) or _compile(command, folder, name)))
+    except (OSError, RuntimeError, NoKernelError):
+        pass  # a cache that is nowhere, full, or cannot be written to or loaded from is no reason to go without
     with tempfile.TemporaryDirectory(prefix="srgdqn-") as temporary:
         try:
-            return ctypes.CDLL(str(_compile(path, Path(temporary), name)))
+            return ctypes.CDLL(str(_compile(command, Path(temporary), name)))
         except OSError as error:
             raise NoKernelError(f"the compiled kernel cannot be loaded ({error})") from error
 
@@ -71,11 +124,11 @@ def _named(name: str, file: Path) -> str:
     return f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}.so"
 
 
-def _compile(path: str, folder: Path, name: str) -> Path:
+def _compile(command: Sequence[str], folder: Path, name: str) -> Path:
     # Written beside its place and moved there, so that nobody loads half of it.
     with tempfile.TemporaryDirectory(dir=folder) as beside:
         made = Path(beside) / name
-        _run([path, *FLAGS, str(_FOLDER / "kernel.c"), "-o", str(made), "-lm"])
+        _run([*command, *FLAGS, str(_FOLDER / "kernel.c"), "-o", str(made), "-lm"])
         return made.replace(folder / _named(name, made))
 
 

@@ -45,5 +45,6 @@ def _functions() -> Any:
     kernel.run_evaluation.argtypes = [*[pointers] * 3, *[count] * 3, *[pointers] * 3]
     sizes = tuple((ctypes.c_int32 * len(STRUCTURES)).in_dll(kernel, "structure_sizes"))
     mirrored = tuple(map(ctypes.sizeof, STRUCTURES))
-    assert sizes == mirrored, f"the kernel's structures have sizes {sizes}, their mirrors {mirrored}"
+    if sizes != mirrored:
+        raise RuntimeError(f"the kernel's structures have sizes {sizes}, their mirrors {mirrored}")
     return kernel

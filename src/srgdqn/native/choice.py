@@ -12,13 +12,13 @@ from srgdqn.native.build import NoKernelError, library
 from srgdqn.native.structures import ESTIMATORS, MOST_LAYERS, TASKS, TEAM
 from srgdqn.settings import Configuration
 
-# Hidden layers up to which the kernel was measured to be the faster: eight rounds share a vector, so that with fewer
-# lanes than that most of its work is for nothing.
+# Hidden layers up to which the kernel was measured to be the faster. Eight rounds share a vector, so that with fewer
+# most of its work is for nothing; but what runs a round must not depend on how many are asked for, so lanes decide.
 _WIDEST_IN_TEAMS, _WIDEST_ALONE = 256, 32
 
 
-# Between two hidden layers; what is larger has no place in any memory, eight rounds at a time.
-_MOST_WEIGHTS = 2**26
+# Of one layer; what is larger has no place in any memory, eight rounds at a time. No task has more inputs or actions.
+_MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 4, 12
 
 
 class Surroundings(NamedTuple):
@@ -59,7 +59,8 @@ def _obstacles(configuration: Configuration, surroundings: Surroundings) -> Iter
         yield f"it knows perceptrons alone, not {c.network.network!r}"
     if len(c.network.hidden) >= MOST_LAYERS:
         yield f"hidden has {len(c.network.hidden)} layers, and it has room for {MOST_LAYERS - 1}"
-    if any(above * below > _MOST_WEIGHTS for above, below in itertools.pairwise(c.network.hidden)):
+    widths = (_MOST_INPUTS, *c.network.hidden, _MOST_ACTIONS)
+    if any(above * below > _MOST_WEIGHTS for above, below in itertools.pairwise(widths)):
         yield f"hidden = {c.network.hidden} has more weights than it has room for"
     if c.network.activation != "relu":
         yield f"it has no activation {c.network.activation!r}"

@@ -90,13 +90,13 @@ class Log(ctypes.Structure):
 STRUCTURES = (Shape, Numbers, Limits, Lanes, Log)
 
 
-def whole_teams(rounds: int) -> int:
-    """As many rounds, or the next number above, as fill whole teams.
+def whole_teams(lanes: int) -> int:
+    """The lanes of a board that leave no team with places that might be filled; fewer than a team stay what they are.
 
-    >>> whole_teams(25)
-    32
+    >>> whole_teams(25), whole_teams(1)
+    (32, 1)
     """
-    return -(-rounds // TEAM) * TEAM
+    return lanes if lanes < TEAM else -(-lanes // TEAM) * TEAM
 
 
 def shape_of(configuration: Configuration, *, reward: str, widths: Iterable[int], rows: int, slots: int) -> Shape:

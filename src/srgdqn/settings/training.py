@@ -27,8 +27,8 @@ class TrainingSettings:
     learning_starts: int = 1_000
     """Environment steps before the first outer iteration."""
     lanes: int = 25
-    """Rounds that one compiled program runs side by side; part of a round's identity, as other widths may round
-    differently. 1 is fastest for a single round."""
+    """Rounds that one program compiled by XLA runs side by side; part of a round's identity there, as other widths may
+    round differently. 1 is fastest for a single round."""
     kernel: Literal["auto", "native", "xla"] = "auto"
     """What runs the loop: the fused C kernel (native; the paper's tasks and perceptrons with ReLU), a program compiled
     by XLA (anything), or native where it can. A run's own configuration tells which it was; they round differently."""

@@ -15,6 +15,9 @@ from srgdqn.settings.coercion import coerce, shown
 # What stands at the top of the file, above the rooms' tables.
 _LABELS = ("algorithm", "readings")
 
+# What an option that is younger than a file stood for before there was such an option, where that is not its default.
+_BEFORE: dict[str, Any] = {"kernel": "xla"}
+
 
 class UserOptions(NamedTuple):
     """What a user's file says; None for the names that it leaves out."""
@@ -37,7 +40,7 @@ def dumps(configuration: Configuration) -> str:
 def loads(text: str) -> Configuration:
     """The configuration that `dumps` wrote, each option in its room's table and of its type.
 
-    An option that the file lacks is younger than the file: it gets its default, which must be what was done before.
+    An option that the file lacks is younger than the file: it gets the value of what was done before.
     """
     document = _parse(text)
     stray = [key for key in document if key not in (*_LABELS, *rooms())]
@@ -52,7 +55,7 @@ def loads(text: str) -> Configuration:
                 f"{room} is {shown(document[room])}, which is not a table. Write its options below [{room}]."
             )
     algorithm, readings = (_label(label, document[label]) for label in _LABELS)
-    return Configuration(algorithm, readings).with_options(dict(_options(document)))
+    return Configuration(algorithm, readings).with_options({**_BEFORE, **dict(_options(document))})
 
 
 def options_from_toml(text: str) -> UserOptions:

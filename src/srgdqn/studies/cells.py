@@ -21,6 +21,7 @@ from srgdqn.api import provenance_of, train_configured, with_kernel
 from srgdqn.engines.local import run_locally
 from srgdqn.errors import InputError
 from srgdqn.interrupts import ToldToStopError, let_interrupts_through
+from srgdqn.native.build import toolchain
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store import measurement
@@ -84,6 +85,9 @@ class Cell:
         if result.rounds.height < self.configuration.training.rounds or result.run.provenance["interrupted"]:
             return result, "it was interrupted"
         expected = with_kernel(self.configuration)
+        ran = result.configuration.training.kernel
+        if ran != expected.training.kernel:
+            return result, f"it was run by {ran}, and now {expected.training.kernel} is to"
         if result.configuration != expected:
             return result, "its configuration has changed"
         return result, _stale(result.run.provenance, provenance_of(expected))
@@ -106,11 +110,7 @@ class MeasurementCell:
         """Measures on the calling thread."""
         start = time.perf_counter()
         tables = self.measure(self.plan, hear, stop)
-        about = {
-            "plan": self._question(),
-            "seconds": time.perf_counter() - start,
-            **provenance(self.measure.__module__),
-        }
+        about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
         return Measured(tables, about)
 
     def save(self, outcome: Measured, folder: Path) -> None:
@@ -122,7 +122,11 @@ class MeasurementCell:
         measured = measurement.load(folder)
         if measured.about["plan"] != self._question():
             return measured, "its plan has changed"
-        return measured, _stale(measured.about, provenance(self.measure.__module__))
+        return measured, _stale(measured.about, self._provenance())
+
+    def _provenance(self) -> dict[str, Any]:
+        native = '"kernel": "native"' in json.dumps(self._question())
+        return {**provenance(self.measure.__module__), "compiler": toolchain() if native else None}
 
     def _question(self) -> Any:
         return json.loads(json.dumps(dataclasses.asdict(self.plan)))

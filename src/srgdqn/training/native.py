@@ -12,6 +12,7 @@ from srgdqn.learner import batch_rows
 from srgdqn.native import calls, structures
 from srgdqn.networks import Parameters
 from srgdqn.normalisation import Normaliser
+from srgdqn.tasks import make
 from srgdqn.training.batches import from_replay
 from srgdqn.training.clock import Limits
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys
@@ -27,6 +28,9 @@ class NativeProgram:
         source, probe, _ = program.instruments
         if source is not from_replay or probe is not None:
             raise ValueError("the kernel takes neither a source of batches nor a probe: give kernel='xla'")
+        known = make(configuration.task)
+        if (program.task.environment, program.task.raw) != (known.environment, known.raw):
+            raise ValueError("the kernel knows the paper's tasks alone, judged by their raw reward: give kernel='xla'")
         widths = (observation_size(environment), *configuration.network.hidden, action_count(environment))
 
         def shape(reward: str) -> structures.Shape:

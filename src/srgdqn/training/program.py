@@ -69,7 +69,8 @@ def programs_for(
     `data` holds arrays with an axis of rounds first, from which a lane is given its own round's; their shapes count.
 
     An environment or a network of the user's is known by its identity: changing its attributes changes no program.
-    Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them.
+    Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them. Where
+    nobody has decided on a `kernel` (`auto`) it is XLA, as it must be wherever a study adds to the loop.
     """
     shape, native = _shape(configuration), configuration.training.kernel == "native"
     environments = (_Identity(task.environment), _Identity(task.raw), task.evaluation_limit)
@@ -100,15 +101,64 @@ def _compile(
     instruments: Instruments,
     data: Any,
 ) -> Programs:
+    start = time.perf_counter()
     environment, settings = task.environment, configuration.training
     network = make_network(
         configuration.network, observation_size(environment), action_count(environment), user_network
     )
     program = Program(configuration.shape(), task, network, instruments)
+    native = settings.kernel == "native"
+    width = whole_teams(settings.lanes) if native else settings.lanes
+    init, starts = _init_of(program), _starts_of(width)
+    lanes = jax.eval_shape(init, *starts)
 
+    def compile_init() -> Any:
+        key = _what_starts_depend_on(program, user_network, width)
+        return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(no_effort()))[0]
+
+    def compile_segment() -> Any:
+        scalar = jnp.zeros((), jnp.int32)
+        given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape[1:]), leaf.dtype), data)
+        arguments = (lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
+        return jax.jit(_segment_of(program), donate_argnums=0).lower(*arguments).compile(some_effort())
+
+    def compile_evaluate() -> Any:
+        key = _what_evaluations_depend_on(program, user_network)
+        keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
+        evaluate = jax.jit(_evaluate_of(program))
+        return _evaluations.get(key, lambda: evaluate.lower(*_judged(lanes), keys).compile(some_effort()))[0]
+
+    if native:
+        fused = NativeProgram(program)
+        run_init, run_segment, run_evaluate = compile_init(), fused.segment, fused.evaluate
+    else:
+        with ThreadPoolExecutor(3) as pool:
+            jobs = (compile_init, compile_segment, compile_evaluate)
+            run_init, run_segment, run_evaluate = pool.map(in_this_precision(_call), jobs)
+    return Programs(
+        run_init,
+        run_segment,
+        lambda lanes, keys: run_evaluate(*_judged(lanes), keys),
+        time.perf_counter() - start,
+        width,
+        min(TEAM, width) if native else width,
+        sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(lanes)),
+    )
+
+
+def _starts_of(width: int) -> tuple[Array, Array, Array]:
+    """What `init` is given, for a board of that width."""
+    return jnp.zeros((), jnp.uint32), jnp.zeros(width, jnp.uint32), jnp.zeros(width, bool)
+
+
+def _init_of(program: Program) -> Callable[[Array, Array, Array], Lane]:
     def init(seed: Array, rounds: Array, active: Array) -> Lane:
         return jax.vmap(lambda number, on: init_lane(program, seed, number, on))(rounds, active)
 
+    return init
+
+
+def _segment_of(program: Program) -> Callable[..., tuple[Lane, BlockLog]]:
     def segment(
         lanes: Lane, numbers: Numbers, first: Array, blocks: Array, limits: Limits, data: Any
     ) -> tuple[Lane, BlockLog]:
@@ -126,48 +176,17 @@ def _compile(
         log = jax.tree.map(lambda r: jnp.zeros((r.shape[0], SEGMENT_BLOCKS, *r.shape[1:]), r.dtype), row)
         return jax.lax.fori_loop(0, blocks, block, (lanes, log))
 
+    return segment
+
+
+def _evaluate_of(program: Program) -> Callable[[Parameters, Normaliser, EvaluationKeys], Evaluation]:
     def evaluate(parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys) -> Evaluation:
-        return jax.vmap(lambda theta, moments: evaluate_greedily(task, network, theta, moments, keys))(
-            parameters, normaliser
-        )
+        def one(theta: Parameters, moments: Normaliser) -> Evaluation:
+            return evaluate_greedily(program.task, program.network, theta, moments, keys)
 
-    start = time.perf_counter()
-    native = settings.kernel == "native"
-    width = whole_teams(settings.lanes) if native else settings.lanes
-    scalar = jnp.zeros((), jnp.int32)
-    starts = (jnp.zeros((), jnp.uint32), jnp.zeros(width, jnp.uint32), jnp.zeros(width, bool))
-    lanes = jax.eval_shape(init, *starts)
-    keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
-    given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape[1:]), leaf.dtype), data)
+        return jax.vmap(one)(parameters, normaliser)
 
-    def compile_init() -> Any:
-        key = _what_starts_depend_on(program, user_network, width)
-        return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(no_effort()))[0]
-
-    def compile_segment() -> Any:
-        arguments = (lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
-        return jax.jit(segment, donate_argnums=0).lower(*arguments).compile(some_effort())
-
-    def compile_evaluate() -> Any:
-        key = _what_evaluations_depend_on(program, user_network)
-        return _evaluations.get(key, lambda: jax.jit(evaluate).lower(*_judged(lanes), keys).compile(some_effort()))[0]
-
-    if native:
-        run_init, fused = compile_init(), NativeProgram(program)
-        run_segment, run_evaluate = fused.segment, fused.evaluate
-    else:
-        with ThreadPoolExecutor(3) as pool:
-            jobs = (compile_init, compile_segment, compile_evaluate)
-            run_init, run_segment, run_evaluate = pool.map(in_this_precision(_call), jobs)
-    return Programs(
-        run_init,
-        run_segment,
-        lambda lanes, keys: run_evaluate(*_judged(lanes), keys),
-        time.perf_counter() - start,
-        width,
-        TEAM if native else width,
-        sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(lanes)),
-    )
+    return evaluate
 
 
 def _judged(lanes: Lane) -> tuple[Parameters, Normaliser]:

@@ -30,21 +30,21 @@ typedef struct {
 
 /* One inner iteration's update: Δ = g - c (g_ref - A), or Δ = g where there is no reference; then θ -= ηΔ. */
 typedef struct {
-    int has_reference;
     const vector *anchor;
     vector coefficient, eta;
     vector *delta, *theta;
 } Update;
 
-INLINE void apply(const Update u, int at, vector g, vector g_ref)
+INLINE void apply(const Update u, int at, vector g, vector g_ref, const int has_reference)
 {
-    vector delta = u.has_reference ? g - u.coefficient * (g_ref - u.anchor[at]) : g;
+    vector delta = has_reference ? g - u.coefficient * (g_ref - u.anchor[at]) : g;
     u.delta[at] = delta;
     u.theta[at] -= u.eta * delta;
 }
 
 /* From the gradients' factors, where a pick is a single transition: multiplied out here, they never see memory. */
-INLINE void update_from_factors(const Network *network, const Update u, Pick present, Pick reference)
+INLINE void update_from_factors(const Network *network, const Update u, Pick present, Pick reference,
+                                const int has_reference)
 {
     for (int l = 0; l < network->depth; l++) {
         const Layer layer = network->layers[l];
@@ -53,17 +53,18 @@ INLINE void update_from_factors(const Network *network, const Update u, Pick pre
         for (int i = 0, at = layer.weights; i < layer.inputs; i++) {
             const vector x = inputs[i], old = old_inputs[i];
             for (int o = 0; o < layer.outputs; o++, at++)
-                apply(u, at, x * deltas[o], old * old_deltas[o]);
+                apply(u, at, x * deltas[o], old * old_deltas[o], has_reference);
         }
         for (int o = 0; o < layer.outputs; o++)
-            apply(u, layer.biases + o, deltas[o], old_deltas[o]);
+            apply(u, layer.biases + o, deltas[o], old_deltas[o], has_reference);
     }
 }
 
-INLINE void update_from_gradients(const Network *network, const Update u, const vector *g, const vector *g_ref)
+static void update_from_gradients(const Network *network, const Update u, const vector *g, const vector *g_ref,
+                                  int has_reference)
 {
     for (int i = 0; i < network->size; i++)
-        apply(u, i, g[i], g_ref[i]);
+        apply(u, i, g[i], g_ref[i], has_reference);
 }
 
 static void step(const Shape *shape, const TeamNumbers *numbers, const Network *network, Learner *learner,
@@ -86,18 +87,16 @@ INLINE int has_picks(const Shape *shape) { return has_inner_iterations(shape) &&
 /* Δ_m and the step along it from the factors of `present` and, unless it is NULL, of `reference`. */
 APART void update(const Network *network, Workshop *shop, Update u, Pick present, Pick reference, int b)
 {
-    if (b > 1) {
+    if (b == 1 && reference.factors) {
+        update_from_factors(network, u, present, reference, 1);
+    } else if (b == 1) {
+        update_from_factors(network, u, present, present, 0);
+    } else {
         add_up(network, present, b, shop->gradient, 1);
         if (reference.factors)
             add_up(network, reference, b, shop->reference, 1);
+        update_from_gradients(network, u, shop->gradient, shop->reference, reference.factors != NULL);
     }
-    u.has_reference = reference.factors != NULL; /* written out, so that each is compiled for itself */
-    if (b > 1)
-        update_from_gradients(network, u, shop->gradient, u.has_reference ? shop->reference : shop->gradient);
-    else if (u.has_reference)
-        update_from_factors(network, (u.has_reference = 1, u), present, reference);
-    else
-        update_from_factors(network, (u.has_reference = 0, u), present, present);
 }
 
 /* Lines 7 to 15: M steps along the estimator's directions. Leaves Δ_M and, where Adam takes it, g_M in the workshop. */
