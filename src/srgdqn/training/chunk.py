@@ -60,7 +60,7 @@ def train_chunk(
     while True:
         stop = _next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))
         start = time.perf_counter()
-        first, blocks = jnp.asarray(done, jnp.int32), jnp.asarray(stop - done, jnp.int32)
+        first, blocks = np.asarray(done, np.int32), np.asarray(stop - done, np.int32)
 
         def run(board: Board, first: Any = first, blocks: Any = blocks, count: int = stop - done) -> tuple[Lane, Any]:
             lanes, log = programs.segment(board.lanes, numbers, first, blocks, limits, board.data)

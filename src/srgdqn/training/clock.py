@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from srgdqn.settings import TrainingSettings
@@ -28,11 +29,11 @@ class Limits(NamedTuple):
     `last_block`, end in an outer iteration.
     """
 
-    unit: Int[Array, ""]  # the place of the budget's unit among all units
-    amount: Float[Array, ""]
-    first_learning: Int[Array, ""]
-    last_block: Int[Array, ""]
-    time_limit: Int[Array, ""]  # steps after which an episode is cut
+    unit: Int[Array, ""] | np.ndarray  # the place of the budget's unit among all units
+    amount: Float[Array, ""] | np.ndarray
+    first_learning: Int[Array, ""] | np.ndarray
+    last_block: Int[Array, ""] | np.ndarray
+    time_limit: Int[Array, ""] | np.ndarray  # steps after which an episode is cut
 
     def spent(self, **by_unit: Array) -> Array:
         """What is spent of the budget, given what is spent in each unit."""
@@ -73,9 +74,9 @@ def limits_of(settings: TrainingSettings, time_limit: int | None = None) -> Limi
     if time_limit is None and budget.unit == "episodes":
         time_limit = settings.episode_cap
     return Limits(
-        jnp.asarray(get_args(Unit).index(budget.unit), jnp.int32),
-        jnp.asarray(budget.amount, jnp.float32),
-        jnp.asarray(settings.first_learning_block, jnp.int32),
-        jnp.asarray(last, jnp.int32),
-        jnp.asarray(_NEVER if time_limit is None else time_limit, jnp.int32),
+        np.asarray(get_args(Unit).index(budget.unit), np.int32),
+        np.asarray(budget.amount, np.float32),
+        np.asarray(settings.first_learning_block, np.int32),
+        np.asarray(last, np.int32),
+        np.asarray(_NEVER if time_limit is None else time_limit, np.int32),
     )

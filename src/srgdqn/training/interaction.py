@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import jax
 import jax.numpy as jnp
+import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
@@ -52,7 +53,7 @@ def take_step(
     situation: Situation,
     action: Int[Array, ""],
     fresh: Situation,
-    time_limit: Int[Array, ""] | int | None,
+    time_limit: Int[Array, ""] | np.ndarray | int | None,
     key: PRNGKeyArray,
 ) -> tuple[Situation, Step]:
     """The situation after an action (`fresh` where that ended the episode), and what the step gave."""

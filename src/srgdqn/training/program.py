@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from srgdqn.estimators import estimator
@@ -30,7 +31,7 @@ from srgdqn.training.precision import in_this_precision, is_double
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
-Numbers = dict[str, Array]
+Numbers = dict[str, Any]  # arrays of the host's, or of a program while it is traced
 
 
 class Programs(NamedTuple):
@@ -83,7 +84,7 @@ def programs_for(
 def lane_numbers(configuration: Configuration, width: int | None = None) -> Numbers:
     """The configuration's numbers, one value per lane of a board of that width (as configured, if none is given)."""
     lanes = configuration.training.lanes if width is None else width
-    return {name: jnp.full(lanes, value, jnp.result_type(float)) for name, value in configuration.numbers().items()}
+    return {name: np.full(lanes, value, jnp.result_type(float)) for name, value in configuration.numbers().items()}
 
 
 def _shape(configuration: Configuration) -> Configuration:
