@@ -93,6 +93,7 @@ def processor_fingerprint() -> str:
     return hashlib.sha256(repr((platform.machine(), model, sorted(flags))).encode()).hexdigest()[:16]
 
 
+@functools.cache  # looking it up reads files, which takes longer than a short run may
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)
