@@ -22,7 +22,7 @@ from kernels import kernels
 from measuring import circumstances, usable, without_a_cache_of_programs
 from reporting import console, place_for, print_table, write_report
 
-LIMIT = 300.0  # seconds for any process
+LIMIT = 120.0  # seconds for any process
 CORES = len(usable())
 
 # A full board of lanes for every core.
@@ -87,7 +87,7 @@ def main() -> None:
 
 def measure_all(*, quick: bool) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """A row per point, and why a point has none."""
-    seconds, most_blocks = (0.1, 1) if quick else (1.0, 64)
+    seconds, most_blocks = (0.1, 1) if quick else (0.4, 64)
     rows, absent = [], []
     for axis in AXES:
         for value in axis.quick if quick else axis.values:
