@@ -186,6 +186,6 @@ def compute(
 
 
 def _stale(then: dict[str, Any], now: dict[str, Any]) -> str | None:
-    if any(then.get(name) != now.get(name) for name in _WHAT_BITS_DEPEND_ON):
+    if any(then.get(name) != now[name] for name in _WHAT_BITS_DEPEND_ON):
         return "it was made by another version or on another kind of machine"
     return None
