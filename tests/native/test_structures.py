@@ -21,7 +21,9 @@ TYPES = {
 
 def fields_in_c(structure: str) -> list[tuple[str, object]]:
     """Names and types, all pointers being alike."""
-    text = re.sub(r"/\*.*?\*/", "", SETTINGS, flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", SETTINGS, flags=re.DOTALL).replace("\\\n", " ")
+    (names,) = re.findall(r"#define NUMBER_NAMES (.*)", text)
+    text = text.replace("NUMBER_NAMES;", f"{names};")
     (body,) = re.findall(rf"typedef struct \{{([^}}]*)\}} {structure};", text)
     fields: list[tuple[str, object]] = []
     for declaration in filter(None, (part.strip() for part in body.split(";"))):

@@ -13,11 +13,8 @@ typedef struct {
     mask updates;
 } Moments;
 
-/* A team's numbers, in the order of `Numbers`. */
 typedef struct {
-    vector reward_scale, epsilon_start, epsilon_end, epsilon_fraction;
-    vector gamma, target_period, target_tau, huber_delta;
-    vector coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end;
+    vector NUMBER_NAMES;
 } TeamNumbers;
 
 INLINE vector root(vector v)

@@ -30,11 +30,13 @@ typedef struct {
     int32_t block, slots, capacity, newest;
 } Shape;
 
-/* What is a mere number, for each lane. */
+/* What is a mere number: of each lane here, of eight rounds at once in `optimiser.h`. */
+#define NUMBER_NAMES \
+    reward_scale, epsilon_start, epsilon_end, epsilon_fraction, gamma, target_period, target_tau, huber_delta, \
+        coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end
+
 typedef struct {
-    float reward_scale, epsilon_start, epsilon_end, epsilon_fraction;
-    float gamma, target_period, target_tau, huber_delta;
-    float coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end;
+    float NUMBER_NAMES;
 } Numbers;
 
 typedef struct {
