@@ -73,6 +73,7 @@ def test_another_batch_size_is_compiled_anew_once(at_start: list[Any], compilati
 
 SHAPES: dict[str, Any] = dict(
     reward="raw",
+    reward_clip=1.0,
     time_limit=None,
     hidden=(5,),
     activation="tanh",
@@ -104,8 +105,8 @@ SHAPES: dict[str, Any] = dict(
     evaluation_episodes=4,
     evaluation_limit=7,
 )
-# Not tried here: a name of a task or module, what Pendulum alone has, and what needs another algorithm.
-ELSEWHERE = {"task", "network", "torques", "dynamics", "single_step_matches"}
+# Not tried here: a name of a task or module, what some environments alone have, and what needs another algorithm.
+ELSEWHERE = {"task", "network", "torques", "dynamics", "single_step_matches", "action_bins", "environments"}
 
 
 @pytest.fixture

@@ -68,6 +68,8 @@ def _obstacles(configuration: Configuration, surroundings: Surroundings) -> Iter
         yield f"it does not know the estimator {c.estimator.estimator!r}"
     if c.gradients.differentiation == "autodiff":
         yield "its gradients are in closed form, and differentiation is 'autodiff'"
+    if c.task.reward_clip is not None:
+        yield "it clips no rewards"
     if c.replay.sampling == "without-replacement" or c.estimator.inner_sampling == "without-replacement":
         yield "it draws with replacement alone"
     if c.normalisation.normalise_observations or c.normalisation.normalise_rewards:

@@ -109,7 +109,9 @@ _DECAY = Rule(lambda value: 0 <= value < 1, "at least 0 and below 1 (also in sin
 
 RULES: dict[str, Rule] = {
     "reward_scale": Rule(lambda value: value != 0, "another number than 0, also in single precision"),
+    "reward_clip": _POSITIVE,
     "time_limit": _count(1),
+    "action_bins": Rule(lambda value: 2 <= value <= 1_000, "a whole number from 2 to 1000"),
     "hidden": Rule(
         lambda widths: all(_count(1).holds(width) for width in widths), f"widths from 1 to {_LARGEST_COUNT} each"
     ),
@@ -136,6 +138,7 @@ RULES: dict[str, Rule] = {
     "episodes": _count(1),
     "episode_cap": _count(1),
     "rounds": _count(1),
+    "environments": _count(1),
     "seed": Rule(lambda value: 0 <= value < 2**32, f"a whole number from 0 to {2**32 - 1}"),
     "learning_frequency": _count(1),
     "learning_starts": _count(1),
@@ -188,6 +191,12 @@ RELATIONS: tuple[Relation, ...] = (
         "Raise replay_capacity to {learning_frequency} or more, or lower learning_frequency",
     ),
     Relation(
+        lambda o: o.learning_frequency % o.environments == 0,
+        "learning_frequency = {learning_frequency} is not a multiple of environments = {environments}, so that an "
+        "outer iteration would be due in the midst of their steps",
+        "Give learning_frequency = {environments} or a multiple of it",
+    ),
+    Relation(
         lambda o: o.replay_capacity >= o.batch_used,
         "replay_capacity = {replay_capacity} is less than " + _BATCH_USED,
         "Raise replay_capacity to {batch_used} or more, or lower batch_size",
@@ -225,6 +234,17 @@ RELATIONS: tuple[Relation, ...] = (
         lambda o: o.reward in o.rewards,
         "reward = {reward!r} is not one that {task} has",
         "Give one of: {rewards_shown}",
+    ),
+    Relation(
+        lambda o: o.environments == 1 or o.task not in REWARDS,
+        "environments = {environments} is for Gymnasium environments, and the compiled task {task} has one per round",
+        "Leave environments out, or give more rounds",
+    ),
+    Relation(
+        lambda o: o.action_bins is None or o.task not in REWARDS,
+        "action_bins = {action_bins} is for Gymnasium environments with continuous actions, and those of the compiled "
+        "task {task} are discrete",
+        "Leave action_bins out",
     ),
     *(
         Relation(

@@ -8,7 +8,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """The multilayer perceptron from an observation to one Q-value per action."""
+    """The network from an observation to one Q-value per action."""
 
     hidden: tuple[int, ...] = (20,)
     """Widths of the hidden layers."""
@@ -17,4 +17,5 @@ class NetworkSettings:
     initialisation: Literal["lecun-uniform", "normal"] = "lecun-uniform"
     """Weights at the start: LeCun uniform with zero biases, or normal(0, 0.3) with biases of 0.1."""
     network: str = "mlp"
-    """The built-in perceptron (mlp), or the name of the module passed in Python."""
+    """The built-in perceptron (mlp), the built-in convolutional network for images (cnn), or the name of the module
+    passed in Python."""

@@ -32,9 +32,15 @@ class TaskSettings:
     position-and-angle, upright-cosine or raw; Pendulum: raw."""
     reward_scale: float = number(1.0)
     """Factor on the reward as it enters the replay; logs show rewards unscaled."""
+    reward_clip: float | None = number(None)
+    """Largest size of a reward as it enters the replay, before it is scaled; logs show rewards as they came (none:
+    off)."""
     time_limit: int | None = None
     """Steps after which an episode is truncated (none: never)."""
     torques: Literal["endpoints", "midpoints"] | None = None
     """Pendulum's 12 torques: equally spaced from -2 to 2 inclusive, or the midpoints of 12 equal intervals."""
     dynamics: Literal["v0", "v1"] | None = None
     """Pendulum's dynamics: v0 integrates the angle with the speed before it is clipped, v1 after."""
+    action_bins: int | None = None
+    """Actions per dimension that a Gymnasium environment's continuous actions are cut into, equally spaced with both
+    ends (none: its actions are discrete)."""

@@ -20,6 +20,8 @@ class TrainingSettings:
     """Under an episode budget, steps after which an episode without a time limit is cut and counted as censored."""
     rounds: int = 1
     """Independent repetitions, each with a seed of its own."""
+    environments: int = 1
+    """Copies of a Gymnasium environment that a round steps side by side; compiled tasks have one."""
     seed: int = 0
     """Seed that every round's own seed is derived from."""
     learning_frequency: int = 16

@@ -19,7 +19,7 @@ from srgdqn.learner import LearnerState, Trace, batch_rows, init_learner, outer_
 from srgdqn.networks import Network
 from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
 from srgdqn.replay import pack, ring_length, write
-from srgdqn.settings import Configuration
+from srgdqn.settings import Configuration, TaskSettings
 from srgdqn.tasks import Task
 from srgdqn.training.batches import BatchSource, Occasion, from_replay
 from srgdqn.training.clock import Limits
@@ -121,7 +121,7 @@ def run_block(
     draws = draw_block(configuration, lane.key, index, actions=actions, rows=rows)
     acted, steps = _act(program, lane, index, limits, draws)
     reward = steps.transition.reward
-    stored = steps.transition._replace(reward=reward * configuration.task.reward_scale)
+    stored = steps.transition._replace(reward=as_stored(configuration.task, reward))
     ended = steps.terminated | steps.truncated
     acted = acted._replace(
         ring=write(lane.ring, index * program.block, pack(stored), lane.active),
@@ -153,6 +153,13 @@ def run_block(
     flags = LIVED * lane.active + TERMINATED * steps.terminated + TRUNCATED * steps.truncated
     probed = jax.tree.map(lambda leaf: jnp.where(lane.active, leaf, jnp.nan), probed)
     return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)._replace(probed=probed)
+
+
+def as_stored(settings: TaskSettings, reward: Array) -> Array:
+    """Rewards as they enter the replay."""
+    if settings.reward_clip is not None:
+        reward = jnp.clip(reward, -settings.reward_clip, settings.reward_clip)
+    return reward * settings.reward_scale
 
 
 def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws) -> tuple[Lane, Step]:
