@@ -78,7 +78,7 @@ def test_a_budget_of_none_is_none_given() -> None:
         (("Pendulum",), dict(dynamics=None), "Give dynamics = 'v0' or 'v1'"),
         (("CartPole",), dict(estimator="storm"), "unknown estimator 'storm'"),
         (("CartPole",), dict(eta="small"), "eta is 'small', which is not a number"),
-        (("Acrobot-v1",), dict(adopted=True), "Give one of steps, outer_iterations and episodes"),
+        (("Acrobot-v1",), dict(defaults={}), "Give one of steps, outer_iterations and episodes"),
     ],
 )
 def test_bad_input_is_answered_with_what_to_do(arguments: tuple[Any, ...], options: dict[str, Any], said: str) -> None:
@@ -88,7 +88,7 @@ def test_bad_input_is_answered_with_what_to_do(arguments: tuple[Any, ...], optio
 
 
 def test_an_adopted_task_starts_from_the_defaults() -> None:
-    configuration = configure("Acrobot-v1", "dqn-adam", adopted=True, steps=5_000)
+    configuration = configure("Acrobot-v1", "dqn-adam", defaults={}, steps=5_000)
     expected = {**Configuration().options(), **ALGORITHMS["dqn-adam"].options, "task": "Acrobot-v1", "steps": 5_000}
     assert configuration.options() == expected
 

@@ -91,7 +91,7 @@ def levers(time_limit: int | None = None, **options: Any) -> tuple[Configuration
     usual = {name: value for name, value in TINY.items() if name not in ("steps", "hidden", "time_limit")}
     still = dict(network="Stubborn", eta=0.0, alpha=0.0, epsilon_start=1.0, epsilon_end=0.0, window=1)
     chosen: dict[str, Any] = {**usual, **still, **options, "time_limit": time_limit}
-    configuration = configure("Levers", "dqn-sgd", adopted=True, **chosen)
+    configuration = configure("Levers", "dqn-sgd", defaults={}, **chosen)
     return configuration, tasks.adopt(LEVERS, time_limit=time_limit, evaluation_limit=10)
 
 

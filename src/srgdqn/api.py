@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import gymnasium as gym
 import jax
 from gymnasium.experimental.functional import FuncEnv
+from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
-from srgdqn.configure import configure
+from srgdqn.configure import configure, is_identifier
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
+from srgdqn.host.defaults import defaults_for
+from srgdqn.host.environments import Source, source_of
+from srgdqn.host.failures import EnvironmentFailedError
+from srgdqn.host.rounds import train_on_host
+from srgdqn.host.task import about_task, host_task
 from srgdqn.interrupts import let_interrupts_through
 from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled
 from srgdqn.networks import NetworkFactory
+from srgdqn.presets import is_compiled
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import check
+from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.provenance import provenance
 from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import train_rounds
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
+from srgdqn.training.rounds import Trained
 
 
 def train(
-    task: str | FuncEnv,
+    task: str | FuncEnv | gym.Env | VectorEnv | Callable[[], gym.Env],
     algorithm: str = "srg-dqn",
     *,
     readings: str = "corrected",
@@ -41,12 +52,13 @@ def train(
     """Trains an algorithm on a task, all rounds at once.
 
     Args:
-      task: the name of one of the paper's tasks, or a functional JAX environment (`gymnasium`'s `FuncEnv`), whose
+      task: the name of one of the paper's tasks; the id of a Gymnasium environment, an environment, or a function that
+        makes one, which is stepped on the host; or a functional JAX environment (`gymnasium`'s `FuncEnv`), whose
         attributes must not change once it is trained on: compiled programs would not notice.
       algorithm: a name that `srgdqn list` shows.
       readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
-      network: an equinox module from one flat observation to Q-values, or a function from a random key to one; by
-        default a perceptron with `hidden` widths.
+      network: an equinox module from one observation (flat, or an image with its channels first) to Q-values, or a
+        function from a random key to one; by default a perceptron with `hidden` widths, or a convolutional network.
       progress: show a progress bar (by default where there is a terminal).
       **options: any option that `srgdqn train --help` shows, such as `rounds=50`, `seed=0`, `steps=…`, `eta=…`.
 
@@ -58,57 +70,105 @@ def train(
     [(0, 1000), (0, 2000)]
 
     """
-    environment = None if isinstance(task, str) else task
-    name = task if isinstance(task, str) else tasks.adopt(task).name
     if network is not None:
         options["network"] = _name_of(network)
+    environment, source, defaults = _what_to_learn(task)
+    if source is not None:
+        name = source.name
+        if isinstance(source.given, VectorEnv):
+            options.setdefault("environments", source.given.num_envs)
+    else:
+        name = task if isinstance(task, str) else tasks.adopt(environment).name
     configuration = configure(
-        name,
-        algorithm,
-        readings=readings,
-        adopted=environment is not None,
-        estimators={"none", *ESTIMATORS},
-        **options,
+        name, algorithm, readings=readings, defaults=defaults, estimators={"none", *ESTIMATORS}, **options
     )
-    return train_configured(configuration, environment=environment, network=network, progress=progress)
+    return train_configured(configuration, environment=environment, source=source, network=network, progress=progress)
 
 
 def train_configured(
     configuration: Configuration,
     *,
     environment: FuncEnv | None = None,
+    source: Source | None = None,
     network: eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
     **engine: Any,
 ) -> Result:
-    """Trains what a configuration describes. `environment` and `network` are the user's own, where it names such;
-    `engine` says how `train_rounds` is to run it, if not on every core.
+    """Trains what a configuration describes. `environment` (functional), `source` (of ordinary ones) and `network` are
+    the user's own, where it names such; `engine` says how it is to be run, if not on every core.
+
+    Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
     """
-    configuration = with_kernel(check(configuration, {"none", *ESTIMATORS}), own_environment=environment is not None)
-    if configuration.network.network != "mlp" and network is None:
+    configuration = check(configuration, {"none", *ESTIMATORS})
+    if configuration.network.network not in BUILT_IN_NETWORKS and network is None:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
         )
+    let_interrupts_through()
+    if environment is None and not is_compiled(configuration.task.task):
+        return _train_on_host(configuration, source, network, progress, engine)
+    configuration = with_kernel(configuration, own_environment=environment is not None)
     if environment is None:
         task = tasks.make(configuration.task)
     else:
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
     task = tasks.judged_for(task, configuration.training.evaluation_limit)
-    let_interrupts_through()
     with reporting(configuration, progress) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
     about = {
-        **provenance_of(configuration),
         "observation_size": observation_size(task.environment),
         "actions": action_count(task.environment),
         "evaluation_limit": task.evaluation_limit,
+    }
+    return _result(configuration, trained, about, network, environment)
+
+
+def _train_on_host(
+    configuration: Configuration,
+    source: Source | None,
+    network: eqx.Module | NetworkFactory | None,
+    progress: bool | None,
+    engine: dict[str, Any],
+) -> Result:
+    configuration = on_host(configuration)
+    source = source_of(configuration.task.task) if source is None else source
+    task = host_task(configuration, source)
+    with reporting(configuration, progress) as listener:
+        trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
+    result = _result(configuration, trained, about_task(task), network, source)
+    if failures:
+        told = "; ".join(f"round {number}: {failure}" for number, failure in failures.items())
+        raise EnvironmentFailedError(told, result)
+    return result
+
+
+def _result(
+    configuration: Configuration,
+    trained: Trained,
+    about: dict[str, Any],
+    network: eqx.Module | NetworkFactory | None,
+    environment: FuncEnv | Source | None,
+) -> Result:
+    about = {
+        **provenance_of(configuration),
+        **about,
         "precision": "float64" if is_double() else "float32",
         "backend": jax.default_backend(),
         "interrupted": trained.interrupted,
     }
     frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
     return Result(Run(configuration, frames, trained.policies, about), network, environment)
+
+
+def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None]:
+    """What may be a functional environment, or the source of an ordinary one; and what takes a preset's place."""
+    if isinstance(task, str) and not is_identifier(task):
+        return None, None, None
+    if isinstance(task, str | gym.Env | VectorEnv) or (callable(task) and not isinstance(task, type | FuncEnv)):
+        source = source_of(task)
+        return None, source, defaults_for(source)
+    return task, None, {}
 
 
 def with_kernel(configuration: Configuration, *, own_environment: bool = False) -> Configuration:
@@ -120,6 +180,16 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
         on_cpu=jax.default_backend() == "cpu",
     )
     return settled(configuration, surroundings)
+
+
+def on_host(configuration: Configuration) -> Configuration:
+    """The configuration of rounds on the host, whose learner is compiled by XLA."""
+    if configuration.training.kernel == "native":
+        raise InputError(
+            f"kernel is 'native', but it knows the paper's tasks alone, not {configuration.task.task!r}. Give kernel = "
+            "'xla' or 'auto'."
+        )
+    return configuration.with_options({"kernel": "xla"})
 
 
 def provenance_of(configuration: Configuration) -> dict[str, Any]:

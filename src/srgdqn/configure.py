@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.errors import InputError, unknown
-from srgdqn.presets import PRESETS, preset
+from srgdqn.presets import host_preset, is_compiled, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
@@ -24,7 +25,7 @@ def configure(
     algorithm: str = "srg-dqn",
     *,
     readings: str = "corrected",
-    adopted: bool = False,
+    defaults: Mapping[str, Any] | None = None,
     estimators: Collection[str] = ESTIMATORS,
     **options: Any,
 ) -> Configuration:
@@ -34,8 +35,8 @@ def configure(
     >>> configuration.training.steps, configuration.training.episodes, configuration.estimator.estimator
     (50000, None, 'svrg')
 
-    An `adopted` task is none of the paper's: it has no preset, and a budget must be given. Otherwise a budget replaces
-    the preset's, whatever its unit. `estimators` are the names that the estimator may have, for who registers more.
+    A budget replaces the preset's, whatever its unit. `defaults` take the preset's place where the task is none of the
+    paper's; `estimators` are the names that the estimator may have, for who registers more.
     """
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
         if not isinstance(name, str):
@@ -47,7 +48,7 @@ def configure(
                 raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
             raise unknown("option", name, {*known, "algorithm", "readings"})
     merged = layered(
-        {} if adopted else preset(task),
+        preset_of(task) if defaults is None else defaults,
         algorithm_named(algorithm).options,
         readings_named(readings),
         options,
@@ -60,11 +61,27 @@ def named_options(task: str, algorithm: str, readings: str) -> dict[str, Any]:
     """Every option's value that these names stand for; a name that is not known stands for nothing."""
     return {
         **Configuration().options(),
-        **PRESETS.get(task, {}),
+        **(preset_of(task) if is_compiled(task) or is_identifier(task) else {}),
         **(ALGORITHMS[algorithm].options if algorithm in ALGORITHMS else {}),
         **READINGS.get(readings, {}),
         "task": task,
     }
+
+
+def preset_of(task: str) -> dict[str, Any]:
+    """The options that a task's name stands for: a compiled task's, or (by its id alone) a Gymnasium environment's."""
+    if is_compiled(task) or not is_identifier(task):
+        return preset(task)
+    return host_preset(task, images=task.startswith("ALE/"))
+
+
+def is_identifier(task: str) -> bool:
+    """Whether a name has the form of a Gymnasium id, which none of the compiled tasks has.
+
+    >>> is_identifier("CartPole-v1"), is_identifier("ALE/Pong-v5"), is_identifier("CartPole")
+    (True, True, False)
+    """
+    return re.search(r"-v\d+$|[/:]", task) is not None
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from srgdqn.settings import NormalisationSettings
 
-_FLOOR = 1e-8  # added to variances, so that a feature that never varies is divided by something
+FLOOR = 1e-8  # added to variances, so that a feature that never varies is divided by something
 
 
 class Moments(NamedTuple):
@@ -82,10 +82,10 @@ def normalise_observation(normaliser: Normaliser, observation: Float[Array, "*ro
     moments = normaliser.observations
     if moments is None:
         return observation
-    return (observation - moments.mean) / jnp.sqrt(moments.variance + _FLOOR)
+    return (observation - moments.mean) / jnp.sqrt(moments.variance + FLOOR)
 
 
 def normalise_reward(normaliser: Normaliser, reward: Float[Array, "*rows"]) -> Array:
     """Rewards as the learner sees them: scaled, never shifted."""
     moments = normaliser.returns
-    return reward if moments is None else reward / jnp.sqrt(moments.variance + _FLOOR)
+    return reward if moments is None else reward / jnp.sqrt(moments.variance + FLOOR)

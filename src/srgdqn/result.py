@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from srgdqn.configure import is_identifier
 from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS
 from srgdqn.settings import Configuration
+from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.run import Run, load, save
 from srgdqn.store.tables import frame
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     import equinox as eqx
     from gymnasium.experimental.functional import FuncEnv
 
+    from srgdqn.host.environments import Environment, Source
     from srgdqn.networks import Network, NetworkFactory
     from srgdqn.normalisation import Moments
 
@@ -37,7 +40,7 @@ class Result:
 
     run: Run
     user_network: eqx.Module | NetworkFactory | None = None
-    user_environment: FuncEnv | None = None
+    user_environment: FuncEnv | Source | None = None
 
     def __repr__(self) -> str:
         task, algorithm = self.configuration.task.task, self.configuration.algorithm
@@ -86,8 +89,9 @@ class Result:
     def policy(self, number: int) -> Policy:
         """The greedy policy of a round: from an observation to an action, or from rows of observations to actions.
 
-        An observation of several dimensions is flattened, and one that is a number (of a Discrete space that starts at
-        0) is made one-hot, as in training.
+        Observations are as the environment gives them: one of several dimensions is flattened, and one that is a number
+        (of a Discrete space) is made one-hot, as in training. Actions are as a Gymnasium environment takes them, and
+        indices for the compiled tasks.
         """
         import jax
 
@@ -105,6 +109,9 @@ class Result:
         def policy(observation: Any) -> Any:
             rows, single = self._as_rows(observation)
             actions = np.asarray(act(rows))
+            if self._table is not None:
+                chosen = [self._table[action] for action in actions]
+                return chosen[0] if single else np.array(chosen)
             return int(actions[0]) if single else actions
 
         return policy
@@ -115,19 +122,40 @@ class Result:
         episodes: int = 100,
         seed: int | None = None,
         rounds: Sequence[int] | None = None,
-        environment: FuncEnv | None = None,
+        environment: FuncEnv | Environment | None = None,
     ) -> pl.DataFrame:
         """Plays episodes greedily with the policies of some rounds (by default of all), on the raw reward.
 
         The protocol is that of the evaluations during training, and so are the columns; `step` is the steps that a
         round was trained for. The starts depend on `seed` (by default the run's) and the episode's number alone.
-        `environment` is the user's own, where the run was trained in one.
+        `environment` is the user's own, where the run was trained in one (also as a function
+        that makes it).
         """
         if episodes < 1:
             raise InputError(f"episodes is {episodes}, but must be 1 or more. Give 100 for a steady mean.")
         chosen = self.rounds["round"].to_list() if rounds is None else list(rounds)
         rows = self._rows_of(chosen)
 
+        seed = self.configuration.training.seed if seed is None else seed
+        if "observations" in self.run.provenance:
+            played, success = self._play_on_host(rows, environment, seed, episodes), "none"
+        else:
+            played, success = self._play_compiled(rows, environment, seed, episodes)
+        ended = ~played.terminated if success == "truncation" else played.terminated
+        return frame(
+            "evaluations",
+            {
+                "round": np.repeat(np.array(chosen, np.int32), episodes),
+                "step": np.repeat(self.rounds["steps"].to_numpy()[rows], episodes),
+                "episode": np.tile(np.arange(episodes, dtype=np.int32), len(chosen)),
+                "return": played.total_reward.ravel().astype(np.float64),
+                "length": played.length.ravel().astype(np.int32),
+                "success": [None] * ended.size if success == "none" else ended.ravel(),
+            },
+        )
+
+    def _play_compiled(self, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> tuple[Any, str]:
+        """Episodes of some rounds' policies in a compiled task, and what its success is."""
         import jax
 
         from srgdqn import tasks
@@ -147,28 +175,55 @@ class Result:
             else tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
         )
         task = tasks.judged_for(task, self.configuration.training.evaluation_limit)
-        keys = evaluation_keys(self.configuration.training.seed if seed is None else seed, episodes)
+        keys = evaluation_keys(seed, episodes)
 
         def play(parameters: Any, moments: Any) -> Any:
             return evaluate_greedily(task, network, parameters, Normaliser(moments, None, None), keys)
 
-        played = jax.tree.map(np.asarray, jax.jit(jax.vmap(play))(self._fill(network, rows), self._moments(rows)))
-        success = ~played.terminated if task.success == "truncation" else played.terminated
-        return frame(
-            "evaluations",
-            {
-                "round": np.repeat(np.array(chosen, np.int32), episodes),
-                "step": np.repeat(self.rounds["steps"].to_numpy()[rows], episodes),
-                "episode": np.tile(np.arange(episodes, dtype=np.int32), len(chosen)),
-                "return": played.total_reward.ravel().astype(np.float64),
-                "length": played.length.ravel().astype(np.int32),
-                "success": [None] * success.size if task.success == "none" else success.ravel(),
-            },
+        played = jax.jit(jax.vmap(play))(self._fill(network, rows), self._moments(rows))
+        return jax.tree.map(np.asarray, played), task.success
+
+    def _play_on_host(self, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> Any:
+        """Episodes of some rounds' policies in a Gymnasium environment."""
+        import jax
+
+        from srgdqn.host.environments import source_of
+        from srgdqn.host.evaluating import evaluate_policies, policy_of, same_task
+        from srgdqn.normalisation import Normaliser
+
+        name = self.configuration.task.task
+        if environment is not None:
+            source: Any = source_of(environment)
+        elif self.user_environment is not None:
+            source = self.user_environment
+        elif is_identifier(name):
+            source = source_of(name)
+        else:
+            raise InputError(
+                f"the task of this run is the environment {name!r}, which is not stored with it. Give it again: "
+                "result.evaluate(environment=…)."
+            )
+        task = same_task(self.configuration, source, self.run.provenance)
+        network = self._network()
+        policies = (
+            policy_of(network, self._fill(network, row), Normaliser(self._moments(row), None, None)) for row in rows
         )
+        played = list(evaluate_policies(task, policies, seed=seed, episodes=episodes))
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *played)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes the run to a new folder, whole or not at all."""
         return save(self.run, folder, overwrite=overwrite)
+
+    @property
+    def _table(self) -> tuple[Any, ...] | None:
+        """What the actions' indices stand for; None if nothing but themselves."""
+        told = self.run.provenance.get("action_table")
+        if told is None:
+            return None
+        from srgdqn.host.spaces import Actions
+
+        return Actions.told(told).table
 
     def _rows_of(self, numbers: Sequence[int]) -> np.ndarray:
         """Where the rounds of these numbers stand in the stored arrays."""
@@ -191,13 +246,15 @@ class Result:
         from srgdqn.networks import make_network
 
         settings = self.configuration.network
-        if settings.network != "mlp" and self.user_network is None:
+        if settings.network not in BUILT_IN_NETWORKS and self.user_network is None:
             raise InputError(
                 f"the network of this run is the module {settings.network!r}, which is not stored with it. Give it "
                 "again: srgdqn.load(folder, network=…)."
             )
-        size, actions = self.run.provenance["observation_size"], self.run.provenance["actions"]
-        return make_network(settings, size, actions, self.user_network)
+        told, actions = self.run.provenance.get("observations"), self.run.provenance["actions"]
+        image = told is not None and told["kind"] == "image"
+        shape = tuple(told["shape"]) if image else self.run.provenance["observation_size"]
+        return make_network(settings, shape, actions, self.user_network)
 
     def _fill(self, network: Network, row: int | np.ndarray) -> Any:
         """The stored parameters of one round, or of several stacked, in the network's own form."""
@@ -221,7 +278,12 @@ class Result:
         return jax.tree_util.tree_map_with_path(leaf, shapes)
 
     def _as_rows(self, observation: Any) -> tuple[np.ndarray, bool]:
-        """Observations as flat rows, and whether there was but one."""
+        """Observations as a network reads them, in rows, and whether there was but one."""
+        told = self.run.provenance.get("observations")
+        if told is not None:
+            from srgdqn.host.spaces import Observations, as_rows
+
+            return as_rows(Observations.told(told), observation)
         size = self.run.provenance["observation_size"]
         dtype = next(iter(self.run.parameters.values())).dtype
         try:

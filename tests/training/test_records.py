@@ -14,7 +14,7 @@ from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.tasks import Task
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
-from srgdqn.training.records import ChunkHistory, chunk_tables, merge_tables
+from srgdqn.training.records import ChunkHistory, chunk_tables, endings_of, merge_tables
 from tiny import tiny
 
 # N + 2bM, and what is really evaluated: one gradient at θ_0 and a pair at each of θ_1 … θ_M.
@@ -239,7 +239,7 @@ def assert_rows(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> 
 def test_every_table_against_a_story_told_step_by_step(case: Case) -> None:
     numbers = [7, 8]
     told = [tell(case, lane) for lane in range(ROUNDS)]
-    tables = chunk_tables(case.configuration, case.task, numbers, case.history)
+    tables = chunk_tables(case.configuration, endings_of(case.task), numbers, case.history)
     pairs = list(zip(numbers, told, strict=True))
     assert_rows(rows_of("curves", tables["curves"]), [r for n, t in pairs for r in expected_curves(case, n, t)])
     assert_rows(rows_of("episodes", tables["episodes"]), [r for n, t in pairs for r in expected_episodes(case, n, t)])
@@ -258,7 +258,7 @@ def test_every_table_against_a_story_told_step_by_step(case: Case) -> None:
 @given(cases(), cases())
 def test_chunks_follow_each_other(one: Case, other: Case) -> None:
     parts = [
-        chunk_tables(case.configuration, case.task, [10 * index, 10 * index + 1], case.history)
+        chunk_tables(case.configuration, endings_of(case.task), [10 * index, 10 * index + 1], case.history)
         for index, case in enumerate((one, other))
     ]
     merged = merge_tables(parts)

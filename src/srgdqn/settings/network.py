@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+BUILT_IN_NETWORKS = ("mlp", "cnn")
+"""Others are modules of the user's, passed in Python."""
+
 
 @dataclass(frozen=True)
 class NetworkSettings:

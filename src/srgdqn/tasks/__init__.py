@@ -22,7 +22,7 @@ from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.tasks.pendulum import Pendulum
 
-__all__ = ["CartPole", "MountainCar", "Pendulum", "Task", "adopt", "judged_for", "make"]
+__all__ = ["CartPole", "MountainCar", "Pendulum", "Success", "Task", "adopt", "judged_for", "make"]
 
 Success = Literal["termination", "truncation", "none"]
 

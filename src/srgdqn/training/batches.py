@@ -49,14 +49,22 @@ BatchSource = Callable[[Occasion], Served]
 
 def from_replay(occasion: Occasion) -> Served:
     """D drawn from the live replay, and the picks from D."""
-    configuration, ring, draws = occasion.configuration, occasion.ring, occasion.draws
+    ring = occasion.ring
+    slots, picks = choose_rows(occasion.configuration, ring.shape[0], occasion.block, occasion.draws)
+    return Served(unpack(ring[slots]), picks)
+
+
+def choose_rows(
+    configuration: Configuration, slots: int, block: Int[Array, ""], draws: Draws
+) -> tuple[Int[Array, " rows"], Int[Array, "M b"]]:
+    """Which of a replay's slots make up D once a block has been lived, and the picks from D."""
     inner, rows = configuration.estimator, batch_rows(configuration)
-    written = (occasion.block + 1) * configuration.training.learning_frequency
+    written = (block + 1) * configuration.training.learning_frequency
     slots_key, picks_key = jax.random.split(draws.sampling)
-    slots = draw_slots(configuration.replay, ring.shape[0], written, draws.batch, slots_key)
+    chosen = draw_slots(configuration.replay, slots, written, draws.batch, slots_key)
     if inner.inner_sampling == "with-replacement":
         picks = (draws.picks % rows).astype(jnp.int32)
     else:
         order = jax.random.uniform(picks_key, (inner.inner_iterations, rows))
         picks = jnp.argsort(order, axis=-1)[:, : inner.inner_batch]
-    return Served(unpack(ring[slots]), picks)
+    return chosen, picks

@@ -58,7 +58,7 @@ def train_chunk(
     )
     done, last_block = 0, total_blocks(settings)
     while True:
-        stop = _next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))
+        stop = next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))
         start = time.perf_counter()
         first, blocks = np.asarray(done, np.int32), np.asarray(stop - done, np.int32)
 
@@ -71,7 +71,7 @@ def train_chunk(
         done = stop
         last = done == last_block or not boards.any_active
         evaluation = None
-        if last or _evaluation_due(configuration, done):
+        if last or evaluation_due(configuration, done):
             # A round that has stopped is judged once, at the end of all.
             evaluation = boards.judge(
                 lambda lanes: jax.tree.map(np.asarray, programs.evaluate(lanes, keys)), everyone=last
@@ -89,7 +89,8 @@ def _evaluation_blocks(configuration: Configuration, count: int) -> int:
     return -(-count * interval // configuration.training.learning_frequency)
 
 
-def _evaluation_due(configuration: Configuration, done: int) -> bool:
+def evaluation_due(configuration: Configuration, done: int) -> bool:
+    """Whether a greedy evaluation is due after so many blocks."""
     interval = configuration.training.evaluation_interval
     if interval is None:
         return False
@@ -97,7 +98,7 @@ def _evaluation_due(configuration: Configuration, done: int) -> bool:
     return count > 0 and _evaluation_blocks(configuration, count) == done
 
 
-def _next_stop(configuration: Configuration, done: int, last_block: int | None, most: int) -> int:
+def next_stop(configuration: Configuration, done: int, last_block: int | None, most: int) -> int:
     """Where the next segment ends: never beyond an evaluation or the budget, so that neither depends on segments."""
     stops = [done + most]
     if last_block is not None:

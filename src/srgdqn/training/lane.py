@@ -21,7 +21,7 @@ from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observat
 from srgdqn.replay import pack, ring_length, write
 from srgdqn.settings import Configuration, TaskSettings
 from srgdqn.tasks import Task
-from srgdqn.training.batches import BatchSource, Occasion, from_replay
+from srgdqn.training.batches import BatchSource, Occasion, Served, from_replay
 from srgdqn.training.clock import Limits
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
@@ -155,10 +155,10 @@ def run_block(
     return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)._replace(probed=probed)
 
 
-def as_stored(settings: TaskSettings, reward: Array) -> Array:
-    """Rewards as they enter the replay."""
+def as_stored(settings: TaskSettings, reward: Any) -> Any:
+    """Rewards (an array of jax's or of NumPy's) as they enter the replay."""
     if settings.reward_clip is not None:
-        reward = jnp.clip(reward, -settings.reward_clip, settings.reward_clip)
+        reward = reward.clip(-settings.reward_clip, settings.reward_clip)
     return reward * settings.reward_scale
 
 
@@ -194,27 +194,44 @@ def _learn(
     """One outer iteration on what the source serves."""
     source, probe, _ = program.instruments
     served = source(Occasion(program.configuration, program.network, lane.learner, lane.ring, index, draws, data))
-    batch = served.transitions._replace(
-        observation=normalise_observation(lane.normaliser, served.transitions.observation),
-        next_observation=normalise_observation(lane.normaliser, served.transitions.next_observation),
-        reward=normalise_reward(lane.normaliser, served.transitions.reward),
-    )
     spent = limits.spent(
         steps=(index + 1) * program.block, outer_iterations=lane.learner.iterations, episodes=lane.episodes
     )
-    learner, trace = outer_iteration(
-        program.configuration,
-        program.network,
-        lane.learner,
+    return learn_on(
+        program.configuration, program.network, lane.learner, lane.normaliser, served, spent / limits.amount, probe
+    )
+
+
+def learn_on(
+    configuration: Configuration,
+    network: Network,
+    learner: LearnerState,
+    normaliser: Normaliser,
+    served: Served,
+    progress: Float[Array, ""],
+    probe: Probe | None = None,
+) -> tuple[LearnerState, Float[Array, " 4"], Any]:
+    """One outer iteration on what was served, as normalised: the learner's new state, the mean loss and mean max_a Q on
+    D, the norms of Δ_M and of the new parameters, and what the probe measured.
+    """
+    batch = served.transitions._replace(
+        observation=normalise_observation(normaliser, served.transitions.observation),
+        next_observation=normalise_observation(normaliser, served.transitions.next_observation),
+        reward=normalise_reward(normaliser, served.transitions.reward),
+    )
+    after, trace = outer_iteration(
+        configuration,
+        network,
+        learner,
         batch,
         served.picks,
         anchor=served.anchor,
-        progress=spent / limits.amount,
+        progress=progress,
         keep_gradient=probe is not None,
     )
-    norms = optax.tree.norm(trace.last_delta), optax.tree.norm(learner.parameters)
-    row = None if probe is None else probe(lane.learner, trace)
-    return learner, jnp.stack([trace.loss, trace.max_q, *norms]), row
+    norms = optax.tree.norm(trace.last_delta), optax.tree.norm(after.parameters)
+    row = None if probe is None else probe(learner, trace)
+    return after, jnp.stack([trace.loss, trace.max_q, *norms]), row
 
 
 def _where(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:

@@ -73,11 +73,11 @@ def programs_for(
     Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them. Where
     nobody has decided on a `kernel` (`auto`) it is XLA, as it must be wherever a study adds to the loop.
     """
-    shape, native = _shape(configuration), configuration.training.kernel == "native"
-    environments = (_Identity(task.environment), _Identity(task.raw), task.evaluation_limit)
+    shape, native = shape_of_program(configuration), configuration.training.kernel == "native"
+    environments = (Identity(task.environment), Identity(task.raw), task.evaluation_limit)
     leaves, structure = jax.tree.flatten(data)
     shapes = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
-    key = (shape, native, environments, _Identity(user_network), is_double(), instruments, structure, shapes)
+    key = (shape, native, environments, Identity(user_network), is_double(), instruments, structure, shapes)
     return _cache.get(key, lambda: _compile(configuration, task, user_network, instruments, data))
 
 
@@ -87,7 +87,10 @@ def lane_numbers(configuration: Configuration, width: int | None = None) -> Numb
     return {name: np.full(lanes, value, jnp.result_type(float)) for name, value in configuration.numbers().items()}
 
 
-def _shape(configuration: Configuration) -> Configuration:
+def shape_of_program(configuration: Configuration) -> Configuration:
+    """What is compiled anew when it changes: the configuration without its numbers, its budget and what only the host
+    looks at.
+    """
     training, default = configuration.training, TrainingSettings()
     budget = ("steps", "outer_iterations", "episodes")
     free = (*budget, "rounds", "seed", "window", "evaluation_interval", "learning_starts", "episode_cap", "kernel")
@@ -199,9 +202,9 @@ def _what_starts_depend_on(program: Program, user_network: Any, width: int) -> H
     """Everything that `init_lane` reads."""
     configuration, name = program.configuration, program.configuration.estimator.estimator
     return (
-        _Identity(program.task.environment),
+        Identity(program.task.environment),
         configuration.network,
-        _Identity(user_network),
+        Identity(user_network),
         configuration.normalisation,
         configuration.gradients.target in ("hard", "polyak"),
         None if name == "none" else estimator(name).init,
@@ -215,10 +218,10 @@ def _what_evaluations_depend_on(program: Program, user_network: Any) -> Hashable
     """Everything that `evaluate_greedily` reads."""
     configuration, task = program.configuration, program.task
     return (
-        _Identity(task.raw),
+        Identity(task.raw),
         task.evaluation_limit,
         configuration.network,
-        _Identity(user_network),
+        Identity(user_network),
         configuration.normalisation,
         configuration.training.lanes,
         configuration.training.evaluation_episodes,
@@ -230,7 +233,7 @@ def _call(job: Callable[[], Any]) -> Any:
     return job()
 
 
-class _Identity:
+class Identity:
     """Makes any object a cache key: equal only to itself, and kept alive for as long as the key is."""
 
     def __init__(self, thing: object) -> None:
@@ -240,4 +243,4 @@ class _Identity:
         return id(self.thing)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and self.thing is other.thing
+        return isinstance(other, Identity) and self.thing is other.thing

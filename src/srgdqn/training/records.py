@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
 from srgdqn.settings import Configuration
-from srgdqn.tasks import Task
+from srgdqn.tasks import Success, Task
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
@@ -27,6 +27,14 @@ class ChunkHistory(NamedTuple):
     evaluations: list[tuple[int, bool, Evaluation]]  # (blocks done, whether it is the last, results)
     diverged_at: np.ndarray
     timings: list[tuple[str, int, float]]  # (phase, steps, seconds)
+    seats: np.ndarray | None = None  # of each step, which of the round's environments made it; None if there is one
+
+
+class Endings(NamedTuple):
+    """What the end of an episode means."""
+
+    cut: Literal["truncated", "censored"]  # what one is called that did not terminate
+    success: Success
 
 
 class _RoundLog(NamedTuple):
@@ -34,6 +42,7 @@ class _RoundLog(NamedTuple):
 
     reward: np.ndarray
     flags: np.ndarray
+    seats: np.ndarray | None
     iteration_steps: np.ndarray  # environment steps at each outer iteration
     diagnostics: np.ndarray  # (outer iterations, 4)
     diverged_at: int | None
@@ -43,16 +52,23 @@ class _RoundLog(NamedTuple):
         return len(self.reward)
 
 
-def chunk_tables(configuration: Configuration, task: Task, rounds: Sequence[int], history: ChunkHistory) -> Tables:
+def endings_of(task: Task) -> Endings:
+    """What the end of an episode of a task means."""
+    return Endings("truncated" if task.time_limit is not None else "censored", task.success)
+
+
+def chunk_tables(
+    configuration: Configuration, endings: Endings, rounds: Sequence[int], history: ChunkHistory
+) -> Tables:
     """The rows that the rounds of a chunk add to each table of the run."""
     logs = [_round_log(configuration, history, lane) for lane in range(len(rounds))]
     numbered = list(zip(rounds, logs, strict=True))
     phases, steps, seconds = zip(*history.timings, strict=True) if history.timings else ((), (), ())
     return {
         "curves": _stack([_curve_rows(configuration, number, log) for number, log in numbered]),
-        "episodes": _stack([_episode_rows(task, number, log) for number, log in numbered]),
-        "evaluations": _evaluation_rows(configuration, task, history, numbered),
-        "rounds": _stack([_round_row(configuration, task, number, log, history) for number, log in numbered]),
+        "episodes": _stack([_episode_rows(endings, number, log) for number, log in numbered]),
+        "evaluations": _evaluation_rows(configuration, endings, history, numbered),
+        "rounds": _stack([_round_row(configuration, endings, number, log) for number, log in numbered]),
         "timings": {
             "first_round": np.full(len(phases), rounds[0], np.int32),
             "rounds": np.full(len(phases), len(rounds), np.int32),
@@ -82,6 +98,7 @@ def _round_log(configuration: Configuration, history: ChunkHistory, lane: int) -
     return _RoundLog(
         np.asarray(log.reward[lane], np.float64).ravel()[:end],
         flags[:end],
+        None if history.seats is None else history.seats[lane].ravel()[:end],
         # Under an episode budget the block in which the last episode ended still ended in an outer iteration.
         np.minimum((blocks + 1) * settings.learning_frequency, end),
         diagnostics.astype(np.float64),
@@ -123,25 +140,43 @@ def _means(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ma.Ma
     return np.ma.array(sums, mask=counts == 0) / np.maximum(counts, 1)
 
 
-def _episode_rows(task: Task, number: int, log: _RoundLog) -> Columns:
-    ends = np.flatnonzero(log.flags & (TERMINATED | TRUNCATED)) + 1
-    starts = np.append(0, ends[:-1])[: len(ends)]
-    returns = np.add.reduceat(log.reward[: ends[-1]], starts) if len(ends) else np.zeros(0)
+def _episode_rows(endings: Endings, number: int, log: _RoundLog) -> Columns:
+    ends, returns, lengths = _episodes(log)
     terminated = (log.flags[ends - 1] & TERMINATED).astype(bool)
-    cut = "truncated" if task.time_limit is not None else "censored"
     return {
         "round": np.full(len(ends), number, np.int32),
         "episode": np.arange(len(ends), dtype=np.int32),
         "step": ends.astype(np.int64),
         "return": returns,
-        "length": (ends - starts).astype(np.int32),
-        "ending": np.where(terminated, "terminated", cut),
-        "success": _success(task, terminated),
+        "length": lengths.astype(np.int32),
+        "ending": np.where(terminated, "terminated", endings.cut),
+        "success": _success(endings, terminated),
     }
 
 
+def _episodes(log: _RoundLog) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of every ended episode, in the order of their ends: the round's steps by then, its return and its length."""
+    order = np.arange(log.steps) if log.seats is None else np.argsort(log.seats, kind="stable")
+    ended = (log.flags[order] & (TERMINATED | TRUNCATED)) > 0
+    last = np.flatnonzero(ended)  # an environment's steps lie side by side in this order
+    if not len(last):
+        return np.zeros(0, int), np.zeros(0), np.zeros(0, int)
+    begins = np.append(True, ended[:-1])
+    if log.seats is not None:
+        begins[1:] |= np.diff(log.seats[order]) != 0
+    starts = np.flatnonzero(begins)
+    first = starts[np.searchsorted(starts, last, side="right") - 1]
+    # Sums between every two edges, of which those from an episode's first step to its last are kept.
+    edges = np.unique(np.concatenate([starts, last + 1]))
+    edges = edges[edges < log.steps]
+    sums = np.add.reduceat(log.reward[order], edges)
+    by_end = np.argsort(order[last], kind="stable")
+    returns = sums[np.searchsorted(edges, first)]
+    return order[last][by_end] + 1, returns[by_end], (last - first + 1)[by_end]
+
+
 def _evaluation_rows(
-    configuration: Configuration, task: Task, history: ChunkHistory, numbered: list[tuple[int, _RoundLog]]
+    configuration: Configuration, endings: Endings, history: ChunkHistory, numbered: list[tuple[int, _RoundLog]]
 ) -> Columns:
     block = configuration.training.learning_frequency
     rows: list[Columns] = []
@@ -161,15 +196,15 @@ def _evaluation_rows(
                     "episode": np.arange(count, dtype=np.int32),
                     "return": np.asarray(results.total_reward[lane], np.float64),
                     "length": np.asarray(results.length[lane], np.int32),
-                    "success": _success(task, np.asarray(results.terminated[lane])),
+                    "success": _success(endings, np.asarray(results.terminated[lane])),
                 }
             )
     return _stack(rows)
 
 
-def _round_row(configuration: Configuration, task: Task, number: int, log: _RoundLog, history: ChunkHistory) -> Columns:
+def _round_row(configuration: Configuration, endings: Endings, number: int, log: _RoundLog) -> Columns:
     made = len(log.iteration_steps)
-    cut = int((log.flags & TRUNCATED).astype(bool).sum()) if task.time_limit is None else 0
+    cut = int((log.flags & TRUNCATED).astype(bool).sum()) if endings.cut == "censored" else 0
     budget = budget_of(configuration.training)
     ended = int(((log.flags & (TERMINATED | TRUNCATED)) > 0).sum())
     spent = {"steps": log.steps, "outer_iterations": made, "episodes": ended}[budget.unit]
@@ -186,10 +221,10 @@ def _round_row(configuration: Configuration, task: Task, number: int, log: _Roun
     }
 
 
-def _success(task: Task, terminated: np.ndarray) -> np.ndarray:
+def _success(endings: Endings, terminated: np.ndarray) -> np.ndarray:
     """Whether each episode succeeded, given whether it terminated; masked where the task has no such notion."""
-    success = ~terminated if task.success == "truncation" else terminated
-    return np.ma.array(success, mask=np.full(len(success), task.success == "none"))
+    success = ~terminated if endings.success == "truncation" else terminated
+    return np.ma.array(success, mask=np.full(len(success), endings.success == "none"))
 
 
 def _stack(parts: list[Columns]) -> Columns:

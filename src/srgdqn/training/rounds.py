@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from srgdqn.cores import usable_cores
-from srgdqn.networks import NetworkFactory
+from srgdqn.networks import NetworkFactory, Parameters
+from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.chunk import Segment, train_chunk
@@ -20,7 +21,7 @@ from srgdqn.training.clock import budget_of
 from srgdqn.training.lane import LIVED, PLAIN, TERMINATED, TRUNCATED, BlockLog, Instruments, Lane
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, programs_for
-from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, merge_tables
+from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, endings_of, merge_tables
 
 
 class Progress(NamedTuple):
@@ -174,7 +175,7 @@ def _run_chunk(
     assert segment is not None
     log = _concatenated(logs, axis=1)
     history = ChunkHistory(log, evaluations, np.asarray(segment.lanes.diverged_at), timings)
-    tables = chunk_tables(configuration, task, rounds, history)
+    tables = chunk_tables(configuration, endings_of(task), rounds, history)
     return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last, probed), segment.lanes
 
 
@@ -198,10 +199,16 @@ def _concatenated(trees: list[Any], axis: int) -> Any:
 
 
 def _policies(lanes: Lane, count: int) -> dict[str, np.ndarray]:
-    """The parameters of every round's network, and the statistics its observations are normalised with, by path."""
-    tree = {"network": lanes.learner.parameters, "normaliser": lanes.normaliser.observations}
+    """What the policies of the first rounds on a board are made of."""
+    stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
+    return {path: array[:count] for path, array in stored.items()}
+
+
+def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> dict[str, np.ndarray]:
+    """A network's parameters, and the statistics its observations are normalised with, by path."""
+    tree = {"network": parameters, "normaliser": normaliser.observations}
     return {
-        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)[:count]
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
     }
 

@@ -1,0 +1,1 @@
+"""Ordinary Gymnasium environments, stepped on the host with the same learner."""

@@ -1,0 +1,238 @@
+"""Where an environment comes from: an id, a factory or an instance; and how copies of it are made and closed."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import threading
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import VectorEnv
+
+from srgdqn.errors import InputError, unknown
+from srgdqn.settings import TaskSettings
+
+# An environment whose episodes may never end is judged for so many steps.
+UNLIMITED_EVALUATION = 1_000
+_CLOSING_SECONDS = 5.0
+
+# What Gymnasium needs for some of its environments, and the extra that brings it.
+_EXTRAS = {"box2d": "box2d", "ale": "atari", "pygame": "box2d"}
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """How copies of an environment are made."""
+
+    name: str
+    """What it is called in logs and results."""
+    make: Callable[[str | None], gym.Env] | None
+    """From a render mode (None: not to be seen) to a new copy; None where there is but the one that was given."""
+    given: gym.Env | VectorEnv | None = None
+    """The one that was given, where one was."""
+    make_vector: Callable[[int], VectorEnv] | None = None
+    """From a number to a vector environment of so many copies, where it has one of its own that is worth having."""
+    recipe: Any = None
+    """What `source_of` makes the same source from in another process: an id, a factory or a spec."""
+
+    def fresh(self, render_mode: str | None = None) -> gym.Env:
+        """A new copy."""
+        if self.make is None:
+            raise InputError(
+                f"the environment {self.name} was given as an instance that cannot be made again (it has no spec), "
+                "and another copy is needed. Give a function that makes it."
+            )
+        return self.make(render_mode)
+
+
+Environment: TypeAlias = str | EnvSpec | gym.Env | VectorEnv | Callable[[], gym.Env]
+"""A Gymnasium id or spec, an environment, or a function that makes one."""
+
+
+def source_of(environment: Environment) -> Source:
+    """The source of an environment given as a Gymnasium id, as an instance, or as a function that makes it."""
+    if isinstance(environment, str):
+        identifier = known_identifier(environment)
+        return Source(
+            identifier,
+            lambda mode: _made(identifier, mode),
+            make_vector=_vector_maker(identifier),
+            recipe=identifier,
+        )
+    if isinstance(environment, EnvSpec):
+        spec = environment
+        return Source(spec.id, lambda mode: gym.make(spec, render_mode=mode), recipe=spec)
+    if isinstance(environment, gym.Env | VectorEnv):
+        return _source_of_instance(environment)
+    if callable(environment):
+        return _source_of_factory(environment)
+    raise InputError(
+        f"the environment is {environment!r}, which is neither a Gymnasium id, nor an environment, nor a function that "
+        "makes one. Give such a thing, such as 'CartPole-v1'."
+    )
+
+
+def known_identifier(identifier: str) -> str:
+    """The id, if Gymnasium knows it (a module before a colon is imported, as Gymnasium does)."""
+    module, _, plain = identifier.rpartition(":")
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise InputError(
+                f"the environment {identifier!r} is to be registered by the module {module!r}, which cannot be "
+                f"imported ({error}). Install it, or mend its name."
+            ) from error
+    if plain.startswith("ALE/"):
+        register_atari(plain)
+    if plain not in gym.registry:
+        raise unknown("Gymnasium environment", plain, _known_names(plain))
+    return identifier
+
+
+def register_atari(identifier: str) -> None:
+    """Tells Gymnasium of the Atari games."""
+    try:
+        import ale_py
+    except ImportError as error:
+        raise InputError(
+            f"{identifier!r} is an Atari game, which needs ale-py. Install it: pip install 'srgdqn[atari]'."
+        ) from error
+    gym.register_envs(ale_py)
+
+
+def _known_names(given: str) -> list[str]:
+    """The ids that may have been meant: all of the same namespace, in their newest version only."""
+    prefix = given.rpartition("/")[0]
+    newest: dict[str, str] = {}
+    for identifier, spec in gym.registry.items():
+        if identifier.rpartition("/")[0] == prefix:
+            known = newest.get(spec.name)
+            if known is None or (gym.registry[known].version or 0) < (spec.version or 0):
+                newest[spec.name] = identifier
+    return list(newest.values()) or list(gym.registry)
+
+
+def _made(identifier: str, render_mode: str | None) -> gym.Env:
+    plain = identifier.rpartition(":")[2]
+    try:
+        if plain.startswith("ALE/"):
+            from srgdqn.host.atari import make_atari
+
+            return make_atari(plain, render_mode=render_mode)
+        # Its checker looks at the first step alone, and we at every one.
+        return gym.make(identifier, render_mode=render_mode, disable_env_checker=True)
+    except gym.error.DependencyNotInstalled as error:
+        extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
+        fix = f"Install it: pip install 'srgdqn[{extra}]'." if extra else "Install what it needs."
+        raise InputError(f"{identifier} cannot be made: {error}. {fix}") from error
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{identifier} cannot be made: {type(error).__name__}: {error}. Try gymnasium.make({identifier!r}) by "
+            "itself."
+        ) from error
+
+
+def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:
+    if not identifier.startswith("ALE/"):
+        return None
+
+    def make(count: int) -> VectorEnv:
+        from srgdqn.host.atari import make_atari_vector
+
+        return make_atari_vector(identifier, count)
+
+    return make
+
+
+def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
+    spec = environment.spec
+    plain = environment if isinstance(environment, VectorEnv) else environment.unwrapped
+    name = spec.id if spec is not None else f"{type(plain).__module__}.{type(plain).__qualname__}"
+    if isinstance(environment, VectorEnv):
+        # A vector's own spec may hold arguments that no single environment takes: its id says which one it is.
+        single = (lambda mode: _made(spec.id, mode)) if spec is not None else None
+        return Source(name, single, environment, recipe=spec)
+
+    def remade(mode: str | None) -> gym.Env:
+        if spec is not None:
+            try:
+                return gym.make(spec) if mode is None else gym.make(spec, render_mode=mode)
+            except Exception:  # a wrapper or an argument that no spec can tell of: then a copy of the thing itself
+                pass
+        try:
+            return copy.deepcopy(environment)
+        except Exception as error:
+            raise InputError(
+                f"the environment {name} was given as an instance that can neither be made again nor copied "
+                f"({type(error).__name__}: {error}), and another copy is needed. Give a function that makes it."
+            ) from error
+
+    return Source(name, remade, environment, recipe=spec)
+
+
+def _source_of_factory(factory: Callable[[], gym.Env]) -> Source:
+    probe = factory()
+    if not isinstance(probe, gym.Env | VectorEnv):
+        raise InputError(
+            f"the function given makes {probe!r}, which is no Gymnasium environment. Return a gymnasium.Env from it."
+        )
+    named = _source_of_instance(probe).name
+    close(probe, named)
+    if isinstance(probe, VectorEnv):
+        raise InputError(
+            f"the function given makes the vector environment {named}. Give that itself for a single round, or a "
+            "function that makes one environment, and environments=… for how many to step side by side."
+        )
+
+    def make(mode: str | None) -> gym.Env:
+        made = factory()
+        if mode is not None and made.render_mode != mode:
+            close(made, named)
+            raise InputError(
+                f"the function given makes {named} with render_mode={made.render_mode!r}, and {mode!r} is needed. "
+                f"Give one that makes it with render_mode={mode!r}."
+            )
+        return made
+
+    return Source(named, make, recipe=factory)
+
+
+def limited(environment: gym.Env, settings: TaskSettings, cap: int | None = None) -> gym.Env:
+    """The environment with episodes cut at the time limit of the settings, or at a cap where it has no limit at all."""
+    if settings.time_limit is not None:
+        return gym.wrappers.TimeLimit(environment, settings.time_limit)
+    if cap is not None and own_limit(environment) is None:
+        return gym.wrappers.TimeLimit(environment, cap)
+    return environment
+
+
+def own_limit(environment: gym.Env | VectorEnv) -> int | None:
+    """The steps after which Gymnasium truncates an episode of it, where it tells."""
+    return None if environment.spec is None else environment.spec.max_episode_steps
+
+
+def close(environment: gym.Env | VectorEnv, name: str) -> None:
+    """Closes an environment; one that raises or does not come back is left behind with a warning."""
+    problem: list[str] = []
+
+    def attempt() -> None:
+        try:
+            environment.close()
+        except Exception as error:
+            problem.append(f"raised {type(error).__name__} ({error})")
+
+    closing = threading.Thread(target=attempt, daemon=True, name=f"closing {name}")
+    closing.start()
+    closing.join(_CLOSING_SECONDS)
+    if closing.is_alive():
+        problem.append(f"has not come back after {_CLOSING_SECONDS:.0f} seconds and was left behind")
+    if problem:
+        warnings.warn(f"closing the environment {name} {problem[0]}", RuntimeWarning, stacklevel=2)

@@ -1,0 +1,68 @@
+"""Stored policies judged in an environment, whichever process trained them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+
+from srgdqn.errors import InputError
+from srgdqn.host.environments import Source, close
+from srgdqn.host.judging import judge
+from srgdqn.host.policy import GreedyPolicy, greedy_policy
+from srgdqn.host.spaces import Actions, Observations
+from srgdqn.host.task import HostTask, host_task
+from srgdqn.networks import Network, Parameters
+from srgdqn.normalisation import Normaliser, normalise_observation
+from srgdqn.settings import Configuration
+from srgdqn.training.evaluation import Evaluation
+
+
+def policy_of(network: Network, parameters: Parameters, normaliser: Normaliser) -> GreedyPolicy:
+    """The greedy policy of parameters."""
+
+    @jax.jit
+    def compiled(theta: Parameters, moments: Normaliser, rows: Any) -> Any:
+        return network.q_values(theta, normalise_observation(moments, rows)).argmax(-1)
+
+    policy = greedy_policy(network, compiled)
+    policy.update(parameters, normaliser)
+    return policy
+
+
+def same_task(configuration: Configuration, source: Source, about: dict[str, Any]) -> HostTask:
+    """The task of a source, if a run that tells of itself so could have been trained on it."""
+    task = host_task(configuration, source)
+    if task.observations != Observations.told(about["observations"]):
+        raise InputError(
+            f"the observations of {source.name} are {task.observations.given}, but the policy was trained on "
+            f"{tuple(about['observations']['given'])}. Give the environment that it was trained in."
+        )
+    if task.actions.count != len(Actions.told(about["action_table"]).table):
+        raise InputError(
+            f"{source.name} has {task.actions.count} actions, but the policy was trained with "
+            f"{len(about['action_table'])}. Give the environment that it was trained in."
+        )
+    return task
+
+
+def evaluate_policies(
+    task: HostTask, policies: Iterable[GreedyPolicy], *, seed: int, episodes: int
+) -> Iterator[Evaluation]:
+    """Plays the same episodes with one policy after the other."""
+    environment = task.source.fresh()
+    try:
+        for policy in policies:
+            yield judge(
+                environment,
+                task.name,
+                task.observations,
+                task.actions,
+                policy,
+                seed=seed,
+                episodes=episodes,
+                limit=task.evaluation_limit,
+            )
+    finally:
+        close(environment, task.name)

@@ -1,0 +1,76 @@
+"""A block of transitions as it is lived, and the first-in-first-out memory of flat ones, in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from srgdqn.host.spaces import Observations
+
+
+class Block:
+    """The transitions between two outer iterations, in the order in which they were lived."""
+
+    def __init__(self, length: int, observations: Observations) -> None:
+        shape = (length, *observations.shape)
+        self.observation: np.ndarray = np.zeros(shape, observations.dtype)
+        self.next_observation: np.ndarray = np.zeros(shape, observations.dtype)
+        self.action = np.zeros(length, np.int32)
+        self.reward = np.zeros(length, np.float32)
+        self.terminated = np.zeros(length, bool)
+        self.truncated = np.zeros(length, bool)
+        self.seat = np.zeros(length, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+class Memory(Protocol):
+    """What remembers the newest transitions: number t lies at slot t modulo the memory's length."""
+
+    def write(self, block: Block, stored_reward: np.ndarray) -> None:
+        """Takes in a block, with its rewards as they are to be learned from."""
+
+    def gather(self, slots: np.ndarray) -> Any:
+        """The transitions at these slots, in the form that the learning program takes."""
+
+    def blank(self, rows: int) -> Any:
+        """As many transitions of nothing in the same form."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes by now."""
+
+
+class FlatMemory:
+    """Transitions as packed rows (S, S', A, R, whether terminated), as the compiled replay has them."""
+
+    def __init__(self, slots: int, size: int) -> None:
+        self.rows = np.zeros((slots, 2 * size + 3), np.float32)
+        self.written = 0
+        self._size = size
+
+    def write(self, block: Block, stored_reward: np.ndarray) -> None:
+        """Takes in a block; the memory's length is a multiple of the block's."""
+        size, start = self._size, self.written % len(self.rows)
+        rows = self.rows[start : start + len(block)]
+        rows[:, :size] = block.observation
+        rows[:, size : 2 * size] = block.next_observation
+        rows[:, 2 * size] = block.action
+        rows[:, 2 * size + 1] = stored_reward
+        rows[:, 2 * size + 2] = block.terminated
+        self.written += len(block)
+
+    def gather(self, slots: np.ndarray) -> np.ndarray:
+        """The rows at these slots."""
+        return self.rows[slots]
+
+    def blank(self, rows: int) -> np.ndarray:
+        """Rows of zeros."""
+        return np.zeros((rows, self.rows.shape[1]), np.float32)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        return self.rows.nbytes

@@ -1,0 +1,341 @@
+"""Blocks of transitions from one environment, from copies of it, or from a vector environment.
+
+Whatever the source, a transition's next observation is the one that its action led to, also where that ended the
+episode; a new episode's first observation is never anybody's next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from srgdqn.errors import InputError
+from srgdqn.host.failures import failed
+from srgdqn.host.memory import Block
+from srgdqn.host.policy import GreedyPolicy
+from srgdqn.host.spaces import Actions, Observations, OddValueError
+
+Seeds = Callable[[int, int], int]
+"""From a seat and the number of its episode to the seed of its reset."""
+
+
+class Chances(NamedTuple):
+    """The random numbers of coming steps: whether to explore, and by what action."""
+
+    explore: Sequence[float]
+    action: Sequence[int]
+    epsilon: Sequence[float] | None  # of each step; None if it depends on the episodes ended
+    by_episodes: Sequence[float] = ()  # then ε by their number, the last one for all beyond
+
+    def probability(self, step: int, episodes: int) -> float:
+        """Of a random action at a step, once so many episodes have ended."""
+        if self.epsilon is not None:
+            return self.epsilon[step]
+        return self.by_episodes[min(episodes, len(self.by_episodes) - 1)]
+
+
+class Player(Protocol):
+    """What lives in an environment."""
+
+    episodes: int  # ended so far
+
+    @property
+    def ahead(self) -> int:
+        """Steps lived that no block has had room for yet."""
+
+    def play(self, block: Block, policy: GreedyPolicy, chances: Chances, lived: int) -> None:
+        """Fills a block with transitions under the ε-greedy policy. `lived` steps were in the blocks before; `chances`
+        begin with the first step that has not been lived.
+        """
+
+    def forget(self) -> None:
+        """Leaves the open episodes: the next block begins with new ones."""
+
+    def check_spaces(self, lived: int) -> None:
+        """Raises if the environment's spaces are no longer what they were."""
+
+
+class CopiesPlayer:
+    """One environment, or copies of it that take turns."""
+
+    ahead = 0  # as every step has its place in a block
+
+    def __init__(
+        self,
+        environments: Sequence[gym.Env],
+        observations: Observations,
+        actions: Actions,
+        seeds: Seeds,
+        name: str,
+    ) -> None:
+        self._environments, self._name, self._seeds = environments, name, seeds
+        self._observations, self._actions = observations, actions
+        self._spaces = [(each.observation_space, each.action_space) for each in environments]
+        self._begun = [0] * len(environments)  # episodes begun
+        self._present: list[np.ndarray | None] = [None] * len(environments)
+        self._step_of_block = 0
+        self.episodes = 0
+
+    def play(self, block: Block, policy: GreedyPolicy, chances: Chances, lived: int) -> None:
+        """Fills a block, the copies taking turns."""
+        seats = len(self._environments)
+        try:
+            for seat in range(seats):
+                if self._present[seat] is None:
+                    self._present[seat] = self._reset(seat)
+            if seats == 1:
+                self._play_one(block, policy, chances)
+            else:
+                self._play_several(block, policy, chances)
+        except _Misbehaviour as error:
+            self.forget()
+            raise failed(self._name, f"at step {lived + self._step_of_block}", str(error)) from error.__cause__
+
+    def _play_several(self, block: Block, policy: GreedyPolicy, chances: Chances) -> None:
+        seats = len(self._environments)
+        for first in range(0, len(block), seats):
+            seen = np.stack(self._present)  # type: ignore[arg-type]
+            greedy = policy.rows(seen).tolist()
+            for seat in range(seats):
+                step = first + seat
+                explores = chances.explore[step] < chances.probability(step, self.episodes)
+                self._step(block, step, seat, seen[seat], chances.action[step] if explores else greedy[seat])
+
+    def _play_one(self, block: Block, policy: GreedyPolicy, chances: Chances) -> None:
+        """The same for a single environment, without what only several need."""
+        explore, random_action, epsilon, greedy = chances.explore, chances.action, chances.epsilon, policy.one
+        for step in range(len(block)):
+            present = self._present[0]
+            probability = epsilon[step] if epsilon is not None else chances.probability(step, self.episodes)
+            chosen = random_action[step] if explore[step] < probability else greedy(present)  # type: ignore[arg-type]
+            self._step(block, step, 0, present, chosen)
+
+    def _step(self, block: Block, step: int, seat: int, present: Any, chosen: int) -> None:
+        self._step_of_block = step
+        try:
+            outcome = self._environments[seat].step(self._actions.table[chosen])
+        except Exception as error:
+            raise _raised(error) from error
+        try:
+            given, reward, terminated, truncated, _ = outcome
+            after = self._observations.encode(given)
+            block.observation[step] = present
+            block.next_observation[step] = after
+            block.action[step] = chosen
+            block.reward[step] = reward
+            block.terminated[step] = terminated
+            block.truncated[step] = truncated
+            block.seat[step] = seat
+        except (TypeError, ValueError) as error:
+            raise _gave(error, outcome) from error
+        if terminated or truncated:
+            self.episodes += 1
+            after = self._reset(seat)
+        self._present[seat] = after
+
+    def _reset(self, seat: int) -> np.ndarray:
+        seed = self._seeds(seat, self._begun[seat])
+        try:
+            outcome = self._environments[seat].reset(seed=seed)
+        except Exception as error:
+            raise _raised(error) from error
+        self._begun[seat] += 1
+        try:
+            given, _ = outcome
+            first = self._observations.encode(given)
+        except (TypeError, ValueError) as error:
+            raise _gave(error, outcome) from error
+        if first.dtype != np.uint8 and not np.isfinite(first).all():
+            raise _Misbehaviour(f"gave the first observation {first}")
+        return first
+
+    def forget(self) -> None:
+        """The next block begins with new episodes."""
+        self._present = [None] * len(self._environments)
+
+    def check_spaces(self, lived: int) -> None:
+        """Raises if a copy's spaces are no longer what they were."""
+        for environment, (observations, actions) in zip(self._environments, self._spaces, strict=True):
+            _check_same(self._name, lived, "observation", observations, environment.observation_space)
+            _check_same(self._name, lived, "action", actions, environment.action_space)
+
+
+class VectorPlayer:
+    """A vector environment, whichever its autoreset mode."""
+
+    def __init__(
+        self, environment: VectorEnv, observations: Observations, actions: Actions, seeds: Seeds, name: str
+    ) -> None:
+        self._environment, self._name, self._seeds = environment, name, seeds
+        self._observations, self._actions = observations, actions
+        self._table = np.array(actions.table)
+        self._mode = autoreset_mode(environment)
+        self._spaces = (environment.single_observation_space, environment.single_action_space)
+        self._present: np.ndarray | None = None
+        self._resetting = np.zeros(environment.num_envs, bool)  # whose next step only begins an episode
+        self._begun = np.zeros(environment.num_envs, int)
+        self._waiting: list[tuple] = []
+        self.episodes = 0
+
+    @property
+    def ahead(self) -> int:
+        """Steps lived that no block has had room for yet."""
+        return len(self._waiting)
+
+    def play(self, block: Block, policy: GreedyPolicy, chances: Chances, lived: int) -> None:
+        """Fills a block; what a step gave beyond its end is the next one's beginning."""
+        used = 0
+        try:
+            if self._present is None:
+                self._present = self._reset(np.ones(self._environment.num_envs, bool))
+                self._resetting[:] = False
+            while len(self._waiting) < len(block):
+                used += self._step(policy, chances, used)
+        except _Misbehaviour as error:
+            step = lived + len(self._waiting)
+            self.forget()
+            raise failed(self._name, f"at step {step}", str(error)) from error.__cause__
+        taken, self._waiting = self._waiting[: len(block)], self._waiting[len(block) :]
+        columns = (
+            block.observation,
+            block.action,
+            block.reward,
+            block.next_observation,
+            block.terminated,
+            block.truncated,
+            block.seat,
+        )
+        for step, transition in enumerate(taken):
+            for column, value in zip(columns, transition, strict=True):
+                column[step] = value
+
+    def _step(self, policy: GreedyPolicy, chances: Chances, used: int) -> int:
+        """One step of all; the transitions that it gave, which are fewer where some only began an episode."""
+        assert self._present is not None
+        acting = np.flatnonzero(~self._resetting)
+        chosen = np.zeros(len(self._resetting), int)
+        chosen[acting] = policy.rows(self._present[acting])
+        for place, seat in enumerate(acting):
+            step = used + place
+            if chances.explore[step] < chances.probability(step, self.episodes):
+                chosen[seat] = chances.action[step]
+        try:
+            outcome = self._environment.step(self._table[chosen])
+        except Exception as error:
+            raise _raised(error) from error
+        try:
+            given, *told, info = outcome
+            rewards, terminated, truncated = (self._per_seat(each) for each in told)
+            after = self._observations.encode_rows(given)
+            ended = (terminated | truncated) & ~self._resetting
+            reached = after
+            if self._mode is AutoresetMode.SAME_STEP and ended.any():
+                reached = after.copy()
+                for seat in np.flatnonzero(ended):
+                    reached[seat] = self._observations.encode(_final_observation(info, int(seat)))
+        except (TypeError, ValueError) as error:
+            raise _gave(error, outcome) from error
+        for seat in acting:
+            self._waiting.append(
+                (
+                    self._present[seat],
+                    chosen[seat],
+                    rewards[seat],
+                    reached[seat],
+                    terminated[seat],
+                    truncated[seat],
+                    seat,
+                )
+            )
+        self.episodes += int(ended.sum())
+        if self._mode is AutoresetMode.NEXT_STEP:
+            self._resetting = ended
+        elif self._mode is AutoresetMode.DISABLED and ended.any():
+            after = np.where(ended.reshape(-1, *[1] * (after.ndim - 1)), self._reset(ended), after)
+        self._present = after.copy()  # a vector environment may write into the same array again
+        return len(acting)
+
+    def _reset(self, which: np.ndarray) -> np.ndarray:
+        seeds = [self._seeds(seat, int(self._begun[seat])) for seat in range(len(which))]
+        try:
+            options = None if which.all() else {"reset_mask": which}
+            outcome = self._environment.reset(seed=seeds, options=options)  # type: ignore[arg-type]  # as documented
+        except Exception as error:
+            raise _raised(error) from error
+        self._begun += which
+        try:
+            given, _ = outcome
+            return self._observations.encode_rows(given)
+        except (TypeError, ValueError) as error:
+            raise _gave(error, outcome) from error
+
+    def _per_seat(self, told: Any) -> np.ndarray:
+        array = np.asarray(told)
+        if array.shape != self._resetting.shape:
+            raise OddValueError(f"an array of shape {array.shape} where there are {len(self._resetting)} environments")
+        return array
+
+    def forget(self) -> None:
+        """The next block begins with new episodes, and what was lived ahead is left out."""
+        self._present, self._waiting = None, []
+
+    def check_spaces(self, lived: int) -> None:
+        """Raises if the spaces are no longer what they were."""
+        observations, actions = self._spaces
+        _check_same(self._name, lived, "observation", observations, self._environment.single_observation_space)
+        _check_same(self._name, lived, "action", actions, self._environment.single_action_space)
+
+
+def autoreset_mode(environment: VectorEnv) -> AutoresetMode:
+    """When a vector environment begins a new episode."""
+    mode = environment.metadata.get("autoreset_mode", AutoresetMode.NEXT_STEP)
+    try:
+        return AutoresetMode(mode)
+    except ValueError as error:
+        raise InputError(
+            f"the vector environment tells of the autoreset mode {mode!r}. Set metadata['autoreset_mode'] to one of "
+            f"gymnasium.vector.AutoresetMode: {', '.join(each.name for each in AutoresetMode)}."
+        ) from error
+
+
+def check_block(block: Block, name: str, lived: int) -> None:
+    """Raises if an environment gave numbers that are not finite, and tells where."""
+    pixels = block.next_observation.dtype == np.uint8
+    if np.isfinite(block.reward).all() and (pixels or np.isfinite(block.next_observation).all()):
+        return
+    for step in range(len(block)):
+        if not np.isfinite(block.reward[step]):
+            raise failed(name, f"at step {lived + step}", f"gave the reward {block.reward[step]}")
+        if not np.isfinite(block.next_observation[step]).all():
+            raise failed(name, f"at step {lived + step}", f"gave the observation {block.next_observation[step]}")
+
+
+def _final_observation(info: dict[str, Any], seat: int) -> Any:
+    for key in ("final_obs", "final_observation"):
+        if key in info:
+            return info[key][seat]
+    raise OddValueError(
+        "no final observation of an episode that ended (info['final_obs']), though its autoreset mode is SAME_STEP"
+    )
+
+
+def _check_same(name: str, lived: int, what: str, before: Any, now: Any) -> None:
+    if before is not now and before != now:
+        raise failed(name, f"at step {lived}", f"has another {what} space, {now} where it had {before},")
+
+
+class _Misbehaviour(Exception):  # noqa: N818, as it never leaves this file
+    """What an environment did, before it is known when."""
+
+
+def _raised(error: Exception) -> _Misbehaviour:
+    return _Misbehaviour(f"raised {type(error).__name__} ({error})")
+
+
+def _gave(error: Exception, outcome: Any) -> _Misbehaviour:
+    what = str(error) if isinstance(error, OddValueError) else f"{str(outcome)[:200]}, which cannot be used ({error}),"
+    return _Misbehaviour(f"gave {what}")

@@ -1,0 +1,112 @@
+"""Greedy actions on the host: a small perceptron in NumPy, which costs less than handing a row to a device would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from srgdqn.networks import MLP, Network, Parameters
+from srgdqn.normalisation import FLOOR, Normaliser
+
+
+class GreedyPolicy(Protocol):
+    """The best actions by parameters that change after every outer iteration."""
+
+    def update(self, parameters: Parameters, normaliser: Normaliser) -> None:
+        """Takes the parameters, and the statistics that observations are normalised with, into use."""
+
+    def one(self, observation: np.ndarray) -> int:
+        """The best action for one observation."""
+
+    def rows(self, observations: np.ndarray) -> np.ndarray:
+        """The best action for each of several."""
+
+
+def greedy_policy(network: Network, compiled: Callable[[Parameters, Normaliser, Any], Any]) -> GreedyPolicy:
+    """A policy of the network: in NumPy if it is the built-in perceptron, else by the compiled function from
+    parameters, statistics and rows of observations to actions.
+    """
+    return NumPyPolicy(network.structure.activation) if network.is_mlp else CompiledPolicy(compiled)
+
+
+def _relu(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, _ZERO, out=x)
+
+
+def _tanh(x: np.ndarray) -> np.ndarray:
+    return np.tanh(x, out=x)
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    return np.logaddexp(x, _ZERO, out=x)
+
+
+_ZERO = np.float32(0)  # a Python number would have its type looked up at every call
+_ACTIVATIONS = {"relu": _relu, "tanh": _tanh, "softplus": _softplus}
+
+
+class NumPyPolicy:
+    """The built-in perceptron, layer by layer into arrays that are there already."""
+
+    def __init__(self, activation: str) -> None:
+        self._activation = _ACTIVATIONS[activation]
+        self._layers: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._mean: np.ndarray | None = None
+        self._scale: np.ndarray | None = None
+
+    def update(self, parameters: MLP, normaliser: Normaliser) -> None:
+        """Takes the parameters into use."""
+        arrays = [(np.asarray(layer.weight), np.asarray(layer.bias)) for layer in parameters.layers]
+        if not self._layers:
+            self._layers = [(weight, bias, np.empty_like(bias)) for weight, bias in arrays]
+        else:
+            self._layers = [(*new, old[2]) for new, old in zip(arrays, self._layers, strict=True)]
+        if normaliser.observations is not None:
+            self._mean, self._scale = normalising(normaliser)
+
+    def one(self, observation: np.ndarray) -> int:
+        """The best action for one observation."""
+        x = observation if self._mean is None else (observation - self._mean) / self._scale
+        activation, (*hidden, last) = self._activation, self._layers
+        for weight, bias, out in hidden:
+            np.dot(x, weight, out)
+            out += bias
+            x = activation(out)
+        weight, bias, out = last
+        np.dot(x, weight, out)
+        out += bias
+        return int(out.argmax())
+
+    def rows(self, observations: np.ndarray) -> np.ndarray:
+        """The best action for each of several: one by one, as a product of matrices may round otherwise."""
+        return np.array([self.one(row) for row in observations])
+
+
+class CompiledPolicy:
+    """Any network, by its compiled program."""
+
+    def __init__(self, compiled: Callable[[Parameters, Normaliser, Any], Any]) -> None:
+        self._compiled = compiled
+        self._parameters: Parameters = None
+        self._normaliser: Any = None
+
+    def update(self, parameters: Parameters, normaliser: Normaliser) -> None:
+        """Takes the parameters into use."""
+        self._parameters, self._normaliser = parameters, normaliser
+
+    def one(self, observation: np.ndarray) -> int:
+        """The best action for one observation."""
+        return int(self.rows(observation[None])[0])
+
+    def rows(self, observations: np.ndarray) -> np.ndarray:
+        """The best action for each of several."""
+        return np.asarray(self._compiled(self._parameters, self._normaliser, observations))
+
+
+def normalising(normaliser: Normaliser) -> tuple[np.ndarray, np.ndarray]:
+    """What is taken off an observation, and what it is then divided by."""
+    moments = normaliser.observations
+    assert moments is not None
+    return np.asarray(moments.mean), np.sqrt(np.asarray(moments.variance) + np.float32(FLOOR))

@@ -1,0 +1,142 @@
+"""What is compiled of a round on the host: its beginning, the random numbers of many blocks at once, an outer
+iteration, and the greedy policy of networks that NumPy does not know. The learner is the compiled rounds' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from srgdqn.acting import epsilon
+from srgdqn.gradients import Transitions
+from srgdqn.learner import LearnerState, batch_rows, init_learner
+from srgdqn.networks import Network, NetworkFactory, Parameters, make_network
+from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, observe
+from srgdqn.replay import ring_length, unpack
+from srgdqn.settings import Configuration
+from srgdqn.training.batches import Served, choose_rows
+from srgdqn.training.clock import Limits
+from srgdqn.training.draws import draw_block
+from srgdqn.training.lane import learn_on, round_keys
+from srgdqn.training.once import Once
+from srgdqn.training.precision import is_double
+from srgdqn.training.program import Identity, shape_of_program
+
+PAGE_BLOCKS = 64  # blocks whose random numbers are drawn at once
+
+
+class Page(NamedTuple):
+    """The random numbers of some blocks, as they are used: everything about them that is known beforehand."""
+
+    explore: Float[Array, " steps"]  # uniform in [0, 1)
+    action: Int[Array, " steps"]  # uniform over the actions
+    epsilon: Float[Array, " steps"]  # the probability of a random action, where the budget is not in episodes
+    slots: Int[Array, "blocks rows"]  # of the memory, that make up D
+    picks: Int[Array, "blocks M b"]
+
+
+class HostProgram(NamedTuple):
+    """The compiled functions; numbers are a vector in the order of `Configuration.numbers()`."""
+
+    network: Network
+    slots: int  # of the memory
+    begin: Callable[[Any, Any], tuple[LearnerState, Normaliser, PRNGKeyArray]]
+    page: Callable[[PRNGKeyArray, Any, Any, Limits], Page]
+    chances: Callable[[Any, Any], Array]  # from numbers and shares of the budget to ε
+    learn: Callable[..., tuple[LearnerState, Float[Array, " 4"]]]
+    observe: Callable[..., Normaliser]
+    greedy: Callable[[Parameters, Normaliser, Any], Array]
+
+
+_programs: Once[HostProgram] = Once(64)
+
+
+def host_program(
+    configuration: Configuration,
+    observation: int | tuple[int, ...],
+    actions: int,
+    user_network: eqx.Module | NetworkFactory | None = None,
+) -> tuple[HostProgram, bool]:
+    """The program of a configuration, and whether it is new; those that differ in numbers or budget only share one."""
+    key = (shape_of_program(configuration), observation, actions, Identity(user_network), is_double())
+    return _programs.get(key, lambda: _make(configuration, observation, actions, user_network))
+
+
+def numbers_of(configuration: Configuration) -> np.ndarray:
+    """The configuration's numbers as the program takes them."""
+    return np.array(list(configuration.numbers().values()), jnp.result_type(float))
+
+
+def _make(
+    configuration: Configuration,
+    observation: int | tuple[int, ...],
+    actions: int,
+    user_network: eqx.Module | NetworkFactory | None,
+) -> HostProgram:
+    shape, names = configuration.shape(), list(configuration.numbers())
+    network = make_network(configuration.network, observation, actions, user_network)
+    block = configuration.training.learning_frequency
+    slots = ring_length(configuration.replay, block)
+    size = observation if isinstance(observation, int) else int(np.prod(observation))
+
+    def filled(numbers: Array) -> Configuration:
+        return shape.with_numbers({name: numbers[place] for place, name in enumerate(names)})
+
+    def begin(seed: Array, number: Array) -> tuple[LearnerState, Normaliser, PRNGKeyArray]:
+        network_key, _, key, _ = round_keys(seed, number)
+        learner = init_learner(shape, network.init(network_key))
+        return learner, init_normaliser(shape.normalisation, size), key
+
+    def page(key: PRNGKeyArray, numbers: Array, first: Array, limits: Limits) -> Page:
+        settings = filled(numbers)
+
+        def one(index: Array) -> tuple[Array, ...]:
+            draws = draw_block(settings, key, index, actions=actions, rows=batch_rows(settings))
+            spent = limits.spent(
+                steps=index * block + jnp.arange(block),
+                outer_iterations=jnp.full(block, jnp.maximum(index - limits.first_learning, 0)),
+                episodes=jnp.zeros(block, jnp.int32),
+            )
+            chance = epsilon(settings.acting, spent / limits.amount)
+            return draws.explore, draws.action, chance, *choose_rows(settings, slots, index, draws)
+
+        explore, action, chance, chosen, picks = jax.lax.map(one, first + jnp.arange(PAGE_BLOCKS))
+        return Page(explore.ravel(), action.ravel(), chance.ravel(), chosen, picks)
+
+    def chances(numbers: Array, shares: Array) -> Array:
+        return epsilon(filled(numbers).acting, shares)
+
+    def learn(
+        learner: LearnerState,
+        normaliser: Normaliser,
+        numbers: Array,
+        batch: Array | Transitions,
+        picks: Array,
+        progress: Array,
+    ) -> tuple[LearnerState, Array]:
+        transitions = batch if isinstance(batch, Transitions) else unpack(batch)
+        served = Served(transitions, picks)
+        return learn_on(filled(numbers), network, learner, normaliser, served, progress)[:2]
+
+    def watch(normaliser: Normaliser, numbers: Array, seen: Array, rewards: Array, ended: Array) -> Normaliser:
+        return observe(normaliser, seen, rewards, ended, filled(numbers).gradients.gamma)
+
+    def greedy(parameters: Parameters, normaliser: Normaliser, rows: Array) -> Array:
+        return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
+
+    return HostProgram(
+        network,
+        slots,
+        jax.jit(begin),
+        jax.jit(page),
+        jax.jit(chances),
+        jax.jit(learn),
+        jax.jit(watch),
+        jax.jit(greedy),
+    )

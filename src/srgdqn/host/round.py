@@ -1,0 +1,155 @@
+"""One round on the host: a block of steps under the ε-greedy policy, then an outer iteration, as in a compiled lane."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from srgdqn.host.memory import Block, FlatMemory, Memory
+from srgdqn.host.plan import Plan
+from srgdqn.host.playing import Player, check_block
+from srgdqn.host.policy import GreedyPolicy, greedy_policy
+from srgdqn.host.program import HostProgram, numbers_of
+from srgdqn.host.task import HostTask
+from srgdqn.settings import Configuration
+from srgdqn.training.clock import Limits, budget_of, limits_of
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, as_stored
+
+_NOTHING_LEARNT: tuple[float, ...] = (np.nan,) * 4
+
+
+class Diary(NamedTuple):
+    """What every block left behind."""
+
+    reward: list[np.ndarray]
+    flags: list[np.ndarray]
+    seats: list[np.ndarray]
+    diagnostics: list[tuple[float, ...]]  # mean loss and max_a Q, the norms of Δ_M and θ; NaN where nothing was learnt
+
+    def log(self) -> BlockLog:
+        """The same with an axis of one round first."""
+        steps: tuple[Any, ...] = (np.stack(self.reward)[None], np.stack(self.flags)[None])
+        return BlockLog(*steps, *np.array(self.diagnostics, np.float32).T[:, None])
+
+    def seats_log(self) -> np.ndarray:
+        """The seats with an axis of one round first."""
+        return np.stack(self.seats)[None]
+
+
+class HostRound:
+    """A round's whole state, advanced a block at a time."""
+
+    def __init__(
+        self, configuration: Configuration, task: HostTask, program: HostProgram, player: Player, number: int = 0
+    ) -> None:
+        self.configuration, self.task, self.number = configuration, task, number
+        self.learner, self.normaliser, self._key = program.begin(
+            np.uint32(configuration.training.seed), np.uint32(number)
+        )
+        self.policy: GreedyPolicy = greedy_policy(program.network, program.greedy)
+        self.memory = _memory(configuration, task, program.slots)
+        self.blocks = 0  # lived
+        self.iterations = 0  # outer iterations made
+        self.diverged_at: int | None = None
+        self.diary = Diary([], [], [], [])
+        self._program, self._player = program, player
+        self._numbers = numbers_of(configuration)
+        self._block = Block(configuration.training.learning_frequency, task.observations)
+        self._spare = 0 if configuration.training.environments == 1 else configuration.training.environments
+        self.spend(configuration)
+        self.policy.update(self.learner.parameters, self.normaliser)
+
+    def spend(self, configuration: Configuration) -> None:
+        """Goes on under the budget of a configuration that differs from the present one in that alone."""
+        self.configuration = configuration
+        self.limits: Limits = limits_of(configuration.training)
+        self._amount = np.float32(budget_of(configuration.training).amount)
+        self._unit = budget_of(configuration.training).unit
+        self._first_learning, self._last_block = int(self.limits.first_learning), int(self.limits.last_block)
+        self._plan = Plan(self._program, self._key, self._numbers, self.limits, len(self._block))
+
+    @property
+    def steps(self) -> int:
+        """Environment steps lived."""
+        return self.blocks * len(self._block)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes ended."""
+        return self._player.episodes
+
+    @property
+    def active(self) -> bool:
+        """Whether it has neither diverged nor spent its budget."""
+        if self.diverged_at is not None:
+            return False
+        spent = {"steps": self.steps, "outer_iterations": self.iterations, "episodes": self.episodes}[self._unit]
+        return bool(spent < self._amount)
+
+    def compile(self) -> None:
+        """Compiles what learning will call, by calling it on nothing."""
+        slots, picks = self._plan.rows(0)
+        nothing = self.memory.blank(len(slots))
+        done = self._program.learn(self.learner, self.normaliser, self._numbers, nothing, picks, np.float32(0))
+        jax.block_until_ready(done)
+
+    def live_block(self) -> None:
+        """A block of steps, then (where it is time) an outer iteration. What the environment does wrong is raised
+        before anything of the block is taken in.
+        """
+        block, index, lived = self._block, self.blocks, self.steps
+        ahead = self._player.ahead
+        chances = self._plan.chances(lived + ahead, len(block) + self._spare)
+        self._player.play(block, self.policy, chances, lived)
+        check_block(block, self.task.name, lived)
+        stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
+        self.memory.write(block, stored)
+        if self.normaliser.observations is not None or self.normaliser.returns is not None:
+            ended = block.terminated | block.truncated
+            # Copies, as the program may still read them when the next block is being lived.
+            seen = block.observation.copy()
+            self.normaliser = self._program.observe(self.normaliser, self._numbers, seen, stored.copy(), ended)
+            self.policy.update(self.learner.parameters, self.normaliser)
+        diagnostics = _NOTHING_LEARNT
+        self.blocks += 1
+        if self._first_learning <= index < self._last_block:
+            diagnostics = self._learn(index)
+        flags = LIVED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
+        self.diary.reward.append(block.reward.copy())
+        self.diary.flags.append(flags.astype(np.uint8))
+        self.diary.seats.append(block.seat.copy())
+        self.diary.diagnostics.append(diagnostics)
+
+    def _learn(self, index: int) -> tuple[float, ...]:
+        slots, picks = self._plan.rows(index)
+        spent = {"steps": self.steps, "outer_iterations": self.iterations, "episodes": self.episodes}[self._unit]
+        learner, diagnostics = self._program.learn(
+            self.learner,
+            self.normaliser,
+            self._numbers,
+            self.memory.gather(slots),
+            picks,
+            np.float32(spent) / self._amount,
+        )
+        told = tuple(np.asarray(diagnostics).tolist())
+        self.iterations += 1
+        if np.isfinite(told[2]) and np.isfinite(told[3]):
+            self.learner = learner
+            self.policy.update(learner.parameters, self.normaliser)
+        else:
+            self.diverged_at = self.steps
+        return told
+
+    def forget_open_episodes(self) -> None:
+        """Begins new episodes with the next block."""
+        self._player.forget()
+
+
+def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:
+    if task.observations.kind == "image":
+        from srgdqn.host.frames import FrameMemory
+
+        return FrameMemory(slots, task.observations.shape, configuration.training.environments)
+    return FlatMemory(slots, task.observations.size)

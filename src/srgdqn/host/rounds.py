@@ -1,0 +1,82 @@
+"""All rounds of a run on the host: one after the other here, or shared out among processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from srgdqn.cores import usable_cores
+from srgdqn.host.shared_progress import SharedProgress
+from srgdqn.host.task import HostTask
+from srgdqn.host.training import RoundOutcome, train_round
+from srgdqn.host.workers import train_in_processes
+from srgdqn.interrupts import deferred_interrupts
+from srgdqn.networks import NetworkFactory
+from srgdqn.settings import Configuration
+from srgdqn.training.records import merge_tables
+from srgdqn.training.rounds import Listener, Trained
+
+
+class HostTrained(NamedTuple):
+    """What training on the host leaves."""
+
+    trained: Trained
+    failures: dict[int, str]  # by round, what its environment did wrong
+
+
+def train_on_host(
+    configuration: Configuration,
+    task: HostTask,
+    user_network: eqx.Module | NetworkFactory | None = None,
+    *,
+    listener: Listener = lambda progress: None,
+    workers: int | None = None,
+    stop: threading.Event | None = None,
+) -> HostTrained:
+    """Trains every round of the configuration: a single one in this process, several in one process per core.
+
+    Ctrl-C ends the run once the blocks under way have been lived, and what was reached is kept; so does setting `stop`.
+    """
+    rounds = configuration.training.rounds
+    workers = min(workers or usable_cores(), rounds)
+    shared = SharedProgress(listener, rounds)
+    with deferred_interrupts() as interrupted:
+
+        def stopping() -> bool:
+            return interrupted.is_set() or (stop is not None and stop.is_set())
+
+        if workers == 1:
+            outcomes = _train_here(configuration, task, user_network, shared, stopping)
+        else:
+            outcomes = train_in_processes(configuration, task, user_network, workers, shared, stopping)
+    outcomes = sorted(outcomes, key=lambda outcome: outcome.number)
+    lived = [outcome for outcome in outcomes if outcome.tables]
+    names = lived[0].policies if lived else ()
+    trained = Trained(
+        merge_tables([outcome.tables for outcome in lived]),
+        {name: np.concatenate([outcome.policies[name] for outcome in lived]) for name in names},
+        interrupted=len(outcomes) < rounds or not all(outcome.whole for outcome in outcomes),
+    )
+    return HostTrained(
+        trained, {outcome.number: outcome.failure for outcome in outcomes if outcome.failure is not None}
+    )
+
+
+def _train_here(
+    configuration: Configuration,
+    task: HostTask,
+    user_network: eqx.Module | NetworkFactory | None,
+    shared: SharedProgress,
+    stopping: Callable[[], bool],
+) -> list[RoundOutcome]:
+    outcomes = []
+    for number in range(configuration.training.rounds):
+        if stopping():
+            break
+        listener = shared.of(number)
+        outcomes.append(train_round(configuration, task, number, user_network, listener=listener, stopping=stopping))
+    return outcomes

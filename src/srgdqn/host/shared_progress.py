@@ -1,0 +1,28 @@
+"""How far several rounds are together."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from srgdqn.training.rounds import Listener, Progress
+
+
+class SharedProgress:
+    """Several rounds' progress as one, told from any thread."""
+
+    def __init__(self, listener: Listener, rounds: int) -> None:
+        self._listener, self._lock = listener, threading.Lock()
+        self._shares, self._diverged = np.zeros(rounds), np.zeros(rounds, int)
+
+    def of(self, number: int) -> Listener:
+        """A listener for one round."""
+
+        def hear(progress: Progress) -> None:
+            with self._lock:
+                self._shares[number], self._diverged[number] = progress.share, progress.diverged
+                whole = progress._replace(share=float(self._shares.mean()), diverged=int(self._diverged.sum()))
+                self._listener(whole)
+
+        return hear

@@ -1,0 +1,200 @@
+"""From an environment's spaces to a network's input and its actions' indices, and back."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import VectorEnv
+
+from srgdqn.errors import InputError
+
+Kind = Literal["flat", "one-hot", "image"]
+
+# The Nature network's three convolutions leave nothing of a smaller image.
+_SMALLEST_IMAGE = 36
+_MOST_DIMENSIONS = 2
+_MOST_CHANNELS = 16
+
+
+class OddValueError(ValueError):
+    """An environment gave what its spaces do not have; the message says what."""
+
+
+class Observations(NamedTuple):
+    """How observations become what a network reads: rows of numbers, or images with their channels first."""
+
+    kind: Kind
+    shape: tuple[int, ...]  # of one observation as the network reads it
+    given: tuple[int, ...]  # of one as the environment gives it
+    start: int = 0  # of a Discrete space
+    channels_last: bool = False
+
+    @classmethod
+    def told(cls, about: dict[str, Any]) -> Observations:
+        """What a run tells of its observations."""
+        told: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in about.items()}
+        return cls(**told)
+
+    @property
+    def size(self) -> int:
+        """The numbers in one observation."""
+        return int(np.prod(self.shape))
+
+    @property
+    def dtype(self) -> type:
+        """What one is kept as."""
+        return np.uint8 if self.kind == "image" else np.float32
+
+    def encode(self, observation: Any) -> np.ndarray:
+        """One observation as the network reads it; an `OddValueError` where it is none of the space's."""
+        if self.kind == "one-hot":
+            return self._one_hot(observation)
+        array = np.asarray(observation)
+        if array.shape != self.given:
+            raise OddValueError(f"an observation of shape {array.shape} where its space has {self.given}")
+        if array.dtype.kind not in "fiub":
+            raise OddValueError(f"an observation of type {array.dtype}, which is no number")
+        if self.kind == "image":
+            if array.dtype != np.uint8:
+                raise OddValueError(f"an image of type {array.dtype} where its space has uint8")
+            return np.moveaxis(array, -1, 0) if self.channels_last else array.reshape(self.shape)
+        return array.reshape(-1).astype(np.float32, copy=False)
+
+    def encode_rows(self, observations: Any) -> np.ndarray:
+        """Rows of observations, as a vector environment gives them."""
+        if self.kind == "one-hot":
+            return np.stack([self._one_hot(each) for each in np.asarray(observations)])
+        array = np.asarray(observations)
+        if array.shape[1:] != self.given:
+            raise OddValueError(f"observations of shape {array.shape[1:]} each where the space has {self.given}")
+        if self.kind == "image":
+            if array.dtype != np.uint8:
+                raise OddValueError(f"images of type {array.dtype} where their space has uint8")
+            return np.moveaxis(array, -1, 1) if self.channels_last else array.reshape(-1, *self.shape)
+        return array.reshape(len(array), -1).astype(np.float32)
+
+    def _one_hot(self, observation: Any) -> np.ndarray:
+        array = np.asarray(observation)
+        if array.ndim or array.dtype.kind not in "iu":
+            raise OddValueError(f"the observation {observation!r} where its space has whole numbers")
+        place = int(array) - self.start
+        if not 0 <= place < self.size:
+            last = self.start + self.size - 1
+            raise OddValueError(f"the observation {int(array)} where its space has {self.start} to {last}")
+        row = np.zeros(self.size, np.float32)
+        row[place] = 1
+        return row
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What each action's index stands for."""
+
+    table: tuple[Any, ...]
+
+    @classmethod
+    def told(cls, table: list[Any]) -> Actions:
+        """The actions that a run tells of."""
+        return cls(tuple(action if isinstance(action, int) else np.array(action, np.float32) for action in table))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.table)
+
+
+def space_of(environment: gym.Env | VectorEnv, what: Literal["observation", "action"]) -> spaces.Space:
+    """The space of one environment's observations or actions, also of one among a vector's."""
+    prefix = "single_" if isinstance(environment, VectorEnv) else ""
+    space: spaces.Space = getattr(environment, f"{prefix}{what}_space")
+    return space
+
+
+def read_observations(space: spaces.Space, name: str, *, as_image: bool) -> Observations:
+    """How the observations of a space are read; as an image where they may be one and the network wants that."""
+    if isinstance(space, spaces.Discrete):
+        return Observations("one-hot", (int(space.n),), (), start=int(space.start))
+    if not isinstance(space, spaces.Box):
+        raise InputError(
+            f"the observation space of {name} is {space}, but a Q-network reads a Box or a Discrete space. "
+            f"{_observation_advice(space)}"
+        )
+    if as_image and is_image(space):
+        if len(space.shape) == 2:
+            return Observations("image", (1, *space.shape), space.shape)
+        height, width, channels = space.shape
+        if channels <= _MOST_CHANNELS and channels < height:
+            return Observations("image", (channels, height, width), space.shape, channels_last=True)
+        return Observations("image", space.shape, space.shape)
+    return Observations("flat", (int(np.prod(space.shape, dtype=int)),), space.shape)
+
+
+def is_image(space: spaces.Space) -> bool:
+    """Whether observations are images that the convolutional network can read: bytes, and not too small."""
+    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) not in (2, 3):
+        return False
+    return sum(side >= _SMALLEST_IMAGE for side in space.shape) >= 2
+
+
+def read_actions(space: spaces.Space, name: str, bins: int | None) -> Actions:
+    """The actions of a space: its own where they are discrete, or else so many bins per dimension."""
+    if isinstance(space, spaces.Discrete):
+        if bins is not None:
+            raise InputError(
+                f"action_bins is {bins}, but the actions of {name} are discrete already: {space}. Leave it out."
+            )
+        return Actions(tuple(range(int(space.start), int(space.start + space.n))))
+    if not isinstance(space, spaces.Box):
+        raise InputError(
+            f"the action space of {name} is {space}, but Q-learning needs Discrete actions. Wrap the environment in "
+            "gymnasium.wrappers.TransformAction with a Discrete space of the combinations that matter."
+        )
+    size = int(np.prod(space.shape, dtype=int))
+    if size > _MOST_DIMENSIONS or size == 0:
+        raise InputError(
+            f"the action space of {name} is {space}, with {size} dimensions, but Q-learning needs Discrete actions and "
+            f"only one or two dimensions can be cut into bins. Wrap the environment in "
+            "gymnasium.wrappers.TransformAction with a Discrete space of the actions that matter."
+        )
+    if bins is None:
+        raise InputError(
+            f"the action space of {name} is {space}, which is continuous, but Q-learning needs discrete actions. Give "
+            "action_bins (--action-bins 12) to cut each dimension into so many, or wrap the environment in "
+            "gymnasium.wrappers.TransformAction."
+        )
+    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise InputError(
+            f"the action space of {name} is {space}, whose bounds are not all finite, so that it cannot be cut into "
+            "bins. Wrap the environment in gymnasium.wrappers.RescaleAction or TransformAction with finite bounds."
+        )
+    axes = [np.linspace(least, most, bins) for least, most in zip(low, high, strict=True)]
+    dtype = space.dtype
+    return Actions(tuple(np.array(point, dtype).reshape(space.shape) for point in itertools.product(*axes)))
+
+
+def as_rows(reading: Observations, observation: Any) -> tuple[np.ndarray, bool]:
+    """Observations as a network reads them, in rows, and whether there was but one."""
+    try:
+        array = np.asarray(observation)
+        if array.ndim == len(reading.given):
+            return reading.encode(array)[None], True
+        if array.ndim == len(reading.given) + 1:
+            return reading.encode_rows(array), False
+    except ValueError as error:
+        raise InputError(f"the policy was given {error}. Give what the environment gives.") from error
+    raise InputError(
+        f"the observation has shape {array.shape}; the policy expects {reading.given}, or rows of such. Give what the "
+        "environment gives."
+    )
+
+
+def _observation_advice(space: spaces.Space) -> str:
+    if isinstance(space, spaces.Dict | spaces.Tuple | spaces.MultiDiscrete | spaces.MultiBinary):
+        return "Wrap the environment in gymnasium.wrappers.FlattenObservation."
+    return "Wrap the environment in gymnasium.wrappers.TransformObservation with a Box of numbers."

@@ -1,0 +1,139 @@
+"""What is learned on the host: an environment's source, how its spaces are read, and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from srgdqn.errors import InputError
+from srgdqn.host.environments import UNLIMITED_EVALUATION, Source, close, limited, own_limit
+from srgdqn.host.playing import CopiesPlayer, Player, VectorPlayer
+from srgdqn.host.spaces import Actions, Observations, read_actions, read_observations, space_of
+from srgdqn.settings import Configuration
+from srgdqn.training.clock import budget_of
+from srgdqn.training.records import Endings
+
+
+@dataclass(frozen=True, eq=False)
+class HostTask:
+    """An environment to train in, and what a network sees of it."""
+
+    source: Source
+    observations: Observations
+    actions: Actions
+    evaluation_limit: int
+    """Steps after which an episode of evaluation is cut."""
+    cap: int | None
+    """Steps after which a training episode is cut that would otherwise have no end."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.source.name
+
+    @property
+    def endings(self) -> Endings:
+        """What the end of an episode means."""
+        return Endings("truncated" if self.cap is None else "censored", "none")
+
+    @property
+    def network_input(self) -> int | tuple[int, ...]:
+        """What a network is made for."""
+        return self.observations.shape if self.observations.kind == "image" else self.observations.size
+
+
+def host_task(configuration: Configuration, source: Source) -> HostTask:
+    """The task of a source, if it can be learned; an `InputError` that names the space and a way out otherwise."""
+    settings = configuration.task
+    environment = source.given if source.given is not None else source.fresh()
+    try:
+        many = isinstance(environment, VectorEnv)
+        seen, done = space_of(environment, "observation"), space_of(environment, "action")
+        limit = own_limit(environment)
+    finally:
+        if source.given is None:
+            close(environment, source.name)
+    observations = read_observations(seen, source.name, as_image=configuration.network.network != "mlp")
+    _check_fits(configuration, observations, source, many)
+    endless = settings.time_limit is None and limit is None and budget_of(configuration.training).unit == "episodes"
+    return HostTask(
+        source,
+        observations,
+        read_actions(done, source.name, settings.action_bins),
+        configuration.training.evaluation_limit or settings.time_limit or limit or UNLIMITED_EVALUATION,
+        configuration.training.episode_cap if endless else None,
+    )
+
+
+def about_task(task: HostTask) -> dict[str, Any]:
+    """What a run tells of its task, so that its policies can be used without it: JSON values alone."""
+    return {
+        "observation_size": task.observations.size,
+        "observations": {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in task.observations._asdict().items()
+        },
+        "actions": task.actions.count,
+        "action_table": [np.asarray(action).tolist() for action in task.actions.table],
+        "evaluation_limit": task.evaluation_limit,
+    }
+
+
+def make_player(configuration: Configuration, task: HostTask, number: int) -> tuple[Player, list[gym.Env | VectorEnv]]:
+    """What lives in the environments of a round, and those of them that are to be closed after it."""
+    source, settings = task.source, configuration.training
+
+    def seeds(seat: int, episode: int) -> int:
+        return reset_seed(settings.seed, number, seat, episode)
+
+    if isinstance(source.given, VectorEnv):
+        return VectorPlayer(source.given, task.observations, task.actions, seeds, task.name), []
+    if source.given is not None and settings.environments == 1:
+        environment = limited(source.given, configuration.task, task.cap)
+        return CopiesPlayer([environment], task.observations, task.actions, seeds, task.name), []
+    if source.make_vector is not None and settings.environments > 1:
+        together = source.make_vector(settings.environments)
+        return VectorPlayer(together, task.observations, task.actions, seeds, task.name), [together]
+    copies = [limited(source.fresh(), configuration.task, task.cap) for _ in range(settings.environments)]
+    return CopiesPlayer(copies, task.observations, task.actions, seeds, task.name), list(copies)
+
+
+def reset_seed(seed: int, number: int, seat: int, episode: int) -> int:
+    """The seed of an episode's reset: it depends on the run's seed, the round, the seat and the episode alone."""
+    words = np.random.SeedSequence(seed, spawn_key=(number, seat, episode)).generate_state(1)
+    return int(words[0] >> 1)  # some environments take 31 bits
+
+
+def _check_fits(configuration: Configuration, observations: Observations, source: Source, many: bool) -> None:
+    network, settings = configuration.network.network, configuration.training
+    if network == "cnn" and observations.kind != "image":
+        raise InputError(
+            f"the network is 'cnn', but the observations of {source.name} are no images (uint8, 36 pixels or more "
+            f"each way): their shape is {observations.given}. Give network = 'mlp'."
+        )
+    if observations.kind == "image" and configuration.normalisation.normalise_observations:
+        raise InputError(
+            f"normalise_observations is on, but the observations of {source.name} are images, which the network "
+            "divides by 255. Switch it off."
+        )
+    if many:
+        assert isinstance(source.given, VectorEnv)
+        if settings.environments != source.given.num_envs:
+            raise InputError(
+                f"environments is {settings.environments}, but the vector environment {source.name} has "
+                f"{source.given.num_envs}. Give environments = {source.given.num_envs}."
+            )
+        if configuration.task.time_limit is not None:
+            raise InputError(
+                f"time_limit is {configuration.task.time_limit}, but the vector environment {source.name} keeps its "
+                "own limits. Make it with max_episode_steps, and leave time_limit out."
+            )
+    if source.given is not None and settings.rounds > 1 and (many or source.given.spec is None):
+        raise InputError(
+            f"rounds is {settings.rounds}, but the environment {source.name} was given as one instance, of which "
+            "every round would need its own. Give an id or a function that makes it."
+        )

@@ -1,0 +1,147 @@
+"""Rounds shared out among processes, as most environments hold Python's lock while they step.
+
+The processes are our own rather than `multiprocessing`'s, which would run the user's main module once more in each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import equinox as eqx
+import gymnasium
+import jax
+
+from srgdqn.estimators import ESTIMATORS
+from srgdqn.host.messages import receive, send
+from srgdqn.host.shared_progress import SharedProgress
+from srgdqn.host.task import HostTask
+from srgdqn.host.training import RoundOutcome
+from srgdqn.host.worker import Job
+from srgdqn.networks import NetworkFactory
+from srgdqn.settings import Configuration
+from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
+
+_JAX_OPTIONS = ("jax_enable_x64", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+_POLL_SECONDS = 0.1
+
+
+def train_in_processes(
+    configuration: Configuration,
+    task: HostTask,
+    user_network: eqx.Module | NetworkFactory | None,
+    workers: int,
+    shared: SharedProgress,
+    stopping: Callable[[], bool],
+) -> list[RoundOutcome]:
+    """Trains every round in one of so many processes. One that dies costs the round it was at, and no other."""
+    job = Job(
+        configuration,
+        task.source.recipe,
+        {name: spec for name, spec in gymnasium.registry.items() if name == task.name},
+        {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN},
+        user_network,
+        {name: jax.config.values[name] for name in _JAX_OPTIONS},
+    )
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(configuration.training.rounds):
+        waiting.put(number)
+    told: queue.SimpleQueue[RoundOutcome | None] = queue.SimpleQueue()  # None: a worker has nothing left to do
+    processes = [_start() for _ in range(workers)]
+    threads = [
+        threading.Thread(target=_attend, args=(process, job, waiting, told, shared), daemon=True)
+        for process in processes
+    ]
+    for thread in threads:
+        thread.start()
+    outcomes: list[RoundOutcome] = []
+    try:
+        at_work, asked = workers, False
+        while at_work:
+            if stopping() and not asked:
+                asked = True
+                _empty(waiting)
+                for process in processes:
+                    _tell_to_stop(process)
+            try:
+                outcome = told.get(timeout=_POLL_SECONDS)
+            except queue.Empty:
+                continue
+            if outcome is None:
+                at_work -= 1
+            else:
+                outcomes.append(outcome)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    return outcomes
+
+
+def _start() -> subprocess.Popen[bytes]:
+    surroundings = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "srgdqn.host.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=surroundings,
+        start_new_session=True,  # Ctrl-C is for us alone to hear
+    )
+
+
+def _attend(
+    process: subprocess.Popen[bytes],
+    job: Job,
+    waiting: queue.SimpleQueue[int],
+    told: queue.SimpleQueue[RoundOutcome | None],
+    shared: SharedProgress,
+) -> None:
+    """Hands one worker rounds until there are none, and passes on what it tells."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    number = None
+    try:
+        send(process.stdin, job)
+        while (number := _next(waiting)) is not None:
+            send(process.stdin, number)
+            while True:
+                kind, *content = receive(process.stdout)
+                if kind == "progress":
+                    shared.of(content[0])(content[1])
+                elif kind == "outcome":
+                    told.put(content[1])
+                    break
+                else:
+                    raise RuntimeError(content[0])
+    except (EOFError, OSError, RuntimeError) as error:
+        if number is not None:
+            why = str(error) if isinstance(error, RuntimeError) else f"it ended with code {process.wait()}"
+            told.put(RoundOutcome(number, {}, {}, False, f"the process that trained round {number} failed: {why}"))
+    finally:
+        told.put(None)
+
+
+def _next(waiting: queue.SimpleQueue[int]) -> int | None:
+    try:
+        return waiting.get_nowait()
+    except queue.Empty:
+        return None
+
+
+def _empty(waiting: queue.SimpleQueue[int]) -> None:
+    while _next(waiting) is not None:
+        pass
+
+
+def _tell_to_stop(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):  # it is gone already
+        send(process.stdin, "stop")
