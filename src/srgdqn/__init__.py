@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.configure import configure
 
 if TYPE_CHECKING:
+    from srgdqn.agent import Agent
     from srgdqn.api import load, train
     from srgdqn.comparison import compare
     from srgdqn.errors import InputError
     from srgdqn.estimators import Estimator, register_estimator
+    from srgdqn.host.failures import EnvironmentFailedError
     from srgdqn.result import Result
 
 _HOMES = {
+    "Agent": "srgdqn.agent",
+    "EnvironmentFailedError": "srgdqn.host.failures",
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.estimators",
     "Result": "srgdqn.result",
@@ -31,7 +35,18 @@ _HOMES = {
     "train": "srgdqn.api",
 }
 
-__all__ = ["Estimator", "InputError", "Result", "compare", "configure", "load", "register_estimator", "train"]
+__all__ = [
+    "Agent",
+    "EnvironmentFailedError",
+    "Estimator",
+    "InputError",
+    "Result",
+    "compare",
+    "configure",
+    "load",
+    "register_estimator",
+    "train",
+]
 __version__ = "0.1.0"
 
 

@@ -25,6 +25,7 @@ from srgdqn.interrupts import let_interrupts_through
 from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled
 from srgdqn.networks import NetworkFactory
+from srgdqn.networks.naming import name_of
 from srgdqn.presets import is_compiled
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
@@ -71,7 +72,7 @@ def train(
 
     """
     if network is not None:
-        options["network"] = _name_of(network)
+        options["network"] = name_of(network)
     environment, source, defaults = _what_to_learn(task)
     if source is not None:
         name = source.name
@@ -200,14 +201,3 @@ def provenance_of(configuration: Configuration) -> dict[str, Any]:
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:
     """The result in a run's folder; `network` is the user's own module, where the run was trained with one."""
     return load_result(folder, network=network)
-
-
-def _name_of(network: Any) -> str:
-    """What the user's own network is called in a configuration; never `mlp`, the built-in one's name."""
-    if not callable(network):
-        raise InputError(
-            f"network is {network!r}, which is neither an equinox module nor a function from a random key to one. Give "
-            "such a thing, or leave it out for a perceptron with the widths in hidden."
-        )
-    named = network if hasattr(network, "__qualname__") else type(network)
-    return f"{named.__module__}.{named.__qualname__}"

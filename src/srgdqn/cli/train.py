@@ -15,12 +15,13 @@ from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, options
 from srgdqn.cli.parsing import parse_with_stray
-from srgdqn.configure import configure, layered, named_options
+from srgdqn.configure import configure, is_identifier, layered, named_options
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS, preset
+from srgdqn.presets import PRESETS, is_compiled, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names, rooms
+from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.configurations import UserOptions, options_from_toml
 from srgdqn.store.destination import check_destination
 
@@ -31,7 +32,11 @@ _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
 
   srgdqn train MountainCar srg-dqn --rounds 50 --out runs/srg
   srgdqn train CartPole dqn-adam --steps 50000 --alpha 0.005 --hidden 20 20
+  srgdqn train LunarLander-v3 srg-dqn --steps 200000 --out runs/lander
+  srgdqn train Pendulum-v1 svr-dqn --action-bins 12 --rounds 4
   srgdqn train --config runs/srg/configuration.toml --out again
+
+A task is one of the paper's, compiled, or the id of any Gymnasium environment, which is stepped on the host.
 
 The names decide every default, and each option given overrides one. {shown} A budget (--steps, --outer-iterations or
 --episodes) replaces the task's own, whatever its unit. Ctrl-C ends a run early: what was reached by then is kept."""
@@ -59,10 +64,12 @@ def run(words: Sequence[str]) -> int:
         return 0
     if asked.task is None:
         raise InputError(
-            f"no task was given. Give one of {', '.join(sorted(PRESETS))}, such as: srgdqn train MountainCar srg-dqn."
+            f"no task was given. Give one of {', '.join(sorted(PRESETS))}, or the id of a Gymnasium environment "
+            "(LunarLander-v3, say), as in: srgdqn train MountainCar srg-dqn."
         )
-    configuration = configure(asked.task, asked.algorithm, readings=asked.readings, **asked.options)
-    if configuration.network.network != "mlp":
+    defaults = _defaults(asked.task)
+    configuration = configure(asked.task, asked.algorithm, readings=asked.readings, defaults=defaults, **asked.options)
+    if configuration.network.network not in BUILT_IN_NETWORKS:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}, which no command line can "
             "give. Train it in Python: srgdqn.train(…, network=…)."
@@ -75,17 +82,25 @@ def run(words: Sequence[str]) -> int:
     with reporting(configuration, False if asked.quiet else None) as listener:
         # Below the bar, which is to be seen while jax is imported.
         from srgdqn.api import train_configured
+        from srgdqn.host.failures import EnvironmentFailedError
         from srgdqn.program_cache import enable_program_cache
 
         enable_program_cache()
-        result = train_configured(configuration, progress=False, listener=listener)
-    return _finish(asked, result)
+        try:
+            result, failure = train_configured(configuration, progress=False, listener=listener), None
+        except EnvironmentFailedError as error:
+            result, failure = error.result, error
+    code = _finish(asked, result)
+    if failure is not None:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    return code
 
 
 def help_form(configuration: Configuration, *, choices: bool = False) -> type:
     """The dataclass whose help is the command's, with the values of a configuration as defaults."""
     top: list[tuple[str, Any, Any]] = [
-        ("task", _positional("TASK", PRESETS, "one of the paper's compiled tasks", choices), None),
+        ("task", _positional("TASK", PRESETS, _TASK, choices), None),
         ("algorithm", _positional("ALGORITHM", ALGORITHMS, "srg-dqn by default", choices), None),
         ("readings", Annotated[Literal[tuple(READINGS)], _help(_READINGS)], configuration.readings),
         ("config", _path("FILE", _CONFIG, "(default: none)"), None),
@@ -101,6 +116,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
     return dataclasses.make_dataclass("Train", fields, namespace={"__doc__": _DESCRIPTION})
 
 
+_TASK = "one of the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
 _READINGS = "What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."
 _CONFIG = (
     "TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file, "
@@ -163,13 +179,36 @@ def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, rea
 
 
 def _check_names(task: str | None, algorithm: str, readings: str) -> None:
-    if task is not None and task not in PRESETS:
-        if task in ALGORITHMS:
-            tasks = ", ".join(sorted(PRESETS))
-            raise InputError(f"{task!r} is an algorithm, but the task comes first. Give one of {tasks} before it.")
-        preset(task)
+    if task in ALGORITHMS:
+        tasks = ", ".join(sorted(PRESETS))
+        raise InputError(f"{task!r} is an algorithm, but the task comes first. Give one of {tasks} before it.")
+    if task is not None:
+        _check_task(task)
     algorithm_named(algorithm)
     readings_named(readings)
+
+
+def _check_task(task: str) -> None:
+    if is_compiled(task):
+        return
+    from srgdqn.host.environments import known_identifier, newest_version
+
+    if is_identifier(task):
+        known_identifier(task)
+    elif (identifier := newest_version(task)) is not None:
+        raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
+    else:
+        preset(task)
+
+
+def _defaults(task: str) -> dict[str, Any] | None:
+    """What takes the place of a preset, which only compiled tasks have."""
+    if is_compiled(task):
+        return None
+    from srgdqn.host.defaults import defaults_for
+    from srgdqn.host.environments import source_of
+
+    return defaults_for(source_of(task))
 
 
 def _read_file(path: Path) -> UserOptions:

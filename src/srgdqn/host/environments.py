@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import importlib
 import threading
 import warnings
@@ -95,6 +96,12 @@ def known_identifier(identifier: str) -> str:
     return identifier
 
 
+def newest_version(name: str) -> str | None:
+    """The newest id of an environment's name, such as `CartPole-v1` of `CartPole`; None if there is none."""
+    versions = [spec for spec in gym.registry.values() if spec.name.lower() == name.lower() and spec.namespace is None]
+    return max(versions, key=lambda spec: spec.version or 0).id if versions else None
+
+
 def register_atari(identifier: str) -> None:
     """Tells Gymnasium of the Atari games."""
     try:
@@ -164,7 +171,7 @@ def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
     def remade(mode: str | None) -> gym.Env:
         if spec is not None:
             try:
-                return gym.make(spec) if mode is None else gym.make(spec, render_mode=mode)
+                return gym.make(_unseen(spec), render_mode=mode)
             except Exception:  # a wrapper or an argument that no spec can tell of: then a copy of the thing itself
                 pass
         try:
@@ -176,6 +183,16 @@ def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
             ) from error
 
     return Source(name, remade, environment, recipe=spec)
+
+
+# Wrappers that watch, of which a copy would write into the same files.
+_WATCHERS = ("RecordVideo", "RecordEpisodeStatistics", "HumanRendering", "RenderCollection")
+
+
+def _unseen(spec: EnvSpec) -> EnvSpec:
+    """The same environment without what watches it."""
+    kept = tuple(wrapper for wrapper in spec.additional_wrappers if wrapper.name not in _WATCHERS)
+    return dataclasses.replace(spec, additional_wrappers=kept)
 
 
 def _source_of_factory(factory: Callable[[], gym.Env]) -> Source:

@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from srgdqn.host.failures import failed
-from srgdqn.host.policy import GreedyPolicy
+from srgdqn.host.policy import ActsOnOne
 from srgdqn.host.spaces import Actions, Observations
 from srgdqn.training.evaluation import Evaluation
 
@@ -20,7 +20,7 @@ def judge(
     name: str,
     observations: Observations,
     actions: Actions,
-    policy: GreedyPolicy,
+    policy: ActsOnOne,
     *,
     seed: int,
     episodes: int,

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from srgdqn.errors import InputError
 from srgdqn.host.spaces import Observations
 
 
@@ -38,6 +39,12 @@ class Memory(Protocol):
     def blank(self, rows: int) -> Any:
         """As many transitions of nothing in the same form."""
 
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Everything in it, to be kept."""
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Takes in what `tensors` gave; an `InputError` where it is none of this memory's."""
+
     @property
     def nbytes(self) -> int:
         """The bytes that it takes by now."""
@@ -65,6 +72,18 @@ class FlatMemory:
     def gather(self, slots: np.ndarray) -> np.ndarray:
         """The rows at these slots."""
         return self.rows[slots]
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """The rows that have been written, and how many ever were."""
+        return {"rows": self.rows[: self.written], "written": np.array([self.written], np.int64)}
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Takes in what `tensors` gave."""
+        rows, written = tensors.get("rows"), tensors.get("written")
+        if rows is None or written is None or rows.shape[1:] != self.rows.shape[1:] or len(rows) > len(self.rows):
+            raise InputError("its replay is none of this configuration's")
+        self.rows[: len(rows)] = rows
+        self.written = int(written[0])
 
     def blank(self, rows: int) -> np.ndarray:
         """Rows of zeros."""

@@ -22,8 +22,21 @@ class _Drawn(NamedTuple):
 class Plan:
     """What chance holds for a round under a budget; it depends on the round's key and the step's number alone."""
 
-    def __init__(self, program: HostProgram, key: Any, numbers: np.ndarray, limits: Limits, block: int) -> None:
-        self._program, self._key, self._numbers, self._limits, self._block = program, key, numbers, limits, block
+    def __init__(
+        self,
+        program: HostProgram,
+        key: Any,
+        numbers: np.ndarray,
+        limits: Limits,
+        block: int,
+        *,
+        steps_before: int = 0,
+        blocks_before: int = 0,
+    ) -> None:
+        """`steps_before` were lived before the budget began, and `blocks_before` before the memory did."""
+        self._program, self._block = program, block
+        self._given: tuple[Any, ...] = (key, numbers)
+        self._conditions: tuple[Any, ...] = (limits, np.int32(steps_before), np.int32(blocks_before))
         self._pages: dict[int, _Drawn] = {}
         self._by_episodes: list[float] | None = None
         if bool(limits.counts_episodes):
@@ -55,7 +68,7 @@ class Plan:
 
     def _page(self, number: int) -> _Drawn:
         if number not in self._pages:
-            page = self._program.page(self._key, self._numbers, np.int32(number * PAGE_BLOCKS), self._limits)
+            page = self._program.page(*self._given, np.int32(number * PAGE_BLOCKS), *self._conditions)
             explore, action, epsilon, slots, picks = (np.asarray(part) for part in page)
             # Python's numbers, as looking up an element of an array costs more than the comparison it is for.
             self._pages = {known: drawn for known, drawn in self._pages.items() if known == number - 1}

@@ -47,6 +47,10 @@ class Player(Protocol):
     def ahead(self) -> int:
         """Steps lived that no block has had room for yet."""
 
+    @property
+    def begun(self) -> list[int]:
+        """The episodes that each environment has begun by our resetting it."""
+
     def play(self, block: Block, policy: GreedyPolicy, chances: Chances, lived: int) -> None:
         """Fills a block with transitions under the ε-greedy policy. `lived` steps were in the blocks before; `chances`
         begin with the first step that has not been lived.
@@ -71,11 +75,12 @@ class CopiesPlayer:
         actions: Actions,
         seeds: Seeds,
         name: str,
+        begun: Sequence[int] = (),
     ) -> None:
         self._environments, self._name, self._seeds = environments, name, seeds
         self._observations, self._actions = observations, actions
         self._spaces = [(each.observation_space, each.action_space) for each in environments]
-        self._begun = [0] * len(environments)  # episodes begun
+        self.begun: list[int] = list(begun) or [0] * len(environments)
         self._present: list[np.ndarray | None] = [None] * len(environments)
         self._step_of_block = 0
         self.episodes = 0
@@ -138,12 +143,12 @@ class CopiesPlayer:
         self._present[seat] = after
 
     def _reset(self, seat: int) -> np.ndarray:
-        seed = self._seeds(seat, self._begun[seat])
+        seed = self._seeds(seat, self.begun[seat])
         try:
             outcome = self._environments[seat].reset(seed=seed)
         except Exception as error:
             raise _raised(error) from error
-        self._begun[seat] += 1
+        self.begun[seat] += 1
         try:
             given, _ = outcome
             first = self._observations.encode(given)
@@ -168,7 +173,13 @@ class VectorPlayer:
     """A vector environment, whichever its autoreset mode."""
 
     def __init__(
-        self, environment: VectorEnv, observations: Observations, actions: Actions, seeds: Seeds, name: str
+        self,
+        environment: VectorEnv,
+        observations: Observations,
+        actions: Actions,
+        seeds: Seeds,
+        name: str,
+        begun: Sequence[int] = (),
     ) -> None:
         self._environment, self._name, self._seeds = environment, name, seeds
         self._observations, self._actions = observations, actions
@@ -177,7 +188,7 @@ class VectorPlayer:
         self._spaces = (environment.single_observation_space, environment.single_action_space)
         self._present: np.ndarray | None = None
         self._resetting = np.zeros(environment.num_envs, bool)  # whose next step only begins an episode
-        self._begun = np.zeros(environment.num_envs, int)
+        self._begun = np.array(begun or [0] * environment.num_envs)
         self._waiting: list[tuple] = []
         self.episodes = 0
 
@@ -185,6 +196,11 @@ class VectorPlayer:
     def ahead(self) -> int:
         """Steps lived that no block has had room for yet."""
         return len(self._waiting)
+
+    @property
+    def begun(self) -> list[int]:
+        """The episodes that each environment has begun by our resetting it."""
+        return [int(count) for count in self._begun]
 
     def play(self, block: Block, policy: GreedyPolicy, chances: Chances, lived: int) -> None:
         """Fills a block; what a step gave beyond its end is the next one's beginning."""

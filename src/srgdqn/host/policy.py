@@ -11,6 +11,14 @@ from srgdqn.networks import MLP, Network, Parameters
 from srgdqn.normalisation import FLOOR, Normaliser
 
 
+class ActsOnOne(Protocol):
+    """From an observation to an action's index."""
+
+    @property
+    def one(self) -> Callable[[np.ndarray], int]:
+        """The function itself."""
+
+
 class GreedyPolicy(Protocol):
     """The best actions by parameters that change after every outer iteration."""
 

@@ -47,7 +47,7 @@ class HostProgram(NamedTuple):
     network: Network
     slots: int  # of the memory
     begin: Callable[[Any, Any], tuple[LearnerState, Normaliser, PRNGKeyArray]]
-    page: Callable[[PRNGKeyArray, Any, Any, Limits], Page]
+    page: Callable[..., Page]  # of a key, numbers, the first block, limits, and the steps and blocks before
     chances: Callable[[Any, Any], Array]  # from numbers and shares of the budget to ε
     learn: Callable[..., tuple[LearnerState, Float[Array, " 4"]]]
     observe: Callable[..., Normaliser]
@@ -93,18 +93,20 @@ def _make(
         learner = init_learner(shape, network.init(network_key))
         return learner, init_normaliser(shape.normalisation, size), key
 
-    def page(key: PRNGKeyArray, numbers: Array, first: Array, limits: Limits) -> Page:
+    def page(
+        key: PRNGKeyArray, numbers: Array, first: Array, limits: Limits, steps_before: Array, blocks_before: Array
+    ) -> Page:
         settings = filled(numbers)
 
         def one(index: Array) -> tuple[Array, ...]:
             draws = draw_block(settings, key, index, actions=actions, rows=batch_rows(settings))
             spent = limits.spent(
-                steps=index * block + jnp.arange(block),
+                steps=index * block + jnp.arange(block) - steps_before,
                 outer_iterations=jnp.full(block, jnp.maximum(index - limits.first_learning, 0)),
                 episodes=jnp.zeros(block, jnp.int32),
             )
             chance = epsilon(settings.acting, spent / limits.amount)
-            return draws.explore, draws.action, chance, *choose_rows(settings, slots, index, draws)
+            return draws.explore, draws.action, chance, *choose_rows(settings, slots, index - blocks_before, draws)
 
         explore, action, chance, chosen, picks = jax.lax.map(one, first + jnp.arange(PAGE_BLOCKS))
         return Page(explore.ravel(), action.ravel(), chance.ravel(), chosen, picks)

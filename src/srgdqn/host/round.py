@@ -14,7 +14,7 @@ from srgdqn.host.policy import GreedyPolicy, greedy_policy
 from srgdqn.host.program import HostProgram, numbers_of
 from srgdqn.host.task import HostTask
 from srgdqn.settings import Configuration
-from srgdqn.training.clock import Limits, budget_of, limits_of
+from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, as_stored
 
 _NOTHING_LEARNT: tuple[float, ...] = (np.nan,) * 4
@@ -42,10 +42,16 @@ class HostRound:
     """A round's whole state, advanced a block at a time."""
 
     def __init__(
-        self, configuration: Configuration, task: HostTask, program: HostProgram, player: Player, number: int = 0
+        self,
+        configuration: Configuration,
+        task: HostTask,
+        program: HostProgram,
+        player: Player | None,
+        number: int = 0,
     ) -> None:
-        self.configuration, self.task, self.number = configuration, task, number
-        self.learner, self.normaliser, self._key = program.begin(
+        """`player` may be None for a round that is not going to live, but only to act."""
+        self.configuration, self.task, self.number, self.player = configuration, task, number, player
+        self.learner, self.normaliser, self.key = program.begin(
             np.uint32(configuration.training.seed), np.uint32(number)
         )
         self.policy: GreedyPolicy = greedy_policy(program.network, program.greedy)
@@ -54,21 +60,33 @@ class HostRound:
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
         self.diary = Diary([], [], [], [])
-        self._program, self._player = program, player
-        self._numbers = numbers_of(configuration)
+        self.blocks_before_memory = 0  # lived before the memory was as empty as it was new
+        self._program = program
+        self.numbers = numbers_of(configuration)
         self._block = Block(configuration.training.learning_frequency, task.observations)
         self._spare = 0 if configuration.training.environments == 1 else configuration.training.environments
         self.spend(configuration)
         self.policy.update(self.learner.parameters, self.normaliser)
 
-    def spend(self, configuration: Configuration) -> None:
-        """Goes on under the budget of a configuration that differs from the present one in that alone."""
-        self.configuration = configuration
-        self.limits: Limits = limits_of(configuration.training)
-        self._amount = np.float32(budget_of(configuration.training).amount)
-        self._unit = budget_of(configuration.training).unit
-        self._first_learning, self._last_block = int(self.limits.first_learning), int(self.limits.last_block)
-        self._plan = Plan(self._program, self._key, self._numbers, self.limits, len(self._block))
+    def spend(self, configuration: Configuration, *, steps_before: int = 0, to_the_end: bool = False) -> None:
+        """Goes on under the budget of a configuration that differs from the present one in that alone; of the steps so
+        far, `steps_before` were lived before that budget began. `to_the_end`: a last block that the budget does not
+        fill ends in an outer iteration as well.
+        """
+        self.configuration, self.steps_before = configuration, steps_before
+        limits, budget = limits_of(configuration.training), budget_of(configuration.training)
+        self._unit, self._amount = budget.unit, np.float32(budget.amount)
+        self._first_learning = self.blocks_before_memory + int(limits.first_learning)
+        self._last_block = None if to_the_end else int(limits.last_block)
+        self._plan = Plan(
+            self._program,
+            self.key,
+            self.numbers,
+            limits,
+            len(self._block),
+            steps_before=steps_before,
+            blocks_before=self.blocks_before_memory,
+        )
 
     @property
     def steps(self) -> int:
@@ -78,21 +96,28 @@ class HostRound:
     @property
     def episodes(self) -> int:
         """Episodes ended."""
-        return self._player.episodes
+        return 0 if self.player is None else self.player.episodes
+
+    @property
+    def spent_share(self) -> float:
+        """How much of the budget is spent."""
+        spent = {
+            "steps": self.steps - self.steps_before,
+            "outer_iterations": self.iterations,
+            "episodes": self.episodes,
+        }[self._unit]
+        return float(np.float32(spent) / self._amount)
 
     @property
     def active(self) -> bool:
         """Whether it has neither diverged nor spent its budget."""
-        if self.diverged_at is not None:
-            return False
-        spent = {"steps": self.steps, "outer_iterations": self.iterations, "episodes": self.episodes}[self._unit]
-        return bool(spent < self._amount)
+        return self.diverged_at is None and self.spent_share < 1
 
     def compile(self) -> None:
         """Compiles what learning will call, by calling it on nothing."""
         slots, picks = self._plan.rows(0)
         nothing = self.memory.blank(len(slots))
-        done = self._program.learn(self.learner, self.normaliser, self._numbers, nothing, picks, np.float32(0))
+        done = self._program.learn(self.learner, self.normaliser, self.numbers, nothing, picks, np.float32(0))
         jax.block_until_ready(done)
 
     def live_block(self) -> None:
@@ -100,9 +125,9 @@ class HostRound:
         before anything of the block is taken in.
         """
         block, index, lived = self._block, self.blocks, self.steps
-        ahead = self._player.ahead
-        chances = self._plan.chances(lived + ahead, len(block) + self._spare)
-        self._player.play(block, self.policy, chances, lived)
+        assert self.player is not None
+        chances = self._plan.chances(lived + self.player.ahead, len(block) + self._spare)
+        self.player.play(block, self.policy, chances, lived)
         check_block(block, self.task.name, lived)
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
         self.memory.write(block, stored)
@@ -110,11 +135,11 @@ class HostRound:
             ended = block.terminated | block.truncated
             # Copies, as the program may still read them when the next block is being lived.
             seen = block.observation.copy()
-            self.normaliser = self._program.observe(self.normaliser, self._numbers, seen, stored.copy(), ended)
+            self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended)
             self.policy.update(self.learner.parameters, self.normaliser)
         diagnostics = _NOTHING_LEARNT
         self.blocks += 1
-        if self._first_learning <= index < self._last_block:
+        if self._first_learning <= index and (self._last_block is None or index < self._last_block):
             diagnostics = self._learn(index)
         flags = LIVED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
         self.diary.reward.append(block.reward.copy())
@@ -124,14 +149,13 @@ class HostRound:
 
     def _learn(self, index: int) -> tuple[float, ...]:
         slots, picks = self._plan.rows(index)
-        spent = {"steps": self.steps, "outer_iterations": self.iterations, "episodes": self.episodes}[self._unit]
         learner, diagnostics = self._program.learn(
             self.learner,
             self.normaliser,
-            self._numbers,
+            self.numbers,
             self.memory.gather(slots),
             picks,
-            np.float32(spent) / self._amount,
+            np.float32(self.spent_share),
         )
         told = tuple(np.asarray(diagnostics).tolist())
         self.iterations += 1
@@ -141,10 +165,6 @@ class HostRound:
         else:
             self.diverged_at = self.steps
         return told
-
-    def forget_open_episodes(self) -> None:
-        """Begins new episodes with the next block."""
-        self._player.forget()
 
 
 def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,23 +84,27 @@ def about_task(task: HostTask) -> dict[str, Any]:
     }
 
 
-def make_player(configuration: Configuration, task: HostTask, number: int) -> tuple[Player, list[gym.Env | VectorEnv]]:
-    """What lives in the environments of a round, and those of them that are to be closed after it."""
+def make_player(
+    configuration: Configuration, task: HostTask, number: int, begun: Sequence[int] = ()
+) -> tuple[Player, list[gym.Env | VectorEnv]]:
+    """What lives in the environments of a round, and those of them that are to be closed after it. `begun` are the
+    episodes that each of them has begun before.
+    """
     source, settings = task.source, configuration.training
 
     def seeds(seat: int, episode: int) -> int:
         return reset_seed(settings.seed, number, seat, episode)
 
     if isinstance(source.given, VectorEnv):
-        return VectorPlayer(source.given, task.observations, task.actions, seeds, task.name), []
+        return VectorPlayer(source.given, task.observations, task.actions, seeds, task.name, begun), []
     if source.given is not None and settings.environments == 1:
         environment = limited(source.given, configuration.task, task.cap)
-        return CopiesPlayer([environment], task.observations, task.actions, seeds, task.name), []
+        return CopiesPlayer([environment], task.observations, task.actions, seeds, task.name, begun), []
     if source.make_vector is not None and settings.environments > 1:
         together = source.make_vector(settings.environments)
-        return VectorPlayer(together, task.observations, task.actions, seeds, task.name), [together]
+        return VectorPlayer(together, task.observations, task.actions, seeds, task.name, begun), [together]
     copies = [limited(source.fresh(), configuration.task, task.cap) for _ in range(settings.environments)]
-    return CopiesPlayer(copies, task.observations, task.actions, seeds, task.name), list(copies)
+    return CopiesPlayer(copies, task.observations, task.actions, seeds, task.name, begun), list(copies)
 
 
 def reset_seed(seed: int, number: int, seat: int, episode: int) -> int:

@@ -22,7 +22,6 @@ from srgdqn.host.task import HostTask, make_player
 from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
 from srgdqn.training.chunk import evaluation_due
-from srgdqn.training.clock import budget_of
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables
 from srgdqn.training.rounds import Listener, Progress, policy_arrays
@@ -62,7 +61,7 @@ def train_round(
         if fresh:
             round_.compile()
             timings.append(("compile", 0, time.perf_counter() - start))
-        reports = _Reports(configuration, round_, listener)
+        reports = _Reports(round_, listener)
         try:
             player.check_spaces(0)
             since = time.perf_counter()
@@ -133,8 +132,7 @@ def _judge(configuration: Configuration, task: HostTask, environment: gym.Env, r
 class _Reports:
     """Tells a listener how far a round is, a few times a second."""
 
-    def __init__(self, configuration: Configuration, round_: HostRound, listener: Listener) -> None:
-        self._budget = budget_of(configuration.training)
+    def __init__(self, round_: HostRound, listener: Listener) -> None:
         self._round, self._listener = round_, listener
         self._told, self._when = 0, time.perf_counter()
 
@@ -145,11 +143,10 @@ class _Reports:
         round_, self._when = self._round, now
         rewards = round_.diary.reward[self._told :]
         self._told = round_.blocks
-        spent = {"steps": round_.steps, "outer_iterations": round_.iterations, "episodes": round_.episodes}
         steps = sum(map(len, rewards))
         self._listener(
             Progress(
-                min(spent[self._budget.unit] / self._budget.amount, 1.0),
+                min(round_.spent_share, 1.0),
                 steps,
                 float(np.mean(rewards)) if steps else float("nan"),
                 int(round_.diverged_at is not None),

@@ -26,19 +26,19 @@ def read_manifest(path: Path, kind: str) -> manifest.Manifest:
         reason = f"it has no {MANIFEST}" if os.path.exists(path) else "it does not exist"
         raise InputError(f"{path} is not the folder of a {what}: {reason}. Give a folder that a {what} was saved in.")
     return decoded(
-        path / MANIFEST, functools.partial(manifest.parse, kind=kind), _read(path / MANIFEST, _LONGEST_MANIFEST)
+        path / MANIFEST, functools.partial(manifest.parse, kind=kind), read_ordinary(path / MANIFEST, _LONGEST_MANIFEST)
     )
 
 
 def verified(path: Path, entry: manifest.Entry) -> bytes:
     """The bytes of a file, if they are those that the manifest lists."""
-    data = _read(path, entry.size)
+    data = read_ordinary(path, entry.size)
     if manifest.Entry.of(data) != entry:
         raise damaged(path, f"it is not the file that {MANIFEST} lists")
     return data
 
 
-def _read(path: Path, longest: int) -> bytes:
+def read_ordinary(path: Path, longest: int = 2**62) -> bytes:
     """The bytes of an ordinary file, never of what a link, a pipe or a device leads to."""
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:

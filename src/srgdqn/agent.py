@@ -1,0 +1,384 @@
+"""An agent as people know it: made for an environment, it learns, predicts, is saved and loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from srgdqn.callbacks import CallbackLike, as_callback
+from srgdqn.configure import configure, is_identifier
+from srgdqn.errors import InputError
+from srgdqn.estimators import ESTIMATORS
+from srgdqn.host.defaults import defaults_for
+from srgdqn.host.environments import Environment, Source, close, source_of
+from srgdqn.host.judging import judge
+from srgdqn.host.program import host_program
+from srgdqn.host.round import HostRound
+from srgdqn.host.spaces import Actions, Observations, as_rows
+from srgdqn.host.task import HostTask, about_task, host_task, make_player
+from srgdqn.interrupts import deferred_interrupts
+from srgdqn.networks import NetworkFactory
+from srgdqn.networks.naming import name_of
+from srgdqn.progress import reporting
+from srgdqn.settings import Configuration
+from srgdqn.settings.network import BUILT_IN_NETWORKS
+from srgdqn.store import agents, configurations
+from srgdqn.store.destination import write_file
+from srgdqn.store.folders import read_ordinary
+from srgdqn.store.provenance import provenance
+from srgdqn.training.rounds import Progress
+
+
+class Agent:
+    """A variance-reduced DQN agent for one Gymnasium environment.
+
+    Args:
+      algorithm: a name that `srgdqn list` shows.
+      env: a Gymnasium id, an environment, a vector environment, or a function that makes an environment.
+      seed: what everything random comes from; drawn from the system, and kept, if it is None.
+      readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
+      network: an equinox module of your own, or a function from a random key to one.
+      **options: any option that `srgdqn train --help` shows.
+
+    >>> agent = Agent("dqn-adam", "CartPole-v1", seed=0, learning_starts=64)
+    >>> agent.learn(total_timesteps=128).num_timesteps
+    128
+
+    """
+
+    def __init__(
+        self,
+        algorithm: str = "srg-dqn",
+        env: Environment = "CartPole-v1",
+        *,
+        seed: int | None = None,
+        readings: str = "corrected",
+        network: eqx.Module | NetworkFactory | None = None,
+        **options: Any,
+    ) -> None:
+        source = source_of(env)
+        if isinstance(source.given, VectorEnv):
+            options.setdefault("environments", source.given.num_envs)
+        if network is not None:
+            options["network"] = name_of(network)
+        configuration = configure(
+            source.name,
+            algorithm,
+            readings=readings,
+            defaults=defaults_for(source),
+            estimators={"none", *ESTIMATORS},
+            seed=secrets.randbits(32) if seed is None else seed,
+            kernel="xla",
+            **options,
+        )
+        self._begin(configuration, host_task(configuration, source), network)
+
+    def _begin(self, configuration: Configuration, task: HostTask, network: eqx.Module | NetworkFactory | None) -> None:
+        self._task, self._network = task, network
+        self._program, _ = host_program(configuration, task.network_input, task.actions.count, network)
+        self._environments: list[gym.Env | VectorEnv] = []
+        self._begun: list[int] = []
+        self._round = HostRound(configuration, task, self._program, None)
+        self._random = np.random.default_rng(configuration.training.seed)
+
+    def __repr__(self) -> str:
+        return f"<Agent {self.configuration.algorithm} in {self._task.name}: {self.num_timesteps:,} steps>"
+
+    @property
+    def configuration(self) -> Configuration:
+        """Everything that decides what the agent does."""
+        return self._round.configuration
+
+    @property
+    def num_timesteps(self) -> int:
+        """Environment steps lived since `learn` last began anew."""
+        return self._round.steps - self._round.steps_before
+
+    @property
+    def exploration_rate(self) -> float:
+        """The present probability of a random action."""
+        share = np.array([min(self._round.spent_share, 1.0)], np.float32)
+        return float(self._program.chances(self._round.numbers, share)[0])
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the parameters went non-finite; the agent keeps the last finite ones, and learns no more."""
+        return self._round.diverged_at is not None
+
+    def get_env(self) -> gym.Env | VectorEnv | None:
+        """The environment that was given, or that is learned in."""
+        if self._task.source.given is not None:
+            return self._task.source.given
+        return self._environments[0] if self._environments else None
+
+    def set_env(self, env: Environment) -> None:
+        """Goes on in another environment with the same spaces; open episodes are left."""
+        source = source_of(env)
+        task = host_task(self.configuration, source)
+        _check_same_spaces(task, self._task.observations, self._task.actions)
+        self.close()
+        self._task = self._round.task = task
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: CallbackLike = None,
+        *,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+    ) -> Agent:
+        """Learns for so many environment steps more (rounded up to whole blocks of `learning_frequency`).
+
+        Args:
+          total_timesteps: the budget, over which exploration and step sizes follow their schedules.
+          callback: a `srgdqn.callbacks.Callback`, a function of the agent, or a list of these.
+          reset_num_timesteps: begin the schedules anew (what was learnt and remembered is kept); otherwise go on where
+            the last call stopped, with the steps so far as part of the budget.
+          progress_bar: show one.
+
+        Returns:
+          The agent itself. After an exception, from the environment or the keyboard, it stands at the end of the last
+          whole block, and can be saved or go on.
+
+        """
+        if total_timesteps < 1:
+            raise InputError(f"total_timesteps is {total_timesteps}, but must be 1 or more.")
+        round_, told = self._round, as_callback(callback)
+        before = round_.steps if reset_num_timesteps else round_.steps_before
+        already = round_.steps - before
+        training = dataclasses.replace(
+            self.configuration.training, steps=already + total_timesteps, outer_iterations=None, episodes=None
+        )
+        configuration = dataclasses.replace(self.configuration, training=training)
+        if round_.player is None:
+            round_.player, self._environments = make_player(configuration, self._task, 0, self._begun)
+        round_.spend(configuration, steps_before=before, to_the_end=True)
+        round_.player.check_spaces(round_.steps)
+        told.on_training_start(self)
+        try:
+            with deferred_interrupts() as interrupted, reporting(configuration, progress_bar) as listener:
+                going = True
+                while going and round_.active:
+                    round_.live_block()
+                    going = told.on_step()
+                    listener(self._progress())
+                    if interrupted.is_set():
+                        raise KeyboardInterrupt
+        finally:
+            told.on_training_end()
+        return self
+
+    def _progress(self) -> Progress:
+        newest = self._round.diary.reward[-1]
+        return Progress(min(self._round.spent_share, 1.0), len(newest), float(np.mean(newest)), int(self.diverged))
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[Any, Any]:
+        """The action for an observation, or the actions for rows of them, and `state` as it came.
+
+        Not `deterministic`, it is a random action with the present probability of exploring.
+        """
+        del episode_start  # nothing is remembered from step to step
+        rows, single = as_rows(self._task.observations, observation)
+        chosen = self._round.policy.rows(rows)
+        if not deterministic:
+            explores = self._random.random(len(chosen)) < self.exploration_rate
+            chosen = np.where(explores, self._random.integers(self._task.actions.count, size=len(chosen)), chosen)
+        actions = np.array([self._task.actions.table[index] for index in chosen])
+        return (actions[0] if single else actions), state
+
+    def play(
+        self,
+        episodes: int = 10,
+        *,
+        environment: Environment | None = None,
+        deterministic: bool = True,
+        seed: int | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The returns and lengths of episodes played, in a copy of the agent's environment or another one."""
+        source = self._task.source if environment is None else source_of(environment)
+        task = self._task
+        if environment is not None:
+            task = host_task(self.configuration, source)
+            _check_same_spaces(task, self._task.observations, self._task.actions)
+        given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
+        played_in = source.fresh() if given is None else given
+        try:
+            played = judge(
+                played_in,
+                task.name,
+                task.observations,
+                task.actions,
+                self._round.policy if deterministic else _ExploringPolicy(self._explore),
+                seed=self.configuration.training.seed if seed is None else seed,
+                episodes=episodes,
+                limit=task.evaluation_limit,
+            )
+        finally:
+            if given is None:
+                close(played_in, task.name)
+        return np.asarray(played.total_reward), np.asarray(played.length)
+
+    def save(self, path: str | os.PathLike[str], *, include_replay: bool = False, overwrite: bool = False) -> Path:
+        """Writes the agent to one file, whole or not at all; with the replay, learning goes on as if never stopped."""
+        place = Path(path)
+        if place.suffix != ".safetensors":
+            place = place.with_name(f"{place.name}.safetensors")
+        if not overwrite and place.exists():
+            raise InputError(f"{place} exists already. Give another name, or overwrite=True.")
+        round_ = self._round
+        tensors = _tensors({"learner": round_.learner, "normaliser": round_.normaliser})
+        tensors["key"] = np.asarray(jax.random.key_data(round_.key))
+        if include_replay:
+            tensors |= {f"replay.{name}": array for name, array in round_.memory.tensors().items()}
+        about = {
+            **about_task(self._task),
+            "provenance": provenance("srgdqn.host.training"),
+            "stands": {
+                "blocks": round_.blocks,
+                "iterations": round_.iterations,
+                "steps_before": round_.steps_before,
+                "blocks_before_memory": round_.blocks_before_memory,
+                "diverged_at": round_.diverged_at,
+                "episodes_begun": self._episodes_begun(),
+            },
+            "replay": include_replay,
+        }
+        saved = agents.SavedAgent(tensors, configurations.dumps(round_.configuration), about)
+        return write_file(place, agents.encode(saved))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        env: Environment | None = None,
+        *,
+        network: eqx.Module | NetworkFactory | None = None,
+    ) -> Agent:
+        """The agent in a file. `env` is where it goes on learning, by default the environment of that id; `network` is
+        the module that it was made with, where that was your own. Loading runs no code from the file.
+        """
+        place = Path(path)
+        if not place.exists() and place.suffix != ".safetensors":
+            place = place.with_name(f"{place.name}.safetensors")
+        try:
+            saved = agents.decode(read_ordinary(place))
+            configuration = configurations.loads(saved.configuration)
+            agent = cls.__new__(cls)
+            agent._restore(saved, configuration, env, network)
+        except InputError as error:
+            told = str(error).rstrip(".")
+            raise InputError(f"{place} cannot be loaded: {told}. Give a file that Agent.save wrote.") from error
+        return agent
+
+    def _restore(
+        self,
+        saved: agents.SavedAgent,
+        configuration: Configuration,
+        env: Environment | None,
+        network: eqx.Module | NetworkFactory | None,
+    ) -> None:
+        needed = configuration.network.network
+        if needed not in BUILT_IN_NETWORKS and network is None:
+            raise InputError(f"its network is the module {needed!r}, which is not stored with it: give network=…")
+        self._begin(configuration, _stored_task(configuration, saved.about, env), network)
+        round_, stands = self._round, saved.about["stands"]
+        tree = {"learner": round_.learner, "normaliser": round_.normaliser}
+        restored = _filled(tree, saved.tensors)
+        round_.learner, round_.normaliser = restored["learner"], restored["normaliser"]
+        round_.key = jax.random.wrap_key_data(jnp.asarray(saved.tensors["key"]), impl="threefry2x32")
+        round_.blocks, round_.iterations = stands["blocks"], stands["iterations"]
+        round_.diverged_at = stands["diverged_at"]
+        round_.blocks_before_memory = round_.blocks
+        if saved.about["replay"]:
+            round_.blocks_before_memory = stands["blocks_before_memory"]
+            prefix = "replay."
+            round_.memory.restore(
+                {name.removeprefix(prefix): each for name, each in saved.tensors.items() if name.startswith(prefix)}
+            )
+        round_.spend(configuration, steps_before=stands["steps_before"], to_the_end=True)
+        round_.policy.update(round_.learner.parameters, round_.normaliser)
+        self._begun = stands["episodes_begun"]
+
+    def close(self) -> None:
+        """Closes the environments that the agent made for itself; learning again makes new ones."""
+        self._begun = self._episodes_begun()
+        for environment in self._environments:
+            close(environment, self._task.name)
+        self._environments, self._round.player = [], None
+
+    def _episodes_begun(self) -> list[int]:
+        """By seat, so that an episode's seed is never used twice."""
+        return self._begun if self._round.player is None else list(self._round.player.begun)
+
+    def _explore(self, row: np.ndarray) -> int:
+        if self._random.random() < self.exploration_rate:
+            return int(self._random.integers(self._task.actions.count))
+        return self._round.policy.one(row)
+
+
+class _ExploringPolicy(NamedTuple):
+    one: Callable[[np.ndarray], int]
+
+
+def _check_same_spaces(task: HostTask, observations: Observations, actions: Actions) -> None:
+    if task.observations != observations:
+        raise InputError(
+            f"the observations of {task.name} are read as {task.observations}, but the agent was made for "
+            f"{observations}. Give an environment with the same spaces."
+        )
+    if task.actions.count != actions.count:
+        raise InputError(
+            f"{task.name} has {task.actions.count} actions, but the agent was made for {actions.count}. Give an "
+            "environment with the same spaces."
+        )
+
+
+def _tensors(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree, by path."""
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
+
+
+def _filled(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
+    """A tree of the same form with the arrays that were stored of it."""
+
+    def leaf(path: Any, like: Any) -> Any:
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        found = tensors.get(name)
+        if found is None or found.shape != like.shape or found.dtype != like.dtype:
+            got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
+            raise InputError(f"it holds {got} for {name}, where {like.dtype} of shape {like.shape} is expected")
+        return jnp.asarray(found)
+
+    return jax.tree_util.tree_map_with_path(leaf, tree)
+
+
+def _stored_task(configuration: Configuration, about: dict[str, Any], env: Environment | None) -> HostTask:
+    """The task that a file tells of, in the environment given or in that of its name."""
+    observations, actions = Observations.told(about["observations"]), Actions.told(about["action_table"])
+    if env is not None:
+        task = host_task(configuration, source_of(env))
+        _check_same_spaces(task, observations, actions)
+        return task
+    name = configuration.task.task
+    source = source_of(name) if is_identifier(name) else Source(name, None)
+    return HostTask(source, observations, actions, about["evaluation_limit"], None)

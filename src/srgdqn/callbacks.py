@@ -1,0 +1,222 @@
+"""What may be called while an agent learns: evaluation, early stopping, checkpoints; by the names people know."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from srgdqn.errors import InputError
+from srgdqn.store.destination import make_folder
+
+if TYPE_CHECKING:
+    from srgdqn.agent import Agent
+
+
+class Callback:
+    """Hears from an agent that learns. Make a class of your own from it, and override what you need."""
+
+    agent: Agent
+
+    def on_training_start(self, agent: Agent) -> None:
+        """Called when `learn` begins."""
+        self.agent = agent
+
+    def on_step(self) -> bool:
+        """Called after every block of `learning_frequency` environment steps; False ends the training."""
+        return True
+
+    def on_training_end(self) -> None:
+        """Called when `learn` ends, however that may be."""
+
+
+CallbackLike: TypeAlias = Callback | Callable[["Agent"], Any] | Sequence[Any] | None
+"""A callback, a function of the agent (which ends the training by returning False), several of these, or none."""
+
+
+class CallbackList(Callback):
+    """Several callbacks as one; training ends if any of them says so."""
+
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
+        self.callbacks = list(callbacks)
+
+    def on_training_start(self, agent: Agent) -> None:
+        """Tells all of them."""
+        super().on_training_start(agent)
+        for each in self.callbacks:
+            each.on_training_start(agent)
+
+    def on_step(self) -> bool:
+        """Asks all of them."""
+        return all([each.on_step() for each in self.callbacks])  # noqa: C419, as all of them are to be asked
+
+    def on_training_end(self) -> None:
+        """Tells all of them."""
+        for each in self.callbacks:
+            each.on_training_end()
+
+
+class _FunctionCallback(Callback):
+    def __init__(self, function: Callable[[Agent], Any]) -> None:
+        self._function = function
+
+    def on_step(self) -> bool:
+        return self._function(self.agent) is not False
+
+
+def as_callback(given: CallbackLike) -> Callback:
+    """What was given, as one callback."""
+    if given is None:
+        return Callback()
+    if isinstance(given, Callback):
+        return given
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return CallbackList([as_callback(each) for each in given])
+    if callable(given):
+        return _FunctionCallback(given)
+    raise InputError(
+        f"callback is {given!r}, which is neither a srgdqn.callbacks.Callback, nor a function of the agent, nor a list "
+        "of these. Give such a thing."
+    )
+
+
+class _Regular(Callback):
+    """Something done every so many environment steps."""
+
+    def __init__(self, interval: int, what: str) -> None:
+        if interval < 1:
+            raise InputError(f"{what} is {interval}, but must be 1 environment step or more.")
+        self._interval = interval
+
+    def on_training_start(self, agent: Agent) -> None:
+        super().on_training_start(agent)
+        self._done = agent.num_timesteps // self._interval
+
+    def _due(self) -> bool:
+        reached = self.agent.num_timesteps // self._interval
+        due, self._done = reached > self._done, reached
+        return due
+
+
+class EvalCallback(_Regular):
+    """Plays greedy episodes every `eval_freq` environment steps, keeps the best agent, and may end the training.
+
+    Args:
+      eval_env: where to play (an id, an environment or a function that makes one); a copy of the agent's otherwise.
+      callback_on_new_best: called when an evaluation was better than all before.
+      callback_after_eval: called after every evaluation.
+      n_eval_episodes: episodes of one evaluation.
+      eval_freq: environment steps between two.
+      best_model_save_path: a folder in which the best agent is kept as `best_model.safetensors`.
+      deterministic: play greedily, or else with the exploration of the moment.
+
+    Attributes:
+      evaluations: (environment steps, returns of the episodes, their lengths) of every evaluation so far.
+
+    """
+
+    def __init__(
+        self,
+        eval_env: Any = None,
+        callback_on_new_best: Callback | None = None,
+        callback_after_eval: Callback | None = None,
+        n_eval_episodes: int = 5,
+        eval_freq: int = 10_000,
+        best_model_save_path: str | os.PathLike[str] | None = None,
+        deterministic: bool = True,
+    ) -> None:
+        super().__init__(eval_freq, "eval_freq")
+        self._environment, self._episodes, self._deterministic = eval_env, n_eval_episodes, deterministic
+        self._on_new_best, self._after = callback_on_new_best, callback_after_eval
+        self._folder = None if best_model_save_path is None else make_folder(best_model_save_path)
+        self.best_mean_reward = -np.inf
+        self.last_mean_reward = -np.inf
+        self.evaluations: list[tuple[int, np.ndarray, np.ndarray]] = []
+
+    def on_training_start(self, agent: Agent) -> None:
+        """Introduces the callbacks it calls."""
+        super().on_training_start(agent)
+        for each in (self._on_new_best, self._after):
+            if each is not None:
+                each.on_training_start(agent)
+                each.parent = self  # type: ignore[attr-defined]
+
+    def on_step(self) -> bool:
+        """Evaluates where it is time."""
+        if not self._due():
+            return True
+        returns, lengths = self.agent.play(
+            self._episodes, environment=self._environment, deterministic=self._deterministic
+        )
+        self.evaluations.append((self.agent.num_timesteps, returns, lengths))
+        self.last_mean_reward = float(np.mean(returns))
+        go_on = True
+        if self.last_mean_reward > self.best_mean_reward:
+            self.best_mean_reward = self.last_mean_reward
+            if self._folder is not None:
+                self.agent.save(self._folder / "best_model.safetensors", overwrite=True)
+            if self._on_new_best is not None:
+                go_on = self._on_new_best.on_step()
+        if self._after is not None:
+            go_on = self._after.on_step() and go_on
+        return go_on
+
+
+class StopTrainingOnRewardThreshold(Callback):
+    """Ends the training once an evaluation's mean return is high enough; give it to `EvalCallback`."""
+
+    parent: EvalCallback
+
+    def __init__(self, reward_threshold: float) -> None:
+        self._threshold = reward_threshold
+
+    def on_step(self) -> bool:
+        """Whether to go on."""
+        return self.parent.best_mean_reward < self._threshold
+
+
+class StopTrainingOnNoModelImprovement(Callback):
+    """Ends the training after so many evaluations in a row without a new best; give it to `EvalCallback` as
+    `callback_after_eval`.
+    """
+
+    parent: EvalCallback
+
+    def __init__(self, max_no_improvement_evals: int, min_evals: int = 0) -> None:
+        self._most, self._least = max_no_improvement_evals, min_evals
+        self._best, self._without = -np.inf, 0
+
+    def on_step(self) -> bool:
+        """Whether to go on."""
+        improved = self.parent.best_mean_reward > self._best
+        self._best = self.parent.best_mean_reward
+        if improved or len(self.parent.evaluations) <= self._least:
+            self._without = 0
+            return True
+        self._without += 1
+        return self._without <= self._most
+
+
+class CheckpointCallback(_Regular):
+    """Saves the agent every `save_freq` environment steps, as `agent_10000_steps.safetensors` and so on."""
+
+    def __init__(
+        self,
+        save_freq: int,
+        save_path: str | os.PathLike[str],
+        name_prefix: str = "agent",
+        save_replay_buffer: bool = False,
+    ) -> None:
+        super().__init__(save_freq, "save_freq")
+        self._folder: Path = make_folder(save_path)
+        self._prefix, self._with_replay = name_prefix, save_replay_buffer
+
+    def on_step(self) -> bool:
+        """Saves where it is time."""
+        if self._due():
+            name = f"{self._prefix}_{self.agent.num_timesteps}_steps.safetensors"
+            self.agent.save(self._folder / name, include_replay=self._with_replay, overwrite=True)
+        return True
