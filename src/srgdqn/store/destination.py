@@ -1,4 +1,4 @@
-"""Where a run is written: checked before any long work, and written whole or not at all."""
+"""Where runs and files are written: checked before any long work, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from srgdqn.errors import InputError
@@ -29,10 +29,8 @@ def check_destination(folder: str | os.PathLike[str], *, overwrite: bool = False
     ancestor = next(parent for parent in path.parents if os.path.lexists(parent))
     if not ancestor.is_dir():
         raise InputError(f"{path} cannot be made, because {ancestor} is not a folder. Give a folder elsewhere.")
-    probe = ancestor / f".srgdqn-{secrets.token_hex(8)}"
     try:
-        probe.mkdir()
-        probe.rmdir()
+        _probe(ancestor)
     except OSError as error:
         raise InputError(
             f"{path} cannot be made, because {ancestor} cannot be written to ({error.strerror}). "
@@ -41,14 +39,41 @@ def check_destination(folder: str | os.PathLike[str], *, overwrite: bool = False
     return path
 
 
+def check_file(path: str | os.PathLike[str], suffixes: Sequence[str], *, what: str, overwrite: bool = False) -> Path:
+    """The path, if a file with one of the suffixes can be written there; `what` is what it will be, such as a figure.
+
+    >>> check_file("curves.bmp", (".png", ".pdf"), what="figure")
+    Traceback (most recent call last):
+    srgdqn.errors.InputError: curves.bmp ends in '.bmp', which no figure can be written as. End it in .png or .pdf.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in suffixes:
+        raise InputError(
+            f"{target} ends in {target.suffix!r}, which no {what} can be written as. End it in "
+            f"{' or '.join(filter(None, (', '.join(suffixes[:-1]), suffixes[-1])))}."
+        )
+    if not target.parent.is_dir():
+        raise InputError(f"{target} cannot be written, because {target.parent} is not a folder. Make it first.")
+    if os.path.lexists(target) and not (overwrite and target.is_file()):
+        raise InputError(
+            f"{target} exists already. Give another file, or overwrite it (--overwrite, or overwrite=True in Python)."
+        )
+    try:
+        _probe(target.parent)
+    except OSError as error:
+        raise InputError(
+            f"{target} cannot be written, because {target.parent} cannot be written to ({error.strerror}). Give a file "
+            "in a place where you may write."
+        ) from error
+    return target
+
+
 def make_folder(folder: str | os.PathLike[str]) -> Path:
     """The folder as an absolute path, made if there is none; an `InputError` if nothing can be written in it."""
     path = Path(os.path.abspath(folder))
     try:
         path.mkdir(parents=True, exist_ok=True)
-        probe = path / f".srgdqn-{secrets.token_hex(8)}"
-        probe.mkdir()
-        probe.rmdir()
+        _probe(path)
     except OSError as error:
         raise InputError(
             f"{path} cannot be used as a folder ({error.strerror}). Give one in a place where you may write."
@@ -58,14 +83,22 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
 
 def write_file(path: Path, data: bytes) -> Path:
     """Writes a file that appears, or replaces an older one, only once it is whole."""
-    scratch = path.with_name(f".srgdqn-{secrets.token_hex(8)}")
-    try:
+    with written_whole(path) as scratch:
         _write(scratch, data)
+    return path
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A file beside `path` to be written, with the same suffix; it takes its place at the end, if nothing failed."""
+    scratch = path.with_name(f".srgdqn-{secrets.token_hex(8)}{path.suffix}")
+    try:
+        yield scratch
         os.replace(scratch, path)
     except OSError as error:
-        scratch.unlink(missing_ok=True)
         raise InputError(f"{path} could not be written ({error.strerror or error}). Free some space.") from error
-    return path
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], *, overwrite: bool = False) -> Path:
@@ -92,6 +125,13 @@ def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], 
         raise
     _sync(path.parent)
     return path
+
+
+def _probe(folder: Path) -> None:
+    """Asks the disk itself whether anything can be written in a folder, by making a folder there."""
+    probe = folder / f".srgdqn-{secrets.token_hex(8)}"
+    probe.mkdir()
+    probe.rmdir()
 
 
 def _check_replaceable(path: Path, *, overwrite: bool) -> None:
