@@ -10,6 +10,7 @@ import equinox as eqx
 import gymnasium as gym
 import jax
 from gymnasium.experimental.functional import FuncEnv
+from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
@@ -119,6 +120,7 @@ def train_configured(
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
     about = {
         "observation_size": observation_size(task.environment),
+        "observation_kind": "one-hot" if isinstance(task.environment.observation_space, Discrete) else "vector",
         "actions": action_count(task.environment),
         "evaluation_limit": task.evaluation_limit,
     }

@@ -9,9 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from srgdqn.settings import NormalisationSettings
-
-FLOOR = 1e-8  # added to variances, so that a feature that never varies is divided by something
+from srgdqn.settings.normalisation import VARIANCE_FLOOR, NormalisationSettings
 
 
 class Moments(NamedTuple):
@@ -82,10 +80,10 @@ def normalise_observation(normaliser: Normaliser, observation: Float[Array, "*ro
     moments = normaliser.observations
     if moments is None:
         return observation
-    return (observation - moments.mean) / jnp.sqrt(moments.variance + FLOOR)
+    return (observation - moments.mean) / jnp.sqrt(moments.variance + VARIANCE_FLOOR)
 
 
 def normalise_reward(normaliser: Normaliser, reward: Float[Array, "*rows"]) -> Array:
     """Rewards as the learner sees them: scaled, never shifted."""
     moments = normaliser.returns
-    return reward if moments is None else reward / jnp.sqrt(moments.variance + FLOOR)
+    return reward if moments is None else reward / jnp.sqrt(moments.variance + VARIANCE_FLOOR)

@@ -116,6 +116,11 @@ class Result:
 
         return policy
 
+    def parameters_of(self, number: int) -> dict[str, np.ndarray]:
+        """The stored arrays of a round by path, such as `network.layers.0.weight`."""
+        (row,) = self._rows_of([number])
+        return {name: array[row] for name, array in self.run.parameters.items()}
+
     def evaluate(
         self,
         *,

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from srgdqn.networks import MLP, Network, Parameters
-from srgdqn.normalisation import FLOOR, Normaliser
+from srgdqn.normalisation import Normaliser
+from srgdqn.settings.normalisation import VARIANCE_FLOOR
 
 
 class ActsOnOne(Protocol):
@@ -117,4 +118,4 @@ def normalising(normaliser: Normaliser) -> tuple[np.ndarray, np.ndarray]:
     """What is taken off an observation, and what it is then divided by."""
     moments = normaliser.observations
     assert moments is not None
-    return np.asarray(moments.mean), np.sqrt(np.asarray(moments.variance) + np.float32(FLOOR))
+    return np.asarray(moments.mean), np.sqrt(np.asarray(moments.variance) + np.float32(VARIANCE_FLOOR))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+VARIANCE_FLOOR = 1e-8
+"""Added to variances, so that a feature that never varies is divided by something."""
+
 
 @dataclass(frozen=True)
 class NormalisationSettings:

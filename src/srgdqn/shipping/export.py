@@ -1,0 +1,62 @@
+"""A trained policy as a file that other programs run; its suffix decides the format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from srgdqn.shipping.extras import require
+from srgdqn.store.destination import check_file, write_file
+
+if TYPE_CHECKING:
+    from srgdqn.result import Result
+    from srgdqn.shipping.policy import Policy
+
+SUFFIXES = (".onnx", ".py")
+
+
+def export(
+    result: Result,
+    path: str | os.PathLike[str],
+    round: int | None = None,  # noqa: A002, as the paper's word is a builtin's name
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Writes the greedy policy of a round to a file that needs neither this package nor jax.
+
+    Args:
+      result: of a run with a built-in network.
+      path: its suffix decides the format: `.onnx` for an ONNX model, `.py` for a Python module that needs NumPy alone.
+      round: by default the best one.
+      overwrite: replace the file, if there is one.
+
+    Returns:
+      The path.
+
+    """
+    target = check_export(path, overwrite=overwrite)
+    # Only now: a path that cannot be used is told without waiting for NumPy.
+    from srgdqn.shipping.policy import policy_of
+
+    return write_policy(policy_of(result, result.best if round is None else round), target, overwrite=overwrite)
+
+
+def check_export(path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """The path, if a policy can be written there in the format of its suffix."""
+    target = check_file(path, SUFFIXES, what="policy", overwrite=overwrite)
+    if target.suffix.lower() == ".onnx":
+        require("onnx", extra="onnx")
+    return target
+
+
+def write_policy(policy: Policy, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Writes a policy in the format of the path's suffix, whole or not at all."""
+    target = check_export(path, overwrite=overwrite)
+    if target.suffix.lower() == ".onnx":
+        from srgdqn.shipping.onnx_file import onnx_bytes
+
+        return write_file(target, onnx_bytes(policy))
+    from srgdqn.shipping.python_file import python_bytes
+
+    return write_file(target, python_bytes(policy, target.stem))

@@ -1,0 +1,104 @@
+"""A policy as an ONNX model: input `observation`, outputs `q_values` and `action`, any number of rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from srgdqn.shipping.policy import Policy
+
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto
+
+OPSET = 17
+_IR_VERSION = 8  # the oldest that has this operator set, for older runtimes
+
+_ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "softplus": "Softplus"}
+
+
+def onnx_bytes(policy: Policy) -> bytes:
+    """The model, checked. It computes in single precision; the same policy gives the same bytes."""
+    import onnx
+    from onnx import helper
+
+    from srgdqn import __version__
+
+    graph = _Graph()
+    observation = policy.observation
+    inputs: dict[str, tuple[int, list[str | int | None]]] = {
+        "vector": (onnx.TensorProto.FLOAT, ["batch", *observation.shape]),
+        "image": (onnx.TensorProto.UINT8, ["batch", *observation.shape]),
+        "one-hot": (onnx.TensorProto.INT64, ["batch"]),
+    }
+    _write_forward(graph, policy)
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "policy",
+            [helper.make_tensor_value_info("observation", *inputs[observation.kind])],
+            [
+                helper.make_tensor_value_info("q_values", onnx.TensorProto.FLOAT, ["batch", policy.actions]),
+                helper.make_tensor_value_info("action", onnx.TensorProto.INT64, ["batch"]),
+            ],
+            graph.constants,
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="srgdqn",
+        producer_version=__version__,
+    )
+    helper.set_model_props(model, dict(policy.about))
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _write_forward(graph: _Graph, policy: Policy) -> None:
+    x = "observation"
+    if policy.observation.kind == "one-hot":
+        depth = np.asarray(policy.observation.shape, np.int64)
+        x = graph.add("OneHot", x, graph.constant("depth", depth), graph.constant("off_on", np.array([0.0, 1.0])))
+    if policy.observation.kind == "image":
+        x = graph.add("Cast", x, to=1)  # single precision
+    if policy.scale is not None:
+        x = graph.add("Sub", x, graph.constant("mean", policy.scale.mean))
+        x = graph.add("Div", x, graph.constant("deviation", policy.scale.deviation))
+    if policy.observation.kind == "image":
+        x = graph.add("Div", x, graph.constant("brightest", np.array(255.0)))
+    for index, part in enumerate(policy.convolutions):
+        name = f"convolutions.{index}"
+        weight, bias = graph.constant(f"{name}.weight", part.weight), graph.constant(f"{name}.bias", part.bias)
+        x = graph.add("Relu", graph.add("Conv", x, weight, bias, strides=[part.stride, part.stride]))
+    if policy.convolutions:
+        x = graph.add("Flatten", x)
+    for index, layer in enumerate(policy.layers):
+        name, last = f"layers.{index}", index == len(policy.layers) - 1
+        x = graph.add("MatMul", x, graph.constant(f"{name}.weight", layer.weight))
+        x = graph.add("Add", x, graph.constant(f"{name}.bias", layer.bias), out="q_values" if last else None)
+        if not last:
+            x = graph.add(_ACTIVATIONS[policy.activation], x)
+    graph.add("ArgMax", x, out="action", axis=1, keepdims=0)  # the first of equals, as in training
+
+
+class _Graph:
+    """Nodes and constants in the order in which they are added."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+
+    def add(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
+        """Adds a node, and returns the name of what it computes."""
+        from onnx import helper
+
+        name = out or f"{operator.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, list(inputs), [name], name=f"make_{name}", **attributes))
+        return name
+
+    def constant(self, name: str, array: np.ndarray) -> str:
+        """Adds an array, in single precision if it is of real numbers, and returns its name."""
+        from onnx import numpy_helper
+
+        real = np.issubdtype(array.dtype, np.floating)
+        self.constants.append(numpy_helper.from_array(np.asarray(array, np.float32 if real else None), name))
+        return name
