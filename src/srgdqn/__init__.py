@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from srgdqn.estimators import Estimator, register_estimator
     from srgdqn.host.failures import EnvironmentFailedError
     from srgdqn.result import Result
+    from srgdqn.shipping.export import export
+    from srgdqn.shipping.video import video
 
 _HOMES = {
     "Agent": "srgdqn.agent",
@@ -30,9 +32,11 @@ _HOMES = {
     "Estimator": "srgdqn.estimators",
     "Result": "srgdqn.result",
     "compare": "srgdqn.comparison",
+    "export": "srgdqn.shipping.export",
     "load": "srgdqn.api",
     "register_estimator": "srgdqn.estimators",
     "train": "srgdqn.api",
+    "video": "srgdqn.shipping.video",
 }
 
 __all__ = [
@@ -43,9 +47,11 @@ __all__ = [
     "Result",
     "compare",
     "configure",
+    "export",
     "load",
     "register_estimator",
     "train",
+    "video",
 ]
 __version__ = "0.1.0"
 
