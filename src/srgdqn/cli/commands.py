@@ -12,6 +12,8 @@ COMMANDS = {
     "evaluate": "srgdqn.cli.evaluate",
     "show": "srgdqn.cli.show",
     "compare": "srgdqn.cli.compare",
+    "export": "srgdqn.cli.export",
+    "video": "srgdqn.cli.video",
     "list": "srgdqn.cli.listing",
     "reproduce": "srgdqn.cli.reproduce",
 }
@@ -27,6 +29,8 @@ _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, 
   srgdqn compare a b --out curves.pdf                    a figure and a table
   srgdqn show a                                          what a run was and came to
   srgdqn evaluate a                                      play 100 greedy episodes
+  srgdqn export a --out policy.onnx                      the policy as a file for other programs
+  srgdqn video a --out play.mp4                          the policy on film
   srgdqn reproduce --out results                         the whole paper, with a verdict on every claim
 
 'srgdqn COMMAND --help' explains a command, and 'srgdqn train TASK ALGORITHM --help' shows every option with the values
@@ -57,14 +61,16 @@ def _all_commands() -> Any:
 
     from srgdqn.cli.compare import Compare
     from srgdqn.cli.evaluate import Evaluate
+    from srgdqn.cli.export import Export
     from srgdqn.cli.help import first_paragraph
     from srgdqn.cli.listing import List
     from srgdqn.cli.reproduce import Reproduce
     from srgdqn.cli.show import Show
     from srgdqn.cli.train import help_form
+    from srgdqn.cli.video import Video
     from srgdqn.settings import Configuration
 
-    forms = (help_form(Configuration(), choices=True), Evaluate, Show, Compare, List, Reproduce)
+    forms = (help_form(Configuration(), choices=True), Evaluate, Show, Compare, Export, Video, List, Reproduce)
     named = (
         Annotated[form, tyro.conf.subcommand(name, description=first_paragraph(form))]
         for name, form in zip(COMMANDS, forms, strict=True)

@@ -49,19 +49,24 @@ def parse_with_stray(form: Any, words: Sequence[str], *, command: str) -> tuple[
     return given, rest
 
 
-def whole(name: str, least: int) -> PrimitiveConstructorSpec[int]:
-    """How an option that is a whole number from `least` on is read."""
+def whole(name: str, least: int, word: str | None = None) -> PrimitiveConstructorSpec[Any]:
+    """How an option that is a whole number from `least` on is read, or else a word, which stays one."""
 
-    def read(texts: list[str]) -> int:
+    def read(texts: list[str]) -> int | str:
+        if texts[0] == word:
+            return texts[0]
         try:
             value = int(texts[0])
         except ValueError:
-            raise RefusedError(f"--{name} is {texts[0]!r}, which is not a whole number. Write it in digits.") from None
+            other = "" if word is None else f", or write {word}"
+            raise RefusedError(
+                f"--{name} is {texts[0]!r}, which is not a whole number. Write it in digits{other}."
+            ) from None
         if not least <= value <= _LARGEST:
             raise RefusedError(f"--{name} is {value}, but must be a whole number from {least} to {_LARGEST}.")
         return value
 
-    return _single("INT", read)
+    return _single("INT" if word is None else f"{word}|INT", read)
 
 
 def one_of(name: str, choices: Sequence[str]) -> PrimitiveConstructorSpec[str]:

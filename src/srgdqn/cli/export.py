@@ -1,0 +1,73 @@
+"""`srgdqn export`: a trained policy as a file that other programs run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from srgdqn.cli.parsing import parse, the_run, whole
+
+
+@dataclass(frozen=True)
+class Export:
+    """Writes the greedy policy of a saved run to a file that needs neither srgdqn nor jax.
+
+    policy.onnx is a model for any ONNX runtime (pip install 'srgdqn[onnx]' to write one): from rows of observations to
+    'q_values' and 'action'. policy.py is a Python module that needs NumPy alone: 'from policy import policy', then
+    policy(observation) is the action.
+
+    Normalisation is part of both. Actions are counted from 0; docs/shipping.md tells what they stand for.
+    """
+
+    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    """Folder that a run was saved in."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("policy.onnx")
+    """File of the policy; its ending (.onnx or .py) decides the format."""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Replace the file, if there is one."""
+    round: Annotated[int | str, whole("round", 0, "best")] = "best"
+    """The round whose policy it is: a number, or the one with the best last evaluation."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print what was written as JSON on standard output."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Exports a policy."""
+    asked: Export = parse(Export, words, command="export")
+    folder = the_run(asked.run, "export")
+
+    from srgdqn.shipping.export import check_export, write_policy
+
+    check_export(asked.out, overwrite=asked.overwrite)
+
+    from srgdqn.cli.presentation import print_json, print_rows
+    from srgdqn.result import load_result
+    from srgdqn.shipping.policy import policy_of
+
+    result = load_result(folder)
+    policy = policy_of(result, result.best if isinstance(asked.round, str) else asked.round)
+    saved = write_policy(policy, asked.out, overwrite=asked.overwrite)
+    if asked.json:
+        print_json(
+            {
+                "run": str(folder),
+                "policy": str(saved),
+                "observation": {"kind": policy.observation.kind, "shape": policy.observation.shape},
+                "actions": policy.actions,
+                "about": policy.about,
+            }
+        )
+        return 0
+    print_rows(
+        f"{policy.about['task']} · {policy.about['algorithm']} · round {policy.about['round']}",
+        [
+            ("observation", policy.observation.described),
+            ("actions", f"0 to {policy.actions - 1}"),
+            ("policy in", str(saved)),
+        ],
+    )
+    return 0

@@ -1,0 +1,109 @@
+"""`srgdqn video`: a trained policy on film."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from srgdqn.cli.parsing import parse, the_run, whole
+
+if TYPE_CHECKING:
+    from srgdqn.shipping.video import Film
+
+
+@dataclass(frozen=True)
+class Video:
+    """Films the greedy policy of a saved run, and shows what its episodes came to.
+
+    Drawing the paper's tasks, and writing .mp4, need pip install 'srgdqn[video]'. A screen is not needed.
+
+    Episodes start from the seed, the next from the seed after it, and so on. One of the paper's tasks is filmed with
+    the reward that was learned from, under the limit of its evaluations.
+    """
+
+    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    """Folder that a run was saved in."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("play.mp4")
+    """File of the video; its ending (.mp4 or .gif) decides the format."""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Replace the file, if there is one."""
+    round: Annotated[int | str, whole("round", 0, "best")] = "best"
+    """The round whose policy plays: a number, or the one with the best last evaluation."""
+    episodes: Annotated[int, whole("episodes", 1)] = 1
+    """Episodes, one after the other."""
+    seed: Annotated[int, whole("seed", 0)] = 0
+    """Seed of the first episode's start."""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Show no progress bar."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print what was filmed as JSON, and nothing else, on standard output."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Films a policy."""
+    asked: Video = parse(Video, words, command="video")
+    folder = the_run(asked.run, "video")
+
+    from srgdqn.shipping.video_files import check_video
+
+    check_video(asked.out, overwrite=asked.overwrite)
+
+    from srgdqn.cli.presentation import number, print_json, print_table
+    from srgdqn.result import load_result
+
+    result = load_result(folder)
+    chosen = result.best if isinstance(asked.round, str) else asked.round
+
+    from srgdqn.shipping.video import video
+
+    film = video(
+        result,
+        asked.out,
+        round=chosen,
+        episodes=asked.episodes,
+        seed=asked.seed,
+        overwrite=asked.overwrite,
+        progress=False if asked.quiet else None,
+    )
+    settings = result.configuration.task
+    if asked.json:
+        print_json({"run": str(folder), "round": chosen, "reward": settings.reward, **_as_dict(film, asked.seed)})
+        return 0
+    print_table(
+        f"{settings.task} · {result.configuration.algorithm} · round {chosen}",
+        ("episode", "seed", "return", "length", "ended"),
+        [
+            (
+                str(index),
+                str(asked.seed + index),
+                number(played.total_reward),
+                str(played.length),
+                "by itself" if played.terminated else "at its limit",
+            )
+            for index, played in enumerate(film.episodes)
+        ],
+        caption=f"return: of the reward {settings.reward}",
+    )
+    print(f"The video is in {film.path}: {film.images} images, {film.images / film.rate:.1f} s.")
+    return 0
+
+
+def _as_dict(film: Film, seed: int) -> dict[str, object]:
+    return {
+        "video": str(film.path),
+        "images": film.images,
+        "images_per_second": film.rate,
+        "episodes": [
+            {
+                "seed": seed + index,
+                "return": played.total_reward,
+                "length": played.length,
+                "terminated": played.terminated,
+            }
+            for index, played in enumerate(film.episodes)
+        ],
+    }
