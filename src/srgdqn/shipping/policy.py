@@ -227,8 +227,8 @@ def _check_shapes(policy: Policy) -> None:
     if (kind == "image") != bool(policy.convolutions) or len(shape) != (3 if kind == "image" else 1):
         wanted = "convolutions and channels, height and width" if kind == "image" else "a size and no convolutions"
         raise InputError(
-            f"the policy observes a {kind} of shape {shape} through {len(policy.convolutions)} convolutions, but a "
-            f"{kind} has {wanted}."
+            f"the policy's observation is of the kind {kind!r} and of shape {shape}, with {len(policy.convolutions)} "
+            f"convolutions, but that kind has {wanted}. Give what it was trained with."
         )
     for index, part in enumerate(policy.convolutions):
         weight = part.weight.shape

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 
 from srgdqn.errors import InputError
 from srgdqn.shipping.extras import require
-from srgdqn.store.destination import check_file, written_whole
+from srgdqn.store.destination import check_file, disk_errors_told, written_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,9 +34,9 @@ def check_video(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pat
 @contextmanager
 def video_writer(path: Path, *, rate: float) -> Iterator[Add]:
     """What adds an image (height, width, 3) to the video in `path`, which appears at the end if nothing failed."""
-    write = _mp4 if path.suffix.lower() == ".mp4" else _gif
+    encode = _mp4 if path.suffix.lower() == ".mp4" else _gif
     size: tuple[int, ...] | None = None
-    with written_whole(path) as scratch, write(scratch, rate) as add:
+    with written_whole(path) as scratch, encode(path, scratch, rate) as add:
 
         def add_checked(image: np.ndarray) -> None:
             nonlocal size
@@ -49,43 +49,48 @@ def video_writer(path: Path, *, rate: float) -> Iterator[Add]:
 
 
 @contextmanager
-def _mp4(path: Path, rate: float) -> Iterator[Add]:
-    """Written by a process of ffmpeg as images come.
+def _mp4(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
+    """Encoded by a process of ffmpeg as images come.
 
     The process is started here, as imageio-ffmpeg's own writer forks, which jax's threads do not bear.
     """
     encoder: subprocess.Popen[bytes] | None = None
     with tempfile.TemporaryFile() as complaints:
 
+        def failure() -> InputError:
+            complaints.seek(0)
+            said = complaints.read().decode(errors="replace").strip()
+            return InputError(f"{path} could not be written. ffmpeg says: {said}. Give another place.")
+
         def add(image: np.ndarray) -> None:
             nonlocal encoder
-            encoder = encoder or _encoder(path, rate, image.shape, complaints)
+            encoder = encoder or _encoder(scratch, rate, image.shape, complaints)
             assert encoder.stdin is not None
             try:
                 encoder.stdin.write(image.tobytes())
             except BrokenPipeError as error:
                 encoder.wait()
-                raise _failure(complaints) from error
+                raise failure() from error
 
         try:
             yield add
             if encoder is not None:
                 encoder.communicate()
                 if encoder.returncode != 0:
-                    raise _failure(complaints)
+                    raise failure()
         finally:
             if encoder is not None:
                 encoder.kill()
                 encoder.communicate()
 
 
-def _encoder(path: Path, rate: float, shape: tuple[int, ...], complaints: IO[bytes]) -> subprocess.Popen[bytes]:
+def _encoder(scratch: Path, rate: float, shape: tuple[int, ...], complaints: IO[bytes]) -> subprocess.Popen[bytes]:
     import imageio_ffmpeg
 
     height, width, _ = shape
     given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"]
     # What every player shows has colours of four pixels together, and so even sides.
-    made = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", str(path)]
+    made = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", str(scratch)]
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *given, *made]
     # In a group of its own, so that Ctrl-C reaches only this process, which then ends it.
     return subprocess.Popen(
@@ -93,13 +98,8 @@ def _encoder(path: Path, rate: float, shape: tuple[int, ...], complaints: IO[byt
     )
 
 
-def _failure(complaints: IO[bytes]) -> OSError:
-    complaints.seek(0)
-    return OSError(f"ffmpeg says: {complaints.read().decode(errors='replace').strip()}")
-
-
 @contextmanager
-def _gif(path: Path, rate: float) -> Iterator[Add]:
+def _gif(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
     """Kept as palettes and indices until the end, because a GIF begins with what all of its images share."""
     from PIL import Image
 
@@ -109,4 +109,5 @@ def _gif(path: Path, rate: float) -> Iterator[Add]:
     # Times are whole hundredths of a second: each image ends at the one nearest to its true end.
     ends = [round(100 * count / rate) for count in range(len(images) + 1)]
     lasting = [10 * (after - before) for before, after in itertools.pairwise(ends)]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=lasting, loop=0)
+    with disk_errors_told(path):
+        images[0].save(scratch, save_all=True, append_images=images[1:], duration=lasting, loop=0)

@@ -83,7 +83,7 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
 
 def write_file(path: Path, data: bytes) -> Path:
     """Writes a file that appears, or replaces an older one, only once it is whole."""
-    with written_whole(path) as scratch:
+    with written_whole(path) as scratch, disk_errors_told(path):
         _write(scratch, data)
     return path
 
@@ -94,11 +94,19 @@ def written_whole(path: Path) -> Iterator[Path]:
     scratch = path.with_name(f".srgdqn-{secrets.token_hex(8)}{path.suffix}")
     try:
         yield scratch
-        os.replace(scratch, path)
-    except OSError as error:
-        raise InputError(f"{path} could not be written ({error.strerror or error}). Free some space.") from error
+        with disk_errors_told(path):
+            os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def disk_errors_told(path: Path) -> Iterator[None]:
+    """What the system refuses meanwhile is an `InputError` about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} could not be written ({error.strerror or error}). Free some space.") from error
 
 
 def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], *, overwrite: bool = False) -> Path:

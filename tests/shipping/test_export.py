@@ -1,0 +1,358 @@
+"""Exported policies against double precision, against the policy in jax, and in a world without us."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import srgdqn
+from random_policies import ACTIVATIONS, clear, convolutional, exact, perceptron
+from srgdqn.configure import configure
+from srgdqn.errors import InputError
+from srgdqn.result import Result
+from srgdqn.shipping.export import write_policy
+from srgdqn.shipping.onnx_file import OPSET, onnx_bytes
+from srgdqn.shipping.policy import Policy, configuration_digest, make_policy, numpy_policy, policy_of
+from srgdqn.store.run import Run
+from synthetic_runs import synthetic
+from tiny import TINY
+
+ROWS = 2_000
+
+
+def run_onnx(policy: Policy, observations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    session = onnxruntime.InferenceSession(onnx_bytes(policy), providers=["CPUExecutionProvider"])
+    values, actions = session.run(["q_values", "action"], {"observation": observations})
+    assert values.dtype == np.float32
+    assert actions.dtype == np.int64
+    return values, actions
+
+
+def agree(policy: Policy, observations: np.ndarray, *, tolerance: float = 1e-4, least_clear: float = 0.95) -> None:
+    """Both exports have the exact Q-values but for rounding, and every action that rounding leaves no doubt about."""
+    wanted = exact(policy, observations)
+    sure = clear(wanted, 2 * tolerance)
+    assert sure.mean() >= least_clear
+    plain = numpy_policy(policy)
+    for values, actions in (run_onnx(policy, observations), (plain.q_values(observations), plain(observations))):
+        np.testing.assert_allclose(values, wanted, rtol=tolerance, atol=tolerance)
+        assert actions[sure].tolist() == wanted.argmax(1)[sure].tolist()
+        # Among doubtful ones too, the action is the best by the values that were computed.
+        assert actions.tolist() == values.argmax(1).tolist()
+
+
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4).map(tuple),
+    actions=st.integers(2, 9),
+    activation=st.sampled_from(sorted(ACTIVATIONS)),
+    normalised=st.booleans(),
+    seed=st.integers(0, 100),
+)
+def test_perceptrons_of_any_shape(
+    sizes: tuple[int, ...], actions: int, activation: str, normalised: bool, seed: int
+) -> None:
+    policy = perceptron((*sizes, actions), activation, seed=seed, normalised=normalised)
+    observations = np.random.default_rng(seed).normal(0, 2, (ROWS, sizes[0])).astype(np.float32)
+    agree(policy, observations, least_clear=0.5)  # a single unit may leave most values at 0
+
+
+@given(size=st.integers(1, 12), normalised=st.booleans(), seed=st.integers(0, 100))
+def test_numbers_are_made_one_hot(size: int, normalised: bool, seed: int) -> None:
+    policy = perceptron((size, 5, 3), seed=seed, kind="one-hot", normalised=normalised)
+    agree(policy, np.arange(size), least_clear=0.5)
+    plain = numpy_policy(policy)
+    assert [plain(state) for state in range(size)] == plain(np.arange(size)).tolist()
+    assert type(plain(0)) is int
+    for wrong in (-1, size, [0, size]):
+        with pytest.raises(ValueError, match=f"expects 0 to {size - 1}"):
+            plain(wrong)
+
+
+@given(
+    shape=st.tuples(st.integers(1, 3), st.integers(30, 40), st.integers(30, 40)),
+    windows=st.tuples(st.integers(4, 8), st.integers(1, 3), st.integers(1, 2)),
+    normalised=st.booleans(),
+    seed=st.integers(0, 100),
+)
+def test_small_images(shape: tuple[int, int, int], windows: tuple[int, int, int], normalised: bool, seed: int) -> None:
+    policy = convolutional(shape, channels=(3, 4, 5), windows=windows, hidden=7, seed=seed, normalised=normalised)
+    images = np.random.default_rng(seed).integers(0, 256, (40, *shape), np.uint8)
+    agree(policy, images, least_clear=0.8)
+
+
+def test_images_of_full_size() -> None:
+    policy = convolutional()
+    images = np.random.default_rng(1).integers(0, 256, (8, 4, 84, 84), np.uint8)
+    images[:4] //= 3
+    agree(policy, images)
+    plain = numpy_policy(policy)
+    assert plain(images[2]) == plain(images)[2]
+
+
+def test_one_channel_is_not_taken_for_rows() -> None:
+    policy = convolutional((1, 36, 36), channels=(2, 2, 2), windows=(8, 3, 2), hidden=4)
+    image = np.random.default_rng(2).integers(0, 256, (1, 36, 36), np.uint8)
+    assert type(numpy_policy(policy)(image)) is int
+    assert numpy_policy(policy)(image[None]).shape == (1,)
+
+
+def test_the_first_of_equals_is_chosen() -> None:
+    policy = perceptron((3, 5, 4))
+    last = dataclasses.replace(
+        policy.layers[-1], weight=np.zeros((5, 4), np.float32), bias=np.array([1, 2, 2, 0], np.float32)
+    )
+    tied = dataclasses.replace(policy, layers=(policy.layers[0], last))
+    rows = np.ones((6, 3), np.float32)
+    assert run_onnx(tied, rows)[1].tolist() == numpy_policy(tied)(rows).tolist() == [1] * 6
+
+
+def test_any_number_of_rows() -> None:
+    policy = perceptron((3, 4, 2))
+    for count in (0, 1, 5):
+        assert run_onnx(policy, np.ones((count, 3), np.float32))[0].shape == (count, 2)
+        assert numpy_policy(policy)(np.ones((count, 3))).shape == (count,)
+    assert type(numpy_policy(policy)([1.0, 2.0, 3.0])) is int
+    assert numpy_policy(policy).q_values([1.0, 2.0, 3.0]).shape == (2,)
+
+
+def test_double_precision_stays_in_numpy_and_is_rounded_in_onnx() -> None:
+    policy = perceptron((6, 20, 4), "softplus", dtype=np.float64)
+    rows = np.random.default_rng(3).normal(size=(100, 6))
+    wanted = exact(policy, rows)
+    assert numpy_policy(policy).q_values(rows) == pytest.approx(wanted, abs=1e-13)
+    assert run_onnx(policy, rows.astype(np.float32))[0] == pytest.approx(wanted, abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (4,), (2, 2), (3, 2), (0,)])
+def test_an_observation_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="expects") as caught:
+        numpy_policy(perceptron((3, 4, 2)))(np.zeros(shape))
+    assert f"shape {shape}" in str(caught.value)
+    assert "(3,), or (rows, 3)" in str(caught.value)
+
+
+# Of trained runs
+
+
+@pytest.fixture(scope="module", params=[("relu", True), ("tanh", False), ("softplus", True)], ids=str)
+def result(request: pytest.FixtureRequest) -> Result:
+    activation, normalised = request.param
+    options = {**TINY, "activation": activation, "normalise_observations": normalised}
+    return srgdqn.train("CartPole", **options, rounds=3, seed=2)
+
+
+def test_the_exports_act_as_the_run_does(result: Result) -> None:
+    observations = np.random.default_rng(0).normal(0, 1, (5_000, 4)).astype(np.float32)
+    taken = []
+    for number in range(3):
+        policy = policy_of(result, number)
+        sure = clear(exact(policy, observations), 1e-5)
+        assert sure.mean() > 0.99
+        wanted = result.policy(number)(observations)
+        assert run_onnx(policy, observations)[1][sure].tolist() == wanted[sure].tolist()
+        assert numpy_policy(policy)(observations)[sure].tolist() == wanted[sure].tolist()
+        taken.append(tuple(wanted))
+    assert len(set(taken)) == 3
+
+
+def test_a_models_interface_and_where_it_comes_from(result: Result, tmp_path: Path) -> None:
+    path = srgdqn.export(result, tmp_path / "policy.onnx", round=1)
+    model = onnx.load(path)
+    onnx.checker.check_model(model, full_check=True)
+    assert [entry.version for entry in model.opset_import] == [OPSET]
+    assert model.ir_version <= 8
+    assert (model.producer_name, model.producer_version) == ("srgdqn", srgdqn.__version__)
+    assert {entry.key: entry.value for entry in model.metadata_props} == {
+        "algorithm": "srg-dqn",
+        "task": "CartPole",
+        "round": "1",
+        "configuration": configuration_digest(result.configuration),
+        "trained_with": f"srgdqn {srgdqn.__version__}",
+    }
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    told = [(put.name, put.type, put.shape) for put in (*session.get_inputs(), *session.get_outputs())]
+    assert told == [
+        ("observation", "tensor(float)", ["batch", 4]),
+        ("q_values", "tensor(float)", ["batch", 2]),
+        ("action", "tensor(int64)", ["batch"]),
+    ]
+
+
+def test_the_best_round_is_the_usual_one(result: Result, tmp_path: Path) -> None:
+    usual = srgdqn.export(result, tmp_path / "a.onnx").read_bytes()
+    assert usual == srgdqn.export(result, tmp_path / "b.onnx", round=result.best).read_bytes()
+    others = [number for number in range(3) if number != result.best]
+    assert usual != srgdqn.export(result, tmp_path / "c.onnx", round=others[0]).read_bytes()
+
+
+ALONE = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in ("numpy", "policy") and name.partition(".")[0] not in sys.stdlib_module_names:
+            raise ImportError(name + " is not here")
+
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+from policy import ABOUT, policy
+
+observations = np.load("observations.npy")
+np.savez("out.npz", actions=policy(observations), values=policy.q_values(observations), one=policy(observations[5]))
+print(ABOUT["task"], sorted({"jax", "srgdqn", "equinox"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "observations"),
+    [
+        (perceptron((4, 8, 3), "softplus", normalised=True), np.random.default_rng(0).normal(size=(50, 4))),
+        (perceptron((6, 8, 3), kind="one-hot"), np.arange(6)),
+        (
+            convolutional((2, 36, 36), channels=(3, 3, 3), windows=(6, 3, 2), hidden=4),
+            np.random.default_rng(0).integers(0, 256, (9, 2, 36, 36), np.uint8),
+        ),
+    ],
+    ids=["vector", "one-hot", "image"],
+)
+def test_a_python_file_needs_numpy_alone(policy: Policy, observations: np.ndarray, tmp_path: Path) -> None:
+    named = dataclasses.replace(policy, about={"task": 'A "quoted" \\task"""', "algorithm": "mine"})
+    write_policy(named, tmp_path / "policy.py")
+    np.save(tmp_path / "observations.npy", observations)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ALONE], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == 'A "quoted" \\task""" []\n'
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as out:
+        assert out["values"] == pytest.approx(exact(policy, observations), abs=1e-4)
+        assert out["actions"].tolist() == numpy_policy(policy)(observations).tolist()
+        assert out["one"] == out["actions"][5]
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".py"])
+def test_the_same_policy_gives_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+    first, second = (write_policy(perceptron((3, 4, 2)), tmp_path / f"{name}{suffix}") for name in "ab")
+    assert first.read_bytes().replace(b"from a import", b"from b import") == second.read_bytes()
+    third = write_policy(perceptron((3, 4, 2), seed=1), tmp_path / f"c{suffix}")
+    assert first.read_bytes() != third.read_bytes()
+
+
+# A convolutional run, by the names of its parameters
+
+
+def stored(policy: Policy) -> dict[str, np.ndarray]:
+    return {f"network.{name}": array for name, array in policy.arrays().items()}
+
+
+def test_a_convolutional_run_is_known_by_the_names_of_its_arrays() -> None:
+    policy = convolutional((4, 40, 40), channels=(3, 4, 5), hidden=7)
+    configuration = configure("CartPole", "dqn-adam", hidden=(7,), activation="tanh").with_options({"network": "cnn"})
+    parameters = {name: np.stack([array * 0, array]) for name, array in stored(policy).items()}
+    about = {"observation_size": 6_400, "observation_kind": "image", "observation_shape": [4, 40, 40], "actions": 6}
+    run = Result(Run(configuration, synthetic(rounds=2, steps=2_000).run.tables, parameters, about))
+    made = policy_of(run, 1)
+    images = np.random.default_rng(1).integers(0, 256, (20, 4, 40, 40), np.uint8)
+    assert run_onnx(made, images)[0] == pytest.approx(exact(policy, images), abs=1e-4)
+    assert not exact(policy_of(run, 0), images).any()
+
+
+# What cannot be exported
+
+
+def changed(**arrays: Any) -> dict[str, np.ndarray]:
+    """The parameters of a perceptron from 4 numbers to 2 actions, of which some are others; None for none."""
+    usual = {f"network.{name}": array for name, array in perceptron((4, 20, 2)).arrays().items()}
+    given = {name.replace("__", "."): array for name, array in arrays.items()}
+    return {name: array for name, array in {**usual, **given}.items() if array is not None}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        (changed(network__layers__1__bias=None), "holds no network.layers.1.bias"),
+        (changed(network__layers__0__weight=None), "holds no network.layers.0.weight"),
+        (changed(network__layers__0__weight=np.ones((3, 20))), "(3, 20) and biases of shape (20,)"),
+        (changed(network__layers__1__weight=np.ones(20)), "layers.1 of the policy has weights of shape (20,)"),
+        (changed(network__layers__1__bias=np.ones(3)), "layers.1 of the policy"),
+        (changed(network__layers__0__bias=np.full(20, np.nan)), "layers.0.bias of the policy has entries"),
+        (changed(network__layers__0__bias=np.zeros(20, int)), "layers.0.bias of the policy has entries"),
+        (changed(normaliser__mean=np.ones(3), normaliser__variance=np.ones(4)), "3 means and 4 variances"),
+        (changed(normaliser__mean=np.ones(4), normaliser__variance=-np.ones(4)), "deviation of the policy has entries"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:invalid value encountered in sqrt")
+def test_parameters_that_do_not_fit_are_refused(parameters: dict[str, np.ndarray], why: str) -> None:
+    configuration = configure("CartPole", "srg-dqn", hidden=(20,))
+    with pytest.raises(InputError) as caught:
+        make_policy(parameters, configuration, perceptron((4, 20, 2)).observation)
+    assert why in str(caught.value)
+
+
+def test_a_run_whose_network_has_another_number_of_actions_is_damaged(result: Result) -> None:
+    run = dataclasses.replace(result.run, provenance={**result.run.provenance, "actions": 3})
+    with pytest.raises(InputError, match="2 outputs, but its task has 3 actions"):
+        policy_of(Result(run), 0)
+    with pytest.raises(InputError, match="does not tell its observation_size"):
+        policy_of(Result(dataclasses.replace(result.run, provenance={})), 0)
+
+
+@pytest.mark.parametrize(
+    ("observation", "why"),
+    [
+        (dict(kind="image", shape=(4,)), "kind 'image' and of shape (4,)"),
+        (dict(kind="vector", shape=(2, 2)), "kind 'vector' and of shape (2, 2)"),
+        (dict(kind="vector", shape=(5,)), "do not take an input of shape (5,)"),
+    ],
+)
+def test_an_observation_that_does_not_fit_is_refused(observation: dict[str, Any], why: str) -> None:
+    policy = perceptron((4, 20, 2))
+    with pytest.raises(InputError) as caught:
+        dataclasses.replace(policy, observation=dataclasses.replace(policy.observation, **observation))
+    assert why in str(caught.value)
+
+
+def test_images_too_small_for_the_windows_are_refused() -> None:
+    policy = convolutional((2, 36, 36), channels=(3, 3, 3), windows=(6, 3, 2), hidden=4)
+    small = dataclasses.replace(policy.observation, shape=(2, 5, 36))
+    with pytest.raises(InputError, match=r"convolutions\.0 .* do not take an input of shape \(2, 5, 36\)"):
+        dataclasses.replace(policy, observation=small)
+
+
+def test_a_module_of_the_users_own_is_named(result: Result, tmp_path: Path) -> None:
+    configuration = result.configuration.with_options({"network": "mine.Dueling"})
+    with pytest.raises(InputError, match=r"the module 'mine\.Dueling'"):
+        srgdqn.export(Result(dataclasses.replace(result.run, configuration=configuration)), tmp_path / "a.py", round=0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_round_that_is_not_there_and_files_that_cannot_be_written(result: Result, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no round 9"):
+        srgdqn.export(result, tmp_path / "a.onnx", round=9)
+    with pytest.raises(InputError, match=r"no policy can be written as. End it in .onnx or .py"):
+        srgdqn.export(result, tmp_path / "a.pt")
+    with pytest.raises(InputError, match="is not a folder"):
+        srgdqn.export(result, tmp_path / "nowhere" / "a.py")
+    (tmp_path / "old.py").write_text("old")
+    with pytest.raises(InputError, match="exists already"):
+        srgdqn.export(result, tmp_path / "old.py")
+    assert [path.name for path in tmp_path.iterdir()] == ["old.py"]
+    assert (tmp_path / "old.py").read_text() == "old"
+    srgdqn.export(result, tmp_path / "old.py", overwrite=True)
+    assert "class PlainPolicy" in (tmp_path / "old.py").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["old.py"]
+
+
+def test_without_onnx_the_extra_is_named(result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(InputError, match=r"pip install 'srgdqn\[onnx\]'"):
+        srgdqn.export(result, tmp_path / "a.onnx")
+    assert srgdqn.export(result, tmp_path / "a.py").exists()
