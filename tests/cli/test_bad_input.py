@@ -85,6 +85,21 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("compare a --x step", "Did you mean 'steps'?"),
         ("compare a --out curves.gif", "End it in .png, .pdf or .svg"),
         ("compare a --out nowhere/curves.png", "is not a folder"),
+        ("export", "no run was given"),
+        ("export nowhere", "nowhere is not the folder of a run"),
+        ("export a --out policy.pt", "End it in .onnx or .py"),
+        ("export a --out nowhere/policy.py", "is not a folder"),
+        (
+            "export a --round first",
+            "--round is 'first', which is not a whole number. Write it in digits, or write best",
+        ),
+        ("export a --round -1", "--round is -1"),
+        ("video", "no run was given"),
+        ("video nowhere", "nowhere is not the folder of a run"),
+        ("video a --out play.webm", "End it in .mp4 or .gif"),
+        ("video a --out /proc/play.gif", "cannot be written to"),
+        ("video a --episodes 0", "--episodes is 0, but must be a whole number from 1"),
+        ("video a --seed x", "--seed is 'x', which is not a whole number"),
         ("list all", "srgdqn list has no use for 'all'"),
         ("--tyro-print-completion", "needs the name of your shell"),
         ("--tyro-print-completion powershell", "needs the name of your shell"),
@@ -122,7 +137,7 @@ def test_a_folder_that_exists_is_refused_before_training(refused, tmp_path: Path
     assert "is not the folder of a run" in refused("train", "CartPole", "--out", "precious", "--overwrite")
 
 
-@pytest.mark.parametrize("command", ["show", "evaluate", "compare"])
+@pytest.mark.parametrize("command", ["show", "evaluate", "compare", "export", "video"])
 def test_damaged_folders_are_refused(refused, tmp_path: Path, command: str) -> None:
     folder = synthetic(steps=2_000).save(tmp_path / "run")
     content = bytearray((folder / "curves.parquet").read_bytes())

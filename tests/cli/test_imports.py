@@ -74,6 +74,8 @@ def test_the_door_is_light(module: str) -> None:
         (["evaluate", "--help"], 0),
         (["show", "--help"], 0),
         (["compare", "--help"], 0),
+        (["export", "--help"], 0),
+        (["video", "--help"], 0),
         (["reproduce", "--help"], 0),
         (["list"], 0),
         (["trian"], 2),
@@ -82,6 +84,8 @@ def test_the_door_is_light(module: str) -> None:
         (["train", "MountainCar", "--stpes", "1000"], 2),
         (["train", "MountainCar", "--out", "/proc/run"], 2),
         (["compare", "a", "--out", "figure.gif"], 2),
+        (["export", "a", "--out", "policy.pt"], 2),
+        (["video", "a", "--out", "play.avi"], 2),
     ],
 )
 def test_help_lists_and_errors_come_without_the_heavy_imports(words: list[str], code: int) -> None:
@@ -95,10 +99,11 @@ def test_what_cannot_be_reproduced_is_told_before_the_experiments_are_imported(w
     assert found == ["srgdqn.studies"]  # the package, for the experiments' names
 
 
-@pytest.mark.parametrize("command", ["show", "evaluate", "compare"])
+@pytest.mark.parametrize("command", ["show", "evaluate", "compare", "export", "video"])
 def test_a_folder_without_a_run_is_told_before_anything_is_drawn_or_compiled(command: str, tmp_path: Path) -> None:
-    figure = [f"--out={tmp_path / 'a.png'}"] if command == "compare" else []
-    code, found = answer(COMMAND, command, str(tmp_path), *figure)
+    suffixes = {"compare": "png", "export": "py", "video": "gif"}
+    file = [f"--out={tmp_path / 'a'}.{suffixes[command]}"] if command in suffixes else []
+    code, found = answer(COMMAND, command, str(tmp_path), *file)
     assert code == 2
     assert set(found) <= {"numpy", "polars"}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.store.destination import check_destination, write_folder
+from srgdqn.store.destination import check_destination, check_file, write_file, write_folder, written_whole
 
 CONTENTS = {"a": b"new a", "b": b"new b", "manifest.json": b"{}"}
 
@@ -194,3 +194,46 @@ def test_a_folder_that_appears_meanwhile_is_not_replaced(tmp_path: Path, monkeyp
             write_folder(tmp_path / "run", CONTENTS)
     assert os.listdir(tmp_path) == ["run"]
     assert os.listdir(tmp_path / "run") == ["theirs"]
+
+
+def test_a_files_place_is_checked_without_leaving_anything(tmp_path: Path) -> None:
+    (tmp_path / "old.b").write_text("old")
+    assert check_file(tmp_path / "new.B", (".a", ".b"), what="thing") == tmp_path / "new.B"
+    assert check_file(tmp_path / "old.b", (".b",), what="thing", overwrite=True) == tmp_path / "old.b"
+    for path, why in {
+        "new.c": "'.c', which no thing can be written as. End it in .a or .b.",
+        "new": "'', which no thing",
+        "old.b": "exists already",
+        "nowhere/new.a": "is not a folder",
+    }.items():
+        with pytest.raises(InputError) as caught:
+            check_file(tmp_path / path, (".a", ".b"), what="thing")
+        assert why in str(caught.value)
+    with pytest.raises(InputError, match=r"proc cannot be written to"):
+        check_file("/proc/new.a", (".a",), what="thing")
+    assert os.listdir(tmp_path) == ["old.b"]
+
+
+def test_a_file_takes_its_place_only_if_nothing_failed(tmp_path: Path) -> None:
+    def write(text: str, error: BaseException | None = None) -> None:
+        with written_whole(tmp_path / "file.txt") as scratch:
+            assert scratch.suffix == ".txt"
+            scratch.write_text(text)
+            if error is not None:
+                raise error
+
+    write("one")
+    for error in (KeyboardInterrupt(), FileNotFoundError("elsewhere")):
+        with pytest.raises(type(error)):
+            write("two", error)
+        assert os.listdir(tmp_path) == ["file.txt"]
+        assert (tmp_path / "file.txt").read_text() == "one"
+    write("three")
+    assert (tmp_path / "file.txt").read_text() == "three"
+
+
+def test_what_the_disk_refuses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match="folder could not be written"):
+        write_file(tmp_path / "folder", b"data")
+    assert os.listdir(tmp_path) == ["folder"]
