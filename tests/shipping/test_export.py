@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from gymnasium.experimental.functional import FuncEnv
+from gymnasium.spaces import Discrete
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -161,6 +165,41 @@ def test_the_exports_act_as_the_run_does(result: Result) -> None:
         assert numpy_policy(policy)(observations)[sure].tolist() == wanted[sure].tolist()
         taken.append(tuple(wanted))
     assert len(set(taken)) == 3
+
+
+class Ring(FuncEnv):
+    """Five places in a ring, of which the third is worth going to."""
+
+    observation_space = Discrete(5)
+    action_space = Discrete(2)
+
+    def initial(self, rng: Any, params: None = None) -> Any:
+        return jax.random.randint(rng, (), 0, 5)
+
+    def transition(self, state: Any, action: Any, rng: Any, params: None = None) -> Any:
+        return (state + 2 * action - 1) % 5
+
+    def observation(self, state: Any, rng: Any, params: None = None) -> Any:
+        return state
+
+    def reward(self, state: Any, action: Any, next_state: Any, rng: Any, params: None = None) -> Any:
+        return jnp.where(next_state == 2, 1.0, 0.0)
+
+    def terminal(self, state: Any, rng: Any, params: None = None) -> Any:
+        return state == 2
+
+
+def test_a_run_that_observes_numbers_is_exported_with_numbers(tmp_path: Path) -> None:
+    result = srgdqn.train(Ring(), "dqn-adam", **TINY, alpha=0.05, epsilon_start=1.0, rounds=4)
+    loaded = srgdqn.load(result.save(tmp_path / "run"))
+    taken = []
+    for number in range(4):
+        policy = policy_of(loaded, number)
+        assert policy.observation.kind == "one-hot"
+        wanted = [result.policy(number)(state) for state in range(5)]
+        assert run_onnx(policy, np.arange(5))[1].tolist() == numpy_policy(policy)(np.arange(5)).tolist() == wanted
+        taken.append(tuple(wanted))
+    assert any(len(set(actions)) == 2 for actions in taken)  # a policy that looks at what it observes
 
 
 def test_a_models_interface_and_where_it_comes_from(result: Result, tmp_path: Path) -> None:
