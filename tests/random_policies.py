@@ -40,6 +40,7 @@ def convolutional(
     windows: tuple[int, int, int] = (8, 4, 3),
     hidden: int = 512,
     actions: int = 6,
+    activation: str = "relu",
     seed: int = 0,
     normalised: bool = False,
 ) -> Policy:
@@ -57,7 +58,7 @@ def convolutional(
         Layer(draw(hidden, actions) / np.float32(hidden**0.5), draw(actions)),
     )
     scale = Scale(100 + 10 * draw(*shape), abs(draw(*shape)) + np.float32(0.5)) if normalised else None
-    return Policy(layers, "relu", Observation("image", shape), tuple(convolutions), scale)
+    return Policy(layers, activation, Observation("image", shape), tuple(convolutions), scale)
 
 
 def exact(policy: Policy, observations: np.ndarray) -> np.ndarray:
@@ -70,7 +71,7 @@ def exact(policy: Policy, observations: np.ndarray) -> np.ndarray:
     if policy.observation.kind == "image":
         x = x / 255
     for part in policy.convolutions:
-        x = np.maximum(_convolved(x, part), 0)
+        x = ACTIVATIONS[policy.activation](_convolved(x, part))
     x = x.reshape(len(x), -1)
     for index, layer in enumerate(policy.layers):
         x = np.einsum("ri,io->ro", x, layer.weight.astype(np.float64)) + layer.bias

@@ -83,11 +83,22 @@ def test_numbers_are_made_one_hot(size: int, normalised: bool, seed: int) -> Non
 @given(
     shape=st.tuples(st.integers(1, 3), st.integers(30, 40), st.integers(30, 40)),
     windows=st.tuples(st.integers(4, 8), st.integers(1, 3), st.integers(1, 2)),
+    activation=st.sampled_from(sorted(ACTIVATIONS)),
     normalised=st.booleans(),
     seed=st.integers(0, 100),
 )
-def test_small_images(shape: tuple[int, int, int], windows: tuple[int, int, int], normalised: bool, seed: int) -> None:
-    policy = convolutional(shape, channels=(3, 4, 5), windows=windows, hidden=7, seed=seed, normalised=normalised)
+def test_small_images(
+    shape: tuple[int, int, int], windows: tuple[int, int, int], activation: str, normalised: bool, seed: int
+) -> None:
+    policy = convolutional(
+        shape,
+        channels=(3, 4, 5),
+        windows=windows,
+        hidden=7,
+        activation=activation,
+        seed=seed,
+        normalised=normalised,
+    )
     images = np.random.default_rng(seed).integers(0, 256, (40, *shape), np.uint8)
     agree(policy, images, least_clear=0.8)
 
@@ -293,15 +304,18 @@ def stored(policy: Policy) -> dict[str, np.ndarray]:
 
 
 def test_a_convolutional_run_is_known_by_the_names_of_its_arrays() -> None:
-    policy = convolutional((4, 40, 40), channels=(3, 4, 5), hidden=7)
+    policy = convolutional((4, 40, 40), channels=(3, 4, 5), hidden=7, activation="tanh")
     configuration = configure("CartPole", "dqn-adam", hidden=(7,), activation="tanh").with_options({"network": "cnn"})
     parameters = {name: np.stack([array * 0, array]) for name, array in stored(policy).items()}
-    about = {"observation_size": 6_400, "observation_kind": "image", "observation_shape": [4, 40, 40], "actions": 6}
+    about = {"observation_size": 6_400, "observation_shape": [4, 40, 40], "actions": 6}
     run = Result(Run(configuration, synthetic(rounds=2, steps=2_000).run.tables, parameters, about))
     made = policy_of(run, 1)
     images = np.random.default_rng(1).integers(0, 256, (20, 4, 40, 40), np.uint8)
     assert run_onnx(made, images)[0] == pytest.approx(exact(policy, images), abs=1e-4)
     assert not exact(policy_of(run, 0), images).any()
+    bare = dataclasses.replace(run.run, provenance={"observation_size": 6_400, "actions": 6})
+    with pytest.raises(InputError, match="does not tell its observation_shape"):
+        policy_of(Result(bare), 1)
 
 
 # What cannot be exported

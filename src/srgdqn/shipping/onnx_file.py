@@ -68,7 +68,8 @@ def _write_forward(graph: _Graph, policy: Policy) -> None:
     for index, part in enumerate(policy.convolutions):
         name = f"convolutions.{index}"
         weight, bias = graph.constant(f"{name}.weight", part.weight), graph.constant(f"{name}.bias", part.bias)
-        x = graph.add("Relu", graph.add("Conv", x, weight, bias, strides=[part.stride, part.stride]))
+        x = graph.add("Conv", x, weight, bias, strides=[part.stride, part.stride])
+        x = graph.add(_ACTIVATIONS[policy.activation], x)
     if policy.convolutions:
         x = graph.add("Flatten", x)
     for index, layer in enumerate(policy.layers):

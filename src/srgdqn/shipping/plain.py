@@ -15,7 +15,7 @@ class PlainPolicy:
     Args:
       arrays: `layers.0.weight` (inputs first), `layers.0.bias` and so on; `convolutions.0.weight` (output and input
         channels, height, width) and `.bias`; `mean` and `deviation` where observations are normalised.
-      activation: what stands between layers.
+      activation: what follows every convolution, and every layer but the last.
       strides: of each convolution.
       kind: what is observed: a `vector`, an `image` (channels first, 0 to 255), or the index of a `one-hot` vector.
       shape: of one observation, as the network sees it.
@@ -72,7 +72,7 @@ class PlainPolicy:
             x = x / np.asarray(255, self._dtype)
         for index, stride in enumerate(self._strides):
             weight, bias = arrays[f"convolutions.{index}.weight"], arrays[f"convolutions.{index}.bias"]
-            x = np.maximum(_convolve(x, weight, stride) + bias[:, None, None], 0)
+            x = _activate(_convolve(x, weight, stride) + bias[:, None, None], self._activation)
         x = x.reshape(len(x), math.prod(x.shape[1:]))
         for index in range(self._layers):
             x = x @ arrays[f"layers.{index}.weight"] + arrays[f"layers.{index}.bias"]

@@ -52,7 +52,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Convolution:
-    """A convolution without padding, with weights of shape (outputs, inputs, height, width); ReLU follows it."""
+    """A convolution without padding, with weights of shape (outputs, inputs, height, width)."""
 
     weight: np.ndarray
     bias: np.ndarray
@@ -76,6 +76,7 @@ class Policy:
 
     layers: tuple[Layer, ...]
     activation: str
+    """What follows every convolution, and every layer but the last."""
     observation: Observation
     convolutions: tuple[Convolution, ...] = ()
     scale: Scale | None = None
@@ -109,15 +110,14 @@ class Policy:
 def policy_of(result: Result, number: int) -> Policy:
     """The greedy policy of a round of a result."""
     provenance = result.run.provenance
-    for name in ("observation_size", "actions"):
+    images = result.configuration.network.network == "cnn"
+    for name in ("observation_shape" if images else "observation_size", "actions"):
         if name not in provenance:
             raise InputError(f"this run does not tell its {name}, so that no policy can be made of it. Train it again.")
-    kind = provenance.get("observation_kind", "vector")
-    shape = tuple(provenance.get("observation_shape", ())) if kind == "image" else (provenance["observation_size"],)
     policy = make_policy(
         result.parameters_of(number),
         result.configuration,
-        Observation(kind, shape),
+        _observation(result),
         about={"round": str(number), "trained_with": f"srgdqn {_version(provenance)}"},
     )
     if policy.actions != provenance["actions"]:
@@ -150,15 +150,13 @@ def make_policy(
             f"the network of this run is the module {settings.network!r}, of which nothing is known but its arrays, so "
             "that it cannot be exported. Export a run with a built-in network (mlp, cnn), or use result.policy(round)."
         )
-    convolutional = settings.network == "cnn"
     return Policy(
         layers=tuple(Layer(*_pair(parameters, f"network.layers.{index}")) for index in range(len(settings.hidden) + 1)),
-        # The convolutional network has one activation; the perceptron has the one of its settings.
-        activation="relu" if convolutional else settings.activation,
+        activation=settings.activation,
         observation=observation,
         convolutions=tuple(
             Convolution(*_pair(parameters, f"network.convolutions.{index}"), stride)
-            for index, stride in enumerate(STRIDES if convolutional else ())
+            for index, stride in enumerate(STRIDES if settings.network == "cnn" else ())
         ),
         scale=_scale(parameters, observation),
         about={
@@ -187,6 +185,14 @@ def configuration_digest(configuration: Configuration) -> str:
     from srgdqn.store.configurations import dumps
 
     return hashlib.sha256(dumps(configuration).encode()).hexdigest()[:16]
+
+
+def _observation(result: Result) -> Observation:
+    provenance = result.run.provenance
+    if result.configuration.network.network == "cnn":
+        return Observation("image", tuple(provenance["observation_shape"]))
+    kind: Kind = "one-hot" if provenance.get("observation_kind") == "one-hot" else "vector"
+    return Observation(kind, (provenance["observation_size"],))
 
 
 def _version(provenance: Mapping[str, Any]) -> str:
