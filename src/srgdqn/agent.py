@@ -33,11 +33,14 @@ from srgdqn.networks.naming import name_of
 from srgdqn.progress import reporting
 from srgdqn.settings import Configuration
 from srgdqn.settings.network import BUILT_IN_NETWORKS
+from srgdqn.shipping.export import write_policy
+from srgdqn.shipping.plain import PlainPolicy
+from srgdqn.shipping.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.store import agents, configurations
 from srgdqn.store.destination import write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.provenance import provenance
-from srgdqn.training.rounds import Progress
+from srgdqn.training.rounds import Progress, policy_arrays
 
 
 class Agent:
@@ -315,6 +318,23 @@ class Agent:
         round_.spend(configuration, steps_before=stands["steps_before"], to_the_end=True)
         round_.policy.update(round_.learner.parameters, round_.normaliser)
         self._begun = stands["episodes_begun"]
+
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes the greedy policy for use without this package: `.onnx`, or `.py` for a file that needs only NumPy."""
+        return write_policy(self._policy(), path, overwrite=overwrite)
+
+    def to_numpy(self) -> PlainPolicy:
+        """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
+        return numpy_policy(self._policy())
+
+    def _policy(self) -> Policy:
+        reading = self._task.observations
+        return make_policy(
+            policy_arrays(self._round.learner.parameters, self._round.normaliser),
+            self.configuration,
+            Observation(reading.kind, reading.shape),
+            about={"steps": str(self._round.steps)},
+        )
 
     def close(self) -> None:
         """Closes the environments that the agent made for itself; learning again makes new ones."""

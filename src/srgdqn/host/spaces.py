@@ -13,7 +13,7 @@ from gymnasium.vector import VectorEnv
 
 from srgdqn.errors import InputError
 
-Kind = Literal["flat", "one-hot", "image"]
+Kind = Literal["vector", "one-hot", "image"]
 
 # The Nature network's three convolutions leave nothing of a smaller image.
 _SMALLEST_IMAGE = 36
@@ -131,7 +131,7 @@ def read_observations(space: spaces.Space, name: str, *, as_image: bool) -> Obse
         if channels <= _MOST_CHANNELS and channels < height:
             return Observations("image", (channels, height, width), space.shape, channels_last=True)
         return Observations("image", space.shape, space.shape)
-    return Observations("flat", (int(np.prod(space.shape, dtype=int)),), space.shape)
+    return Observations("vector", (int(np.prod(space.shape, dtype=int)),), space.shape)
 
 
 def is_image(space: spaces.Space) -> bool:

@@ -74,6 +74,8 @@ def about_task(task: HostTask) -> dict[str, Any]:
     """What a run tells of its task, so that its policies can be used without it: JSON values alone."""
     return {
         "observation_size": task.observations.size,
+        "observation_kind": task.observations.kind,
+        "observation_shape": list(task.observations.shape),
         "observations": {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in task.observations._asdict().items()

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from srgdqn.configure import is_identifier
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS
+from srgdqn.presets import is_compiled
 from srgdqn.settings import Configuration
 
 Act = Callable[[Any], Any]
@@ -40,7 +41,11 @@ def playing_environment(configuration: Configuration) -> gymnasium.Env:
     One of the paper's tasks is its Gymnasium twin with the options of the run, under the limit of its evaluations.
     """
     settings = configuration.task
-    if settings.task not in PRESETS:
+    if not is_compiled(settings.task) and is_identifier(settings.task):
+        from srgdqn.host.environments import source_of
+
+        return source_of(settings.task).fresh("rgb_array")
+    if not is_compiled(settings.task):
         raise InputError(
             f"the task of this run is the environment {settings.task!r}, which is not stored with it. Give a Gymnasium "
             "environment of it that has render_mode='rgb_array': srgdqn.video(result, path, environment=…)."
