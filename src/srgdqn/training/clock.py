@@ -52,6 +52,19 @@ def budget_of(settings: TrainingSettings) -> Budget:
     return budget
 
 
+def steps_within(budget: Budget, ended: np.ndarray, *, steps: int = 0, episodes: int = 0) -> int:
+    """How many of a round's next steps, of which it is known whether each ended an episode, are within its budget: so
+    many steps and episodes are behind it.
+    """
+    if budget.unit == "steps":
+        return min(len(ended), budget.amount - steps)
+    if budget.unit == "episodes":
+        ends = np.flatnonzero(ended)
+        left = budget.amount - episodes
+        return 0 if left == 0 else int(ends[left - 1]) + 1 if len(ends) >= left else len(ended)
+    return len(ended)
+
+
 def total_blocks(settings: TrainingSettings) -> int | None:
     """The blocks that a round takes; None if that is only known once its episodes have ended."""
     budget = budget_of(settings)

@@ -10,7 +10,7 @@ import numpy as np
 from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Success, Task
-from srgdqn.training.clock import budget_of, limits_of
+from srgdqn.training.clock import budget_of, limits_of, steps_within
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
 
@@ -83,13 +83,7 @@ def _round_log(configuration: Configuration, history: ChunkHistory, lane: int) -
     settings, log = configuration.training, history.log
     flags = np.asarray(log.flags[lane]).ravel()
     lived = int((flags & LIVED).astype(bool).sum())  # a lane that stops never starts again
-    budget = budget_of(settings)
-    end = lived
-    if budget.unit == "steps":
-        end = min(lived, budget.amount)
-    elif budget.unit == "episodes":
-        ends = np.flatnonzero(flags[:lived] & (TERMINATED | TRUNCATED))
-        end = int(ends[budget.amount - 1]) + 1 if len(ends) >= budget.amount else lived
+    end = steps_within(budget_of(settings), (flags[:lived] & (TERMINATED | TRUNCATED)) > 0)
     limits = limits_of(settings)
     blocks = np.arange(lived // settings.learning_frequency)
     blocks = blocks[(blocks >= int(limits.first_learning)) & (blocks < int(limits.last_block))]

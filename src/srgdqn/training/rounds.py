@@ -22,6 +22,7 @@ from srgdqn.training.lane import LIVED, PLAIN, TERMINATED, TRUNCATED, BlockLog, 
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, programs_for
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, endings_of, merge_tables
+from srgdqn.training.reports import ChunkReports, Reports, no_reports
 
 
 class Progress(NamedTuple):
@@ -31,6 +32,8 @@ class Progress(NamedTuple):
     steps: int  # environment steps since the last report, over the rounds of the chunk
     reward: float  # their mean reward
     diverged: int  # rounds frozen so far
+    ended: bool = False  # whether the chunk is done: what it has to report is forgotten after this
+    reports: Reports = no_reports  # the same for all segments of a chunk; computes nothing before it is called
 
 
 class Trained(NamedTuple):
@@ -79,7 +82,7 @@ def train_rounds(
     chunks = _chunks(settings.rounds, programs.together, workers, _most_boards(programs) * programs.width)
     compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
     ended = threading.Event()
-    shared = _SharedListener(listener, len(chunks))
+    shared = _SharedListener(listener, [ChunkReports(configuration, chunk) for chunk in chunks])
 
     def stopping() -> bool:
         return ended.is_set() or (stop is not None and stop.is_set())
@@ -216,10 +219,11 @@ def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> dict[str, n
 class _SharedListener:
     """Lets chunks on several threads report to one listener, and knows how far they are together."""
 
-    def __init__(self, listener: Listener, chunks: int) -> None:
+    def __init__(self, listener: Listener, reports: list[ChunkReports]) -> None:
         self._listener, self._lock = listener, threading.Lock()
-        self._shares = np.zeros(chunks)
-        self._diverged = np.zeros(chunks, int)
+        self._reports = reports
+        self._shares = np.zeros(len(reports))
+        self._diverged = np.zeros(len(reports), int)
         self._episodes: dict[int, int] = {}
 
     def hear(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> None:
@@ -229,7 +233,12 @@ class _SharedListener:
             self._shares[chunk] = 1.0 if segment.last else self._share(configuration, chunk, rounds, segment)
             reward = float(segment.log.reward[:rounds][lived].mean()) if steps else float("nan")
             self._diverged[chunk] = (np.asarray(segment.lanes.diverged_at)[:rounds] >= 0).sum()
-            self._listener(Progress(float(self._shares.mean()), steps, reward, int(self._diverged.sum())))
+            reports = self._reports[chunk]
+            reports.keep(segment)
+            share, diverged = float(self._shares.mean()), int(self._diverged.sum())
+            self._listener(Progress(share, steps, reward, diverged, segment.last, reports.read))
+            if segment.last:
+                reports.forget()
 
     def _share(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> float:
         budget, block = budget_of(configuration.training), configuration.training.learning_frequency
