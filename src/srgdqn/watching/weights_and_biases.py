@@ -1,0 +1,82 @@
+"""Weights & Biases: one of its runs for every round, all in one group."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from srgdqn.errors import InputError, unknown
+from srgdqn.settings import Configuration
+from srgdqn.watching.extras import require
+from srgdqn.watching.scalars import Scalars
+
+if TYPE_CHECKING:
+    from srgdqn.training.reports import RoundReport
+
+Mode = Literal["online", "offline", "disabled"]
+
+
+class WeightsAndBiases:
+    """Logs what each round does to Weights & Biases.
+
+    Args:
+      project: its project.
+      group: what the rounds have in common there; by default the task, the algorithm and a few random letters.
+      mode: `online`, `offline` (into the folder `wandb`, for `wandb sync`) or `disabled`; by default what the
+        environment variable WANDB_MODE says, or else `online`.
+
+    """
+
+    def __init__(self, project: str, *, group: str | None = None, mode: Mode | None = None) -> None:
+        if mode is not None and mode not in get_args(Mode):
+            raise unknown("mode of Weights & Biases", mode, get_args(Mode))
+        if not project:
+            raise InputError("the project of Weights & Biases has no name. Give one, such as 'srgdqn'.")
+        require("wandb", "wandb", "Logging to Weights & Biases")
+        self._project, self._group, self._mode = project, group, mode
+        self._runs: list[Any] = []
+
+    def __str__(self) -> str:
+        return f"the Weights & Biases project {self._project}"
+
+    def start(self, configuration: Configuration, about: Mapping[str, Any]) -> None:
+        """Begins a run there for every round."""
+        import wandb
+
+        self._began, self._scalars = time.monotonic(), Scalars()
+        task, algorithm = configuration.task.task, configuration.algorithm
+        group = self._group or f"{task} {algorithm} {secrets.token_hex(3)}"
+        known = {"algorithm": algorithm, "readings": configuration.readings, **configuration.options(), **about}
+        try:
+            for number in range(configuration.training.rounds):
+                self._runs.append(
+                    wandb.init(
+                        project=self._project,
+                        group=group,
+                        name=f"{algorithm} round {number:03d}",
+                        config={**known, "round": number},
+                        mode=self._mode,
+                        reinit="create_new",
+                        settings=wandb.Settings(silent=True, console="off"),
+                    )
+                )
+        except wandb.Error as error:
+            raise InputError(
+                f"Weights & Biases cannot be written to: {error}. Run 'wandb login', or set WANDB_MODE=offline to keep "
+                "everything on this machine."
+            ) from error
+
+    def hear(self, reports: Sequence[RoundReport]) -> None:
+        """Logs at each round's environment steps."""
+        seconds = time.monotonic() - self._began
+        for report in reports:
+            for step, values in self._scalars.rows(report, seconds):
+                told = {name: value for name, value in values.items() if value is not None}
+                self._runs[report.round].log(told, step=step)
+
+    def close(self) -> None:
+        """Waits until everything is written, or sent."""
+        while self._runs:
+            self._runs.pop().finish()

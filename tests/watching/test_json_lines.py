@@ -1,0 +1,78 @@
+"""Rows in a file: what is written is read back, however the file is cut while it grows."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+from reported import report
+from srgdqn.configure import configure
+from srgdqn.errors import InputError
+from srgdqn.watching import JsonLines
+from srgdqn.watching.json_lines import LineReader
+
+
+def test_each_report_is_on_the_disk_at_once(tmp_path: Path) -> None:
+    rows = JsonLines(tmp_path / "rows.jsonl")
+    reader = LineReader(rows.path)
+    assert reader.read() == []
+    rows.start(configure("MountainCar", "srg-dqn", rounds=3, steps=5_000), {"versions": {"jax": "0.1"}})
+    (first,) = reader.read() or ()
+    assert first.pop("started") > 1.7e9
+    assert first == {
+        "task": "MountainCar",
+        "algorithm": "srg-dqn",
+        "readings": "corrected",
+        "rounds": 3,
+        "budget": {"unit": "steps", "amount": 5_000},
+        "about": {"versions": {"jax": "0.1"}},
+    }
+    rows.hear([report(0, 48, returns=[1.0, 3.0], loss=np.nan), report(2, 48, diverged_at=48)])
+    a, c = reader.read() or ()
+    assert (a["round"], a["step"], a["rollout/ep_rew_mean"], a["train/loss"]) == (0, 48, 2.0, None)
+    assert (c["round"], c["diverged_at"], c["rollout/ep_rew_mean"]) == (2, 48, None)
+    assert "NaN" not in rows.path.read_text()
+    rows.close()
+    assert reader.read() == [{"ended": True}]
+    assert reader.read() == []
+
+
+LINES = [{"round": number, "text": "ä\u2028…" * number, "none": None} for number in range(5)]
+BYTES = b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in LINES)
+
+
+@given(st.sets(st.integers(0, len(BYTES))), st.booleans())
+def test_torn_lines_are_read_when_they_are_whole(cuts: set[int], torn: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.jsonl")
+        reader, read = LineReader(path), []
+        edges = sorted(cuts) if torn else [*sorted(cuts), len(BYTES)]
+        for edge in edges:
+            path.write_bytes(BYTES[:edge])
+            read += reader.read() or []
+        assert read == LINES[: BYTES[: max(edges, default=0)].count(b"\n")]
+
+
+def test_what_is_no_row_is_left_out_and_a_new_file_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    reader = LineReader(path)
+    assert reader.read() is None
+    path.write_bytes(b'{"a": 1}\n{"a": \n[1, 2]\n\xff\n{"a": 2}\n')
+    assert reader.read() == [{"a": 1}, {"a": 2}]
+    rows = JsonLines(path)  # replaces it
+    rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
+    assert [line["task"] for line in reader.read() or ()] == ["CartPole"]
+    path.unlink()
+    assert reader.read() is None
+
+
+@pytest.mark.parametrize("place", ["missing/rows.jsonl", "."])
+def test_a_place_that_cannot_be_used_is_told_at_once(place: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be a file"):
+        JsonLines(tmp_path / place)

@@ -1,0 +1,179 @@
+"""Loggers hear everything there is to hear, and nothing they do ends a run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from reported import report
+from srgdqn.errors import InputError
+from srgdqn.settings import Configuration
+from srgdqn.training import Progress, train_rounds
+from srgdqn.training.reports import RoundReport
+from srgdqn.watching import JsonLines, listening
+from tiny import tiny
+
+
+class Notes:
+    """A logger that remembers, and may fail."""
+
+    def __init__(self, fails: str = "", error: BaseException | None = None) -> None:
+        self.calls: list[str] = []
+        self.heard: list[RoundReport] = []
+        self._fails, self._error = fails, error or OSError("the disk is full")
+
+    def __str__(self) -> str:
+        return "the notebook"
+
+    def start(self, configuration: Configuration, about: Any) -> None:
+        self.configuration, self.about = configuration, about
+        self._note("start")
+
+    def hear(self, reports: Sequence[RoundReport]) -> None:
+        self._note("hear")
+        self.heard += reports
+
+    def close(self) -> None:
+        self._note("close")
+
+    def _note(self, call: str) -> None:
+        self.calls.append(call)
+        if call == self._fails:
+            raise self._error
+
+
+class Clock:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("srgdqn.watching.listen.time.monotonic", lambda: self.now)
+
+
+def progress(share: float, reports: Any, ended: bool = False) -> Progress:
+    return Progress(share, 0, 0.0, 0, ended, reports)
+
+
+def test_what_loggers_hear_adds_up_to_the_run() -> None:
+    configuration, task = tiny(rounds=6, steps=400)
+    notes, shares = Notes(), []
+    with listening(configuration, [notes], lambda progress: shares.append(progress.share)) as listener:
+        trained = train_rounds(configuration, task, listener=listener, segment_blocks=1)
+    assert notes.configuration == configuration
+    assert notes.about["versions"]["jax"]
+    assert len(shares) > 20
+    for number in range(6):
+        mine = [told for told in notes.heard if told.round == number]
+        assert sum(told.steps for told in mine) == 400
+        episodes = trained.tables["episodes"]
+        returns = np.concatenate([told.returns for told in mine])
+        assert returns.tolist() == episodes["return"][episodes["round"] == number].tolist()
+    assert notes.calls[0] == "start"
+    assert notes.calls[-1] == "close"
+    assert set(notes.calls[1:-1]) == {"hear"}
+
+
+def test_an_interrupted_run_is_heard_to_where_it_came() -> None:
+    configuration, task = tiny(rounds=2, steps=10**9, eta=0.0, alpha=0.0)
+    notes, stop, count = Notes(), threading.Event(), [0]
+
+    def stopping(progress: Progress) -> None:
+        count[0] += 1
+        if count[0] == 5:
+            stop.set()
+
+    with listening(configuration, [notes], stopping) as listener:
+        trained = train_rounds(configuration, task, listener=listener, stop=stop, workers=1)
+    assert trained.interrupted
+    for number, steps in enumerate(trained.tables["rounds"]["steps"]):
+        assert sum(told.steps for told in notes.heard if told.round == number) == steps > 0
+
+
+def test_without_loggers_nothing_is_asked() -> None:
+    def mine(progress: Progress) -> None:
+        raise AssertionError
+
+    with listening(tiny()[0], [], mine) as listener:
+        assert listener is mine
+
+
+def test_rounds_are_asked_by_share_or_by_the_clock_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, asked = Clock(monkeypatch), []
+
+    def reports(name: str) -> Any:
+        def read() -> list[RoundReport]:
+            asked.append(name)
+            return [report()]
+
+        return read
+
+    a, b, c = (reports(name) for name in "abc")
+    notes = Notes()
+    with listening(tiny()[0], [notes], about={}) as listener:
+        for share in (0.001, 0.002, 0.003):
+            listener(progress(share, a))
+        assert asked == ["a"]
+        listener(progress(0.0065, a))  # more than half a per cent on
+        assert asked == ["a", "a"]
+        listener(progress(0.0066, b))  # another chunk
+        listener(progress(0.0067, b))
+        assert asked == ["a", "a", "b"]
+        clock.now = 0.3
+        listener(progress(0.0068, b))
+        listener(progress(0.0069, b))
+        assert asked == ["a", "a", "b", "b"]
+        clock.now = 10_000.0
+        listener(progress(0.0070, c))
+        clock.now += 4.9  # in a long run, seldomer
+        listener(progress(0.0071, c))
+        assert asked == ["a", "a", "b", "b", "c"]
+        listener(progress(0.0072, c, ended=True))
+        assert asked == ["a", "a", "b", "b", "c", "c"]
+    assert asked == ["a", "a", "b", "b", "c", "c", "b"]  # which had more to tell
+    assert len(notes.heard) == 7
+
+
+@pytest.mark.parametrize("call", ["start", "hear", "close"])
+def test_a_logger_that_fails_is_dropped_with_one_warning(call: str, capsys: pytest.CaptureFixture[str]) -> None:
+    bad, good = Notes(fails=call), Notes()
+    with listening(tiny()[0], [bad, good], about={}) as listener:
+        for share in (0.1, 0.2, 0.3):
+            listener(progress(share, lambda: [report()]))
+    warning = "warning: the notebook is no longer written: the disk is full. The run goes on.\n"
+    assert capsys.readouterr().err == warning
+    assert good.calls == ["start", "hear", "hear", "hear", "close"]
+    assert bad.calls.count("hear") == {"start": 0, "hear": 1, "close": 3}[call]
+
+
+def test_input_that_cannot_be_used_is_told_before_the_run() -> None:
+    first, second = Notes(), Notes(fails="start", error=InputError("no such project."))
+    with (
+        pytest.raises(InputError, match="no such project"),
+        listening(tiny()[0], [first, second], about={}),
+    ):
+        raise AssertionError("the run began")
+    assert first.calls == ["start", "close"]
+
+
+def test_an_interrupt_is_no_failure_of_a_logger() -> None:
+    notes = Notes(fails="hear", error=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt), listening(tiny()[0], [notes], about={}) as listener:
+        listener(progress(0.1, lambda: [report()]))
+    assert notes.calls[-1] == "close"
+
+
+def test_a_removed_file_ends_its_rows_and_not_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configuration, task = tiny(rounds=2, steps=400)
+    rows = JsonLines(tmp_path / "rows.jsonl")
+
+    def remove(progress: Progress) -> None:
+        rows.path.unlink(missing_ok=True)
+
+    with listening(configuration, [rows], remove) as listener:
+        trained = train_rounds(configuration, task, listener=listener, segment_blocks=2)
+    assert trained.tables["rounds"]["completed"].all()
+    assert capsys.readouterr().err.count("warning:") == 1
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,137 @@
+"""Event files of a real run, read back by TensorBoard itself and held to the run's tables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from reported import report
+from srgdqn.api import train_configured
+from srgdqn.errors import InputError
+from srgdqn.result import Result
+from srgdqn.store.configurations import loads
+from srgdqn.watching import TensorBoard, listening
+from tiny import tiny
+
+pytest.importorskip("tensorboard")
+
+
+def accumulated(folder: Path) -> Any:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0})
+    events.Reload()
+    return events
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("tensorboard") / "logs" / "a"
+    configuration, _ = tiny(rounds=2, steps=2_000, evaluation_interval=480, eta=0.001)
+    with listening(configuration, [TensorBoard(folder)]) as listener:
+        result = train_configured(configuration, progress=False, listener=listener)
+    assert result.rounds["completed"].all()
+    return folder, result
+
+
+def test_every_round_has_a_folder_with_its_scalars(logged: tuple[Path, Result]) -> None:
+    folder, result = logged
+    assert sorted(path.name for path in folder.iterdir()) == ["round-000", "round-001"]
+    for number in range(2):
+        events = accumulated(folder / f"round-{number:03d}")
+        assert set(events.Tags()["scalars"]) == {
+            "rollout/ep_rew_mean",
+            "rollout/ep_len_mean",
+            "rollout/exploration_rate",
+            "rollout/reward",
+            "time/fps",
+            "time/episodes",
+            "train/loss",
+            "train/n_updates",
+            "train/max_q",
+            "train/delta_norm",
+            "train/theta_norm",
+            "train/queries",
+            "train/gradient_evaluations",
+            "eval/mean_reward",
+            "eval/mean_ep_length",
+        }
+        row = result.rounds.row(number, named=True)
+        ends = {
+            "time/episodes": row["episodes"],
+            "train/n_updates": row["outer_iterations"],
+            "train/queries": row["queries"],
+            "train/gradient_evaluations": row["gradient_evaluations"],
+        }
+        for name, value in ends.items():
+            last = events.Scalars(name)[-1]
+            assert (last.step, last.value) == (2_000, value)
+        mine = result.episodes.filter(pl.col("round") == number)
+        for name, column in (("rollout/ep_rew_mean", "return"), ("rollout/ep_len_mean", "length")):
+            for event in events.Scalars(name):
+                by_then = mine.filter(pl.col("step") <= event.step)[column].to_numpy()
+                assert event.value == pytest.approx(np.mean(by_then[-100:]), rel=1e-6)
+
+
+def test_evaluations_are_at_the_steps_they_were_made(logged: tuple[Path, Result]) -> None:
+    folder, result = logged
+    for number in range(2):
+        judged = result.evaluations.filter(pl.col("round") == number).group_by("step", maintain_order=True).mean()
+        events = accumulated(folder / f"round-{number:03d}")
+        for name, column in (("eval/mean_reward", "return"), ("eval/mean_ep_length", "length")):
+            told = [(event.step, event.value) for event in events.Scalars(name)]
+            assert [step for step, _ in told] == judged["step"].to_list() == [480, 960, 1_440, 1_920, 2_000]
+            assert [value for _, value in told] == pytest.approx(judged[column].to_list(), rel=1e-6)
+
+
+def test_the_configuration_is_there_as_a_text(logged: tuple[Path, Result]) -> None:
+    folder, result = logged
+    events = accumulated(folder / "round-000")
+    metadata = events.summary_metadata["configuration/text_summary"]
+    assert metadata.plugin_data.plugin_name == "text"
+    (text,) = events.Tensors("configuration/text_summary")[0].tensor_proto.string_val
+    written = "\n".join(line.removeprefix("    ") for line in text.decode().splitlines())
+    # What runs the loop is decided once training begins.
+    settled = loads(written).with_options({"kernel": result.configuration.training.kernel})
+    assert settled == result.configuration
+    (about,) = events.Tensors("about/text_summary")[0].tensor_proto.string_val
+    assert b"versions: {" in about
+
+
+def test_rounds_of_two_runs_are_not_mixed(tmp_path: Path) -> None:
+    first = TensorBoard(tmp_path)
+    first.start(tiny(rounds=1)[0], {})
+    with pytest.raises(InputError, match="has the rounds of a run already"):
+        TensorBoard(tmp_path)
+
+
+def test_a_removed_folder_is_noticed(tmp_path: Path) -> None:
+    logger = TensorBoard(tmp_path / "logs")
+    logger.start(tiny(rounds=1)[0], {})
+    (tmp_path / "logs").rename(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError):
+        logger.hear([report()])
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "tensorboard", raising=False)
+    with pytest.raises(InputError, match=r"pip install 'srgdqn\[tensorboard\]'"):
+        TensorBoard(tmp_path / "logs")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_needs_neither_torch_nor_tensorflow(tmp_path: Path) -> None:
+    code = (
+        "import sys; from srgdqn.configure import configure; from srgdqn.watching import TensorBoard; "
+        f"TensorBoard({str(tmp_path)!r}).start(configure('CartPole', 'dqn-sgd'), {{}}); "
+        "assert not {'torch', 'tensorflow', 'jax'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
