@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import srgdqn
-from command_line import TRAIN
+from command_line import TRAIN, command
 from srgdqn.api import with_kernel
 from srgdqn.cli import main
 from srgdqn.configure import configure
@@ -252,3 +252,18 @@ def test_a_name_on_the_command_line_replaces_what_the_files_name_stands_for(
     assert asked[1] == configure("Pendulum", "srg-dqn", gamma=0.7, steps=5_000)
     assert main(["train", "--config", str(file)]) == 2
     assert asked[2] == configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000)
+
+
+def test_every_round_is_logged_for_tensorboard(tmp_path: Path) -> None:
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    folder, logs = tmp_path / "runs" / "a", tmp_path / "logs"
+    done = command(*TRAIN, "--steps", "2000", "--out", str(folder), "--tensorboard", str(logs))
+    assert done.returncode == 0, done.stderr
+    assert list(folder.parent.iterdir()) == [folder]  # what was there for watching is gone
+    for number, queries in srgdqn.load(folder).rounds.select("round", "queries").iter_rows():
+        events = event_accumulator.EventAccumulator(str(logs / f"round-{number:03d}"))
+        events.Reload()
+        assert events.Scalars("train/queries")[-1][1:] == (2_000, queries)
+    again = command(*TRAIN, "--steps", "2000", "--tensorboard", str(logs))
+    assert again.returncode == 2
+    assert "has the rounds of a run already" in again.stderr

@@ -9,6 +9,7 @@ from srgdqn.errors import InputError
 
 COMMANDS = {
     "train": "srgdqn.cli.train",
+    "watch": "srgdqn.cli.watch",
     "evaluate": "srgdqn.cli.evaluate",
     "show": "srgdqn.cli.show",
     "compare": "srgdqn.cli.compare",
@@ -26,6 +27,7 @@ _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, 
   srgdqn list                                            what there is
   srgdqn train MountainCar srg-dqn --rounds 16 --out a   train, and keep the run
   srgdqn train MountainCar dqn-sgd --rounds 16 --out b
+  srgdqn watch b                                         how it goes, in another terminal
   srgdqn compare a b --out curves.pdf                    a figure and a table
   srgdqn show a                                          what a run was and came to
   srgdqn evaluate a                                      play 100 greedy episodes
@@ -68,9 +70,10 @@ def _all_commands() -> Any:
     from srgdqn.cli.show import Show
     from srgdqn.cli.train import help_form
     from srgdqn.cli.video import Video
+    from srgdqn.cli.watch import Watch
     from srgdqn.settings import Configuration
 
-    forms = (help_form(Configuration(), choices=True), Evaluate, Show, Compare, Export, Video, List, Reproduce)
+    forms = (help_form(Configuration(), choices=True), Watch, Evaluate, Show, Compare, Export, Video, List, Reproduce)
     named = (
         Annotated[form, tyro.conf.subcommand(name, description=first_paragraph(form))]
         for name, form in zip(COMMANDS, forms, strict=True)

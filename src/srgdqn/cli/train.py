@@ -27,6 +27,7 @@ from srgdqn.store.destination import check_destination
 
 if TYPE_CHECKING:
     from srgdqn.result import Result
+    from srgdqn.watching import Logger
 
 _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
 
@@ -35,6 +36,7 @@ _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
   srgdqn train LunarLander-v3 srg-dqn --steps 200000 --out runs/lander
   srgdqn train Pendulum-v1 svr-dqn --action-bins 12 --rounds 4
   srgdqn train --config runs/srg/configuration.toml --out again
+  srgdqn train Pendulum svr-dqn --tensorboard logs/svr             then: tensorboard --logdir logs
 
 A task is one of the paper's, compiled, or the id of any Gymnasium environment, which is stepped on the host.
 
@@ -51,6 +53,8 @@ class _Asked(NamedTuple):
     options: dict[str, Any]  # the user's: the file's, and above them the command line's
     file: UserOptions
     out: Path | None
+    tensorboard: Path | None
+    wandb: str | None
     overwrite: bool
     json: bool
     quiet: bool
@@ -78,23 +82,42 @@ def run(words: Sequence[str]) -> int:
         check_destination(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.progress import reporting
+    from srgdqn.watching import listening
+    from srgdqn.watching.live import live_rows
 
-    with reporting(configuration, False if asked.quiet else None) as listener:
-        # Below the bar, which is to be seen while jax is imported.
-        from srgdqn.api import train_configured
-        from srgdqn.host.failures import EnvironmentFailedError
-        from srgdqn.program_cache import enable_program_cache
+    loggers = _loggers(asked)
+    # What watches the run goes on until it is saved.
+    with live_rows(asked.out) as live:
+        with (
+            reporting(configuration, False if asked.quiet else None) as bar,
+            listening(configuration, [*loggers, *live], bar) as listener,
+        ):
+            # Below the bar, which is to be seen while jax is imported.
+            from srgdqn.api import train_configured
+            from srgdqn.host.failures import EnvironmentFailedError
+            from srgdqn.program_cache import enable_program_cache
 
-        enable_program_cache()
-        try:
-            result, failure = train_configured(configuration, progress=False, listener=listener), None
-        except EnvironmentFailedError as error:
-            result, failure = error.result, error
-    code = _finish(asked, result)
+            enable_program_cache()
+            try:
+                result, failure = train_configured(configuration, progress=False, listener=listener), None
+            except EnvironmentFailedError as error:
+                result, failure = error.result, error
+        code = _finish(asked, result)
     if failure is not None:
         print(f"error: {failure}", file=sys.stderr)
         return 1
     return code
+
+
+def _loggers(asked: _Asked) -> list[Logger]:
+    from srgdqn.watching import TensorBoard, WeightsAndBiases
+
+    loggers: list[Logger] = []
+    if asked.tensorboard is not None:
+        loggers.append(TensorBoard(asked.tensorboard))
+    if asked.wandb is not None:
+        loggers.append(WeightsAndBiases(asked.wandb))
+    return loggers
 
 
 def help_form(configuration: Configuration, *, choices: bool = False) -> type:
@@ -105,6 +128,12 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
         ("readings", Annotated[Literal[tuple(READINGS)], _help(_READINGS)], configuration.readings),
         ("config", _path("FILE", _CONFIG, "(default: none)"), None),
         ("out", _path("DIR", _OUT, "(default: nothing is saved)"), None),
+        ("tensorboard", _path("DIR", _TENSORBOARD, "(default: none)"), None),
+        (
+            "wandb",
+            Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help=_WANDB, help_behavior_hint="(default: none)")],
+            None,
+        ),
         *((name, tyro.conf.FlagCreatePairsOff[Annotated[bool, _help(text)]], False) for name, text in _FLAGS.items()),
     ]
     groups = [(room, _room_form(configuration, room, choices=choices)) for room in _room_order()]
@@ -122,7 +151,14 @@ _CONFIG = (
     "TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file, "
     "and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."
 )
-_OUT = "New folder that the run is saved in."
+_OUT = "New folder that the run is saved in. While it is under way, 'srgdqn watch DIR' shows how it goes."
+_TENSORBOARD = (
+    "New folder for TensorBoard: event files of every round while it goes on (pip install 'srgdqn[tensorboard]')."
+)
+_WANDB = (
+    "Project of Weights & Biases that every round is logged to while it goes on (pip install 'srgdqn[wandb]'). "
+    "WANDB_MODE=offline keeps everything on this machine."
+)
 _FLAGS = {
     "overwrite": "Replace the run that is in the folder.",
     "json": "Print the summary as JSON, and nothing else, on standard output.",
@@ -139,6 +175,8 @@ def _parsed_form() -> Any:
         "readings": str,
         "config": Path,
         "out": Path,
+        "tensorboard": Path,
+        "wandb": str,
         **dict.fromkeys(_FLAGS, bool),
         **{option.name: _annotated(option, choices=False) for option in options()},
     }
@@ -157,13 +195,13 @@ def _read(words: Sequence[str]) -> _Asked:
     config = given.pop("config", None)
     file = _FILE_OF_NOTHING if config is None else _read_file(config)
     own = {name: given.pop(name, False) for name in _FLAGS}
-    out = given.pop("out", None)
+    out, tensorboard, wandb = (given.pop(name, None) for name in ("out", "tensorboard", "wandb"))
     readings = given.pop("readings", None) or file.readings or "corrected"
     task = names[0] if names else file.task
     algorithm = names[1] if len(names) == 2 else file.algorithm or "srg-dqn"
     _check_names(task, algorithm, readings)
     kept = _what_the_file_adds(file, task, algorithm, readings)
-    return _Asked(task, algorithm, readings, layered(kept, given), file, out, **own)
+    return _Asked(task, algorithm, readings, layered(kept, given), file, out, tensorboard, wandb, **own)
 
 
 def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:

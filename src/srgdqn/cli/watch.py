@@ -1,0 +1,158 @@
+"""`srgdqn watch`: how a run goes, while it does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from srgdqn.cli.parsing import parse, the_run
+from srgdqn.errors import InputError
+from srgdqn.store.destination import MANIFEST
+from srgdqn.watching.json_lines import LineReader
+from srgdqn.watching.live import is_abandoned, live_file
+from srgdqn.watching.watched import Watched
+
+_PAUSE = 0.5  # seconds between two looks
+_SILENCE = 15.0  # seconds without news that are worth mentioning
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Shows how a run goes, while it does.
+
+      srgdqn train MountainCar srg-dqn --rounds 16 --out runs/srg    in one terminal
+      srgdqn watch runs/srg                                          in another, or before
+
+    A row for every round (beyond 20: the lowest, the median and the highest) with the means of the last 100 episodes,
+    until the run is saved; then what it came to, as 'srgdqn show' tells it. Ctrl-C ends the watching, not the run.
+    """
+
+    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    """Folder that the run was given with --out, or the file of a JsonLines logger (*.jsonl)."""
+    once: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print one view and end, as is done where standard output is no terminal."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Watches a run to its end."""
+    from srgdqn.cli import INTERRUPTED
+
+    asked: Watch = parse(Watch, words, command="watch")
+    folder = the_run(asked.run, "watch")
+    place = _Place(folder)
+    try:
+        return _look_once(place) if asked.once or not sys.stdout.isatty() else _follow(place)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+class _Place:
+    """Where a run is: rows while it goes on, a folder once it is saved."""
+
+    def __init__(self, given: Path) -> None:
+        self.given = given
+        self.is_file = given.suffix == ".jsonl" and not given.is_dir()
+        self.rows = given if self.is_file else live_file(given)
+        self._reader = LineReader(self.rows)
+
+    def update(self, watched: Watched) -> bool:
+        """Takes in what is new, and tells whether there are rows at all."""
+        lines = self._reader.read()
+        for line in lines or ():
+            watched.hear(line)
+        return lines is not None
+
+    @property
+    def is_saved(self) -> bool:
+        return not self.is_file and (self.given / MANIFEST).exists()
+
+    def lost(self) -> InputError:
+        return InputError(
+            f"the run to {self.given} ended without being saved. What it had come to is in {self.rows}, as far as it "
+            "was written. Train it again."
+        )
+
+
+def _look_once(place: _Place) -> int:
+    from srgdqn.cli.presentation import console
+
+    out, watched = console(), Watched()
+    if place.update(watched):
+        abandoned = not place.is_file and is_abandoned(place.rows)
+        if watched.header:
+            out.print(_drawn(watched, "its process is gone" if abandoned else _state(watched), out))
+        if abandoned:
+            raise place.lost()
+        return 0
+    if place.is_saved:
+        return _show_saved(place, out)
+    what = "rows" if place.is_file else "run, and none is under way,"
+    raise InputError(f"there is no {what} in {place.given}. Give the DIR of 'srgdqn train … --out DIR'.")
+
+
+def _follow(place: _Place) -> int:
+    from rich.live import Live
+    from rich.text import Text
+
+    from srgdqn.cli.presentation import console
+
+    out, watched = console(), Watched()
+    seen = gone = False
+    with Live(console=out, auto_refresh=False, transient=not place.is_file) as live:
+        while True:
+            there = place.update(watched)
+            if not there and (place.is_saved or seen):
+                break
+            abandoned = there and not place.is_file and is_abandoned(place.rows)
+            if watched.header:
+                live.update(_drawn(watched, _state(watched), out), refresh=True)
+            else:
+                live.update(Text(f"waiting for a run to {place.given} to begin (Ctrl-C ends this)"), refresh=True)
+            if (abandoned and gone) or (place.is_file and watched.ended):
+                break
+            # A file that was only just made is not locked yet: it is believed the second time.
+            seen, gone = seen or there, abandoned
+            time.sleep(_PAUSE)
+    if place.is_file:
+        return 0
+    if abandoned or not place.is_saved:
+        if watched.header:
+            out.print(_drawn(watched, "its process is gone", out))
+        raise place.lost()
+    return _show_saved(place, out)
+
+
+def _show_saved(place: _Place, out: Any) -> int:
+    """The last view, from a run's tables, and below it what it was and came to."""
+    from srgdqn.cli import show
+    from srgdqn.result import load_result
+    from srgdqn.watching.finished import watched_to_the_end
+
+    watched = watched_to_the_end(load_result(place.given))
+    out.print(_drawn(watched, "saved", out))
+    out.print()
+    return show.run([str(place.given.absolute())])
+
+
+def _state(watched: Watched) -> str:
+    if watched.ended:
+        return "ended"
+    if not watched.rounds:
+        return "starting, compiling"
+    silent = time.time() - watched.header.get("started", time.time()) - watched.seconds
+    return f"no news for {silent:.0f} seconds" if silent > _SILENCE else "under way"
+
+
+def _drawn(watched: Watched, state: str, out: Any) -> Any:
+    from srgdqn.cli.live_view import MOST_ROUNDS, view
+
+    blocks = out.encoding.lower().startswith("utf")
+    # In a terminal everything is to be seen at once: title, bar, state, the table's head and its caption take a dozen.
+    most = min(MOST_ROUNDS, max(out.height - 12, 3)) if out.is_terminal else MOST_ROUNDS
+    return view(watched, state, width=out.width, blocks=blocks, most=most)

@@ -1,0 +1,258 @@
+"""`srgdqn watch`, beside a real run in another process, through a terminal, and afterwards."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import srgdqn
+from command_line import TRAIN, command
+from reported import report
+from srgdqn.cli import main
+from srgdqn.configure import configure
+from srgdqn.watching import JsonLines
+from srgdqn.watching.live import live_file, live_rows
+from synthetic_runs import synthetic
+
+# Where tests run in the background, the interrupt may be ignored from the start: it is not to be here.
+CODE = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from srgdqn.cli import main; sys.exit(main())"
+)
+
+
+class Terminal:
+    """A command in a terminal of its own, and all that it has written there."""
+
+    def __init__(self, *words: str, columns: int = 150, rows: int = 40) -> None:
+        self._master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CODE, *words],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={**environment, "TERM": "xterm", "NO_COLOR": "1"},
+        )
+        os.close(slave)
+        self._heard = bytearray()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                piece = os.read(self._master, 4_096)
+            except OSError:  # the terminal is gone once the process is
+                return
+            if not piece:
+                return
+            self._heard.extend(piece)
+
+    @property
+    def screen(self) -> str:
+        """Everything written, without what moves the cursor."""
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self._heard.decode(errors="replace"))
+
+    def wait_for(self, seen: Callable[[str], object]) -> str:
+        deadline = time.monotonic() + 200
+        while not seen(self.screen):
+            assert time.monotonic() < deadline, self.screen
+            assert self.process.poll() is None or seen(self.screen), self.screen
+            time.sleep(0.05)
+        return self.screen
+
+    def end(self) -> int:
+        code = self.process.wait(100)
+        self._listener.join(10)
+        return code
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._listener.join(10)
+        os.close(self._master)
+
+
+@contextmanager
+def terminal(*words: str, **size: int) -> Iterator[Terminal]:
+    opened = Terminal(*words, **size)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+@contextmanager
+def training(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
+    """A run that takes as long as it is let."""
+    long = [*TRAIN, "--steps", "500000000", "--eta", "0", "--out", str(folder), "--quiet", *words]
+    process = subprocess.Popen([sys.executable, "-c", CODE, *long], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_run_is_watched_from_before_its_beginning_to_its_end(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "a"
+    with terminal("watch", str(folder)) as screen:
+        screen.wait_for(lambda text: "waiting for a run to" in text)
+        with training(folder) as run:
+            shown = screen.wait_for(lambda text: "steps/s" in text and "left" in text)
+            assert "CartPole · dqn-sgd · 2 rounds · 500,000,000 steps" in shown
+            assert re.search(
+                r"round +step +episodes +ep_rew_mean +ep_len_mean +loss +max_q +ε +diverged +return", shown
+            )
+            first = [int(step.replace(",", "")) for step in re.findall(r"^0 +([\d,]{4,})", shown, flags=re.M)]
+            assert first
+            assert re.search(r"[▁▂▃▄▅▆▇█]{3}", shown)
+
+            def is_further(text: str) -> bool:
+                steps = re.findall(r"^0 +([\d,]{4,})", text, flags=re.M)
+                return int(steps[-1].replace(",", "")) > first[-1]
+
+            screen.wait_for(is_further)
+            once = command("watch", str(folder), "--once")
+            assert once.returncode == 0, once.stderr
+            assert "under way" in once.stdout
+            assert "\x1b" not in once.stdout
+            assert live_file(folder).exists()
+            assert not folder.exists()
+            run.send_signal(signal.SIGINT)
+            run.wait(60)
+            assert run.returncode == 130
+        assert screen.end() == 0
+        end = screen.screen[screen.screen.rindex("saved") :]
+        assert "final reward per action" in end
+        assert "interrupted" in end
+        assert "Traceback" not in screen.screen
+    assert not live_file(folder).exists()
+    steps = srgdqn.load(folder).rounds["steps"][0]
+    assert f"{steps:,}" in end
+    again = command("watch", str(folder))
+    assert again.returncode == 0
+    assert f"{steps:,}" in again.stdout
+    assert "final reward per action" in again.stdout
+
+
+def test_ctrl_c_ends_the_watching_quietly(tmp_path: Path) -> None:
+    with terminal("watch", str(tmp_path / "a")) as screen:
+        screen.wait_for(lambda text: "waiting for a run to" in text)
+        screen.process.send_signal(signal.SIGINT)
+        assert screen.end() == 130
+        assert "Traceback" not in screen.screen
+        assert "interrupted" not in screen.screen
+
+
+def test_a_killed_run_is_told_as_such(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    with training(folder) as run, terminal("watch", str(folder)) as screen:
+        screen.wait_for(lambda text: "steps/s" in text)
+        run.kill()
+        assert screen.end() == 2
+        assert "its process is gone" in screen.screen
+        assert "ended without being saved" in " ".join(screen.screen.split())
+    once = command("watch", str(folder), "--once")
+    assert once.returncode == 2
+    assert "its process is gone" in once.stdout
+    assert once.stderr.startswith("error: the run to")
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "150")
+
+
+def test_many_rounds_are_summed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic(rounds=25, steps=5_000, diverged={3: 2_000, 7: 1_000}).save(tmp_path / "a")
+    assert main(["watch", str(tmp_path / "a")]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"lowest +1,000 ", shown)
+    assert re.search(r"median +5,000 ", shown)
+    assert re.search(r"highest +5,000 ", shown)
+    assert re.search(r"all .* 2 of 25 +[▁▂▃▄▅▆▇█]{20}", shown)
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_a_narrow_terminal_has_fewer_columns_and_none_is_cut(
+    columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    synthetic(rounds=3, steps=2_000_000, window=100_000).save(tmp_path / "a")
+    assert main(["watch", str(tmp_path / "a")]) == 0
+    shown = capsys.readouterr().out
+    titles, _, *rows = shown.splitlines()[3:8]
+    assert ("max_q" in titles) == (columns == 100)
+    assert titles.split()[:2] == ["round", "step"]
+    assert titles.split()[-1] == "return"
+    assert "…" not in shown[: shown.index("ep_rew_mean, ep_len_mean")]
+    assert all(re.match(r"[012] +2,000,000 .*[▁▂▃▄▅▆▇█]{8}", row) for row in rows)
+
+
+def test_a_terminal_of_few_lines_shows_a_summary(tmp_path: Path) -> None:
+    rows = JsonLines(tmp_path / "rows.jsonl")
+    rows.start(configure("CartPole", "dqn-sgd", rounds=10, steps=5_000), {})
+    rows.hear([report(number, 1_000 + number, returns=[number]) for number in range(10)])
+    rows.close()
+    for lines, word in ((18, "median"), (40, "\r\n9 ")):
+        with terminal("watch", str(rows.path), rows=lines) as screen:
+            assert screen.end() == 0
+            assert word in screen.screen
+            assert "ended" in screen.screen
+
+
+def test_diverged_rounds_and_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with live_rows(tmp_path / "a") as (rows,):
+        rows.start(configure("MountainCar", "srg-dqn", rounds=2, steps=1_600), {})
+        assert main(["watch", str(tmp_path / "a")]) == 0
+        assert "starting, compiling" in capsys.readouterr().out
+        rows.hear([report(0, 800, returns=[2.0, 4.0], lengths=[30, 50]), report(1, 400, diverged_at=400)])
+        assert main(["watch", str(tmp_path / "a")]) == 0
+    shown = capsys.readouterr().out
+    assert "MountainCar · srg-dqn · 2 rounds · 1,600 steps" in shown
+    assert "75 %" in shown
+    first, second = (next(line.split() for line in shown.splitlines() if line.startswith(f"{n} ")) for n in (0, 1))
+    assert first[:8] == ["0", "800", "2", "3", "40", "0.25", "2", "0.1"]
+    assert second[:9] == ["1", "400", "0", "–", "–", "0.25", "2", "0.1", "400"]
+
+
+def test_terminals_without_blocks_get_other_marks(tmp_path: Path) -> None:
+    synthetic(rounds=2, steps=20_000).save(tmp_path / "a")
+    done = subprocess.run(
+        [sys.executable, "-m", "srgdqn", "watch", str(tmp_path / "a")],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "150"},
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.decode("ascii").splitlines() if re.match(r"[01] +\|20,000", line)]
+    assert len(rows) == 2
+    assert all(re.search(r"[.:\-=+*#@]{20}", row) for row in rows)
+
+
+@pytest.mark.parametrize("given", ["a", "rows.jsonl"])
+def test_what_is_not_there_cannot_be_looked_at(given: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(tmp_path / given), "--once"]) == 2
+    assert capsys.readouterr().err.startswith("error: there is no ")
+
+
+def test_one_run_is_watched_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch"]) == 2
+    assert "srgdqn watch runs/a" in capsys.readouterr().err
