@@ -263,7 +263,8 @@ def test_every_round_is_logged_for_tensorboard(tmp_path: Path) -> None:
     for number, queries in srgdqn.load(folder).rounds.select("round", "queries").iter_rows():
         events = event_accumulator.EventAccumulator(str(logs / f"round-{number:03d}"))
         events.Reload()
-        assert events.Scalars("train/queries")[-1][1:] == (2_000, queries)
+        last = events.Scalars("train/queries")[-1]
+        assert (last.step, last.value) == (2_000, queries)
     again = command(*TRAIN, "--steps", "2000", "--tensorboard", str(logs))
     assert again.returncode == 2
     assert "has the rounds of a run already" in again.stderr

@@ -136,6 +136,23 @@ def test_rounds_are_asked_by_share_or_by_the_clock_and_at_the_end(monkeypatch: p
     assert len(notes.heard) == 7
 
 
+def test_without_curves_the_clock_alone_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, notes = Clock(monkeypatch), Notes()
+
+    def read() -> list[RoundReport]:
+        return [report()]
+
+    with listening(tiny()[0], [notes], about={}, curves=False) as listener:
+        listener(progress(0.1, read))
+        listener(progress(0.9, read))
+        assert len(notes.heard) == 1
+        clock.now = 0.25
+        listener(progress(0.91, read))
+        assert len(notes.heard) == 2
+        listener(progress(1.0, read, ended=True))
+    assert len(notes.heard) == 3
+
+
 @pytest.mark.parametrize("call", ["start", "hear", "close"])
 def test_a_logger_that_fails_is_dropped_with_one_warning(call: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad, good = Notes(fails=call), Notes()

@@ -90,7 +90,7 @@ def run(words: Sequence[str]) -> int:
     with live_rows(asked.out) as live:
         with (
             reporting(configuration, False if asked.quiet else None) as bar,
-            listening(configuration, [*loggers, *live], bar) as listener,
+            listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
         ):
             # Below the bar, which is to be seen while jax is imported.
             from srgdqn.api import train_configured

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
-from srgdqn.acting import epsilon
 from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
 from srgdqn.settings import Configuration
 from srgdqn.training.chunk import Segment
@@ -23,6 +21,9 @@ class GreedyEpisodes(NamedTuple):
     step: int  # environment steps trained before it
     returns: np.ndarray
     lengths: np.ndarray
+
+
+_DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 
 
 class RoundReport(NamedTuple):
@@ -85,16 +86,16 @@ class ChunkReports:
 
     def __init__(self, configuration: Configuration, rounds: Sequence[int]) -> None:
         self._configuration, self._rounds = configuration, rounds
+        self._work = queries_per_iteration(configuration), evaluations_per_iteration(configuration)
         self._unread: list[_Unread] = []
         self._so_far = [_SoFar() for _ in rounds]
         self._blocks_read = 0
         self._diverged_at = np.full(len(rounds), -1)
 
     def keep(self, segment: Segment) -> None:
-        """Takes note of a segment. Its lanes are only valid now, its log stays."""
-        self._unread.append(
-            _Unread(segment.blocks_done, segment.log._replace(probed=None), segment.evaluation, segment.last)
-        )
+        """Takes note of a segment: its lanes are only valid now, its log stays, as the chunk keeps it anyway."""
+        log = segment.log._replace(probed=None)
+        self._unread.append(_Unread(segment.blocks_done, log, segment.evaluation, segment.last))
         self._diverged_at = np.array(segment.lanes.diverged_at)
 
     def forget(self) -> None:
@@ -106,40 +107,52 @@ class ChunkReports:
         unread, self._unread = self._unread, []
         if not unread:
             return []
+        news = self._news(unread)
         reports = []
-        for lane, number in enumerate(self._rounds):
-            before = self._so_far[lane]
-            self._so_far[lane], report = self._read_round(unread, lane, number, before)
+        for lane in range(len(self._rounds)):
+            report = self._read_round(news, lane)
             if report.steps or report.evaluations:
                 reports.append(report)
         self._blocks_read = unread[-1].blocks_done
-        return _with_epsilon(self._configuration, reports)
+        return reports
 
-    def _read_round(self, unread: list[_Unread], lane: int, number: int, before: _SoFar) -> tuple[_SoFar, RoundReport]:
-        settings = self._configuration.training
-        flags = np.concatenate([part.log.flags[lane].ravel() for part in unread])
-        lived = int((flags & LIVED).astype(bool).sum())  # a lane that stops never starts again
-        ended = (flags[:lived] & (TERMINATED | TRUNCATED)) > 0
+    def _news(self, unread: list[_Unread]) -> _News:
+        count, settings = len(self._rounds), self._configuration.training
+        limits = limits_of(settings)
+
+        def joined(name: str) -> np.ndarray:
+            return np.concatenate([getattr(part.log, name)[:count] for part in unread], axis=1)
+
+        flags = joined("flags").reshape(count, -1)
+        lived = (flags & LIVED).astype(bool).sum(1)  # a lane that stops never starts again
+        blocks = np.arange(flags.shape[1] // settings.learning_frequency)
+        due = self._blocks_read + blocks
+        learned = (due >= int(limits.first_learning)) & (due < int(limits.last_block))
+        learned = learned & (blocks < lived[:, None] // settings.learning_frequency)
+        return _News(
+            reward=joined("reward").reshape(count, -1),
+            lived=lived,
+            ended=(flags & (TERMINATED | TRUNCATED)) > 0,
+            outer_iterations=learned.sum(1),
+            diagnostics={name: _finite_means(joined(name), learned) for name in _DIAGNOSTICS},
+            segments=unread,
+        )
+
+    def _read_round(self, news: _News, lane: int) -> RoundReport:
+        settings, before = self._configuration.training, self._so_far[lane]
+        ended = news.ended[lane, : news.lived[lane]]
         steps = steps_within(budget_of(settings), ended, steps=before.step, episodes=before.episodes)
-        rewards = np.concatenate([part.log.reward[lane].ravel() for part in unread])[:steps]
+        rewards = news.reward[lane, :steps]
         ends = np.flatnonzero(ended[:steps]) + 1
         returns, lengths, still_open = _episodes(before.open_rewards, rewards, ends)
 
-        limits = limits_of(settings)
-        blocks = self._blocks_read + np.arange(lived // settings.learning_frequency)
-        learned = (blocks >= int(limits.first_learning)) & (blocks < int(limits.last_block))
-        made = before.outer_iterations + int(learned.sum())
+        made = before.outer_iterations + int(news.outer_iterations[lane])
         step = before.step + steps
-        judged_at, evaluations = _evaluations(unread, lane, settings.learning_frequency, step, before.judged_at)
+        judged_at, evaluations = _evaluations(news.segments, lane, settings.learning_frequency, step, before.judged_at)
+        queries, gradient_evaluations = self._work
         diverged_at = int(self._diverged_at[lane])
-
-        def mean(name: str) -> float:
-            values = np.concatenate([getattr(part.log, name)[lane] for part in unread])[: len(blocks)][learned]
-            finite = values[np.isfinite(values)].astype(np.float64)
-            return float(finite.mean()) if len(finite) else np.nan
-
         report = RoundReport(
-            round=number,
+            round=self._rounds[lane],
             step=step,
             steps=steps,
             reward=float(rewards.mean(dtype=np.float64)) if steps else np.nan,
@@ -147,17 +160,33 @@ class ChunkReports:
             lengths=lengths,
             episodes=before.episodes + len(ends),
             outer_iterations=made,
-            queries=made * queries_per_iteration(self._configuration),
-            gradient_evaluations=made * evaluations_per_iteration(self._configuration),
-            epsilon=np.nan,  # for all rounds at once, at the end
-            loss=mean("loss"),
-            max_q=mean("max_q"),
-            delta_norm=mean("delta_norm"),
-            theta_norm=mean("theta_norm"),
+            queries=made * queries,
+            gradient_evaluations=made * gradient_evaluations,
+            epsilon=_epsilon(self._configuration, step, made, before.episodes + len(ends)),
+            **{name: float(means[lane]) for name, means in news.diagnostics.items()},
             diverged_at=None if diverged_at < 0 else min(diverged_at, step),
             evaluations=evaluations,
         )
-        return _SoFar(step, report.episodes, made, judged_at, still_open), report
+        self._so_far[lane] = _SoFar(step, report.episodes, made, judged_at, still_open)
+        return report
+
+
+class _News(NamedTuple):
+    """What all rounds did since they were last asked, with an axis of rounds first."""
+
+    reward: np.ndarray  # of each step
+    lived: np.ndarray  # steps, with those beyond the budget in the last block
+    ended: np.ndarray  # whether each step ended an episode
+    outer_iterations: np.ndarray
+    diagnostics: dict[str, np.ndarray]
+    segments: list[_Unread]
+
+
+def _finite_means(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Each row's mean over the chosen values that are finite; NaN where there are none."""
+    chosen = chosen & np.isfinite(values)
+    counts = chosen.sum(1)
+    return np.where(counts > 0, values.sum(1, dtype=np.float64, where=chosen) / np.maximum(counts, 1), np.nan)
 
 
 def _episodes(
@@ -175,11 +204,11 @@ def _episodes(
 
 
 def _evaluations(
-    unread: list[_Unread], lane: int, block: int, step: int, judged_at: int
+    segments: list[_Unread], lane: int, block: int, step: int, judged_at: int
 ) -> tuple[int, tuple[GreedyEpisodes, ...]]:
     """Those made of a round, whose state is judged once only: a stopped round's at the end of all."""
     made = []
-    for part in unread:
+    for part in segments:
         at = min(part.blocks_done * block, step)
         stopped_before = step <= (part.blocks_done - 1) * block
         if part.evaluation is None or at == judged_at or (stopped_before and not part.last):
@@ -195,9 +224,9 @@ def _evaluations(
     return judged_at, tuple(made)
 
 
-def _with_epsilon(configuration: Configuration, reports: list[RoundReport]) -> list[RoundReport]:
-    budget = budget_of(configuration.training)
-    unit = {"steps": "step"}.get(budget.unit, budget.unit)
-    spent = np.array([getattr(report, unit) for report in reports]) / budget.amount
-    chances = np.asarray(epsilon(configuration.acting, jnp.asarray(spent))).tolist()
-    return [report._replace(epsilon=chance) for report, chance in zip(reports, chances, strict=True)]
+def _epsilon(configuration: Configuration, step: int, outer_iterations: int, episodes: int) -> float:
+    """What `srgdqn.acting` computes in the loop; called here, jax would compile it first."""
+    budget, acting = budget_of(configuration.training), configuration.acting
+    spent = {"steps": step, "outer_iterations": outer_iterations, "episodes": episodes}[budget.unit]
+    ends = acting.epsilon_start, acting.epsilon_end
+    return float(np.interp(spent / budget.amount, (0.0, acting.epsilon_fraction), ends))

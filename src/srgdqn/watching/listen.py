@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +25,13 @@ def listening(
     loggers: Sequence[Logger],
     listener: Listener = lambda progress: None,
     about: Mapping[str, Any] | None = None,
+    *,
+    curves: bool = True,
 ) -> Iterator[Listener]:
     """A listener for training that calls `listener`, and tells the loggers what each round did.
 
-    `about` is what they are told of versions and machine, by default the run's provenance. A logger that fails is
+    `about` is what they are told of versions and machine, by default the run's provenance. Where `curves` are wanted, a
+    short run is told in as much detail as a long one; otherwise the clock alone decides how often. A logger that fails is
     dropped with one warning on standard error, and training goes on.
     """
     if not loggers:
@@ -35,7 +39,7 @@ def listening(
         return
     crew = _Crew(loggers)
     crew.start(configuration, _provenance() if about is None else about)
-    pace = _Pace()
+    pace = _Pace(_SHARE if curves else math.inf)
 
     def listen(progress: Progress) -> None:
         listener(progress)
@@ -83,25 +87,26 @@ class _Crew:
                     logger.close()
 
 
-class _Pace:
-    """When a chunk's rounds are asked: at every half per cent of the run, and at least so often by the clock.
+_SHARE = 1 / 200
+_SECONDS, _MOST_SECONDS = 0.25, 5.0  # seldomer as the run gets longer
 
-    Short runs then have whole curves, and long ones spend no noticeable time on logs nor fill the disk with them.
+
+class _Pace:
+    """When a chunk's rounds are asked: whenever the run has come so far on, and now and then by the clock.
+
+    Long runs spend no noticeable time on logs then, nor fill the disk with them.
     """
 
-    _SHARE = 1 / 200
-    _SECONDS, _MOST_SECONDS = 0.25, 5.0  # seldomer as the run gets longer
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
+    def __init__(self, share: float) -> None:
+        self._share, self._began = share, time.monotonic()
         self._asked: dict[Reports, tuple[float, float]] = {}  # when each was, at what share
         self.unheard: dict[Reports, None] = {}
 
     def is_due(self, progress: Progress) -> bool:
         now = time.monotonic()
         before, share = self._asked.get(progress.reports, (-float("inf"), 0.0))
-        pause = min(max(self._SECONDS, (now - self._began) / 100), self._MOST_SECONDS)
-        due = progress.ended or now - before >= pause or progress.share - share >= self._SHARE
+        pause = min(max(_SECONDS, (now - self._began) / 100), _MOST_SECONDS)
+        due = progress.ended or now - before >= pause or progress.share - share >= self._share
         if due:
             self._asked[progress.reports] = (now, progress.share)
             self.unheard.pop(progress.reports, None)
