@@ -31,8 +31,9 @@ def listening(
     """A listener for training that calls `listener`, and tells the loggers what each round did.
 
     `about` is what they are told of versions and machine, by default the run's provenance. Where `curves` are wanted, a
-    short run is told in as much detail as a long one; otherwise the clock alone decides how often. A logger that fails is
-    dropped with one warning on standard error, and training goes on.
+    short run is told in as much detail as a long one; otherwise the clock alone decides how often.
+
+    A logger that fails is dropped with one warning on standard error, and training goes on.
     """
     if not loggers:
         yield listener
