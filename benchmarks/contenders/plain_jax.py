@@ -36,9 +36,9 @@ def make_learner(seed: int, sizes: tuple[int, ...]) -> Learner:
     return Learner(act, learn)
 
 
-def train_round(job: Job, seed: int, tick: Tick) -> None:
+def train_round(job: Job, seed: int, tick: Tick) -> int:
     environment = gymnasium.make(job.gymnasium_id)
-    train_in_python(environment, job, seed, make_learner(seed, sizes_of(environment, job.hidden)), tick)
+    return train_in_python(environment, job, seed, make_learner(seed, sizes_of(environment, job.hidden)), tick)
 
 
 if __name__ == "__main__":

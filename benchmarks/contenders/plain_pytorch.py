@@ -44,10 +44,10 @@ def make_learner(sizes: tuple[int, ...]) -> Learner:
     return Learner(act, update)
 
 
-def train_round(job: Job, seed: int, tick: Tick) -> None:
+def train_round(job: Job, seed: int, tick: Tick) -> int:
     torch.manual_seed(seed)
     environment = gymnasium.make(job.gymnasium_id)
-    train_in_python(environment, job, seed, make_learner(sizes_of(environment, job.hidden)), tick)
+    return train_in_python(environment, job, seed, make_learner(sizes_of(environment, job.hidden)), tick)
 
 
 if __name__ == "__main__":

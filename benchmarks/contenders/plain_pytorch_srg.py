@@ -90,10 +90,10 @@ def make_learner(task: str, sizes: tuple[int, ...]) -> Learner:
     return Learner(act, outer_iteration)
 
 
-def train_round(job: Job, seed: int, tick: Tick) -> None:
+def train_round(job: Job, seed: int, tick: Tick) -> int:
     torch.manual_seed(seed)
     environment = gymnasium.make(f"srgdqn/{job.task}-v0")
-    train_in_python(environment, job, seed, make_learner(job.task, sizes_of(environment, job.hidden)), tick)
+    return train_in_python(environment, job, seed, make_learner(job.task, sizes_of(environment, job.hidden)), tick)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from job.clocks import Tick
 from job.settings import (
@@ -40,6 +41,11 @@ def options_of(job: Job) -> dict[str, Any]:
 
 def callback_of(tick: Tick) -> BaseCallback:
     return _Ticking(tick)
+
+
+def updates_of(model: OffPolicyAlgorithm) -> int:
+    """The updates made, by the library's own count, which it logs and has no other name for."""
+    return model._n_updates
 
 
 class _Ticking(BaseCallback):

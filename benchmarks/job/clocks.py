@@ -19,18 +19,23 @@ Tick = Callable[[int], bool]
 """To be told, after updates, how many steps the round has made; false once there is no need to go on."""
 
 
-def measure_rounds(job: Job, train_round: Callable[[int, Tick], None]) -> None:
-    """Times a contender that trains one round after the other, and steps its environment in Python."""
+def measure_rounds(job: Job, train_round: Callable[[int, Tick], int]) -> None:
+    """Times a contender that trains one round after the other, and steps its environment in Python.
+
+    `train_round` gives the updates that it has made.
+    """
     clock = _LearningClock(job)
     for seed in range(job.seed, job.seed + job.rounds):
-        train_round(seed, clock.new_round())
-        if clock.seconds >= job.seconds:
+        updates = train_round(seed, clock.new_round())
+        if job.is_spent(clock.seconds):
             break
+        job.check_round(clock.made, updates)
     _report(job, clock.steps, clock.seconds, clock.warm_up_seconds)
 
 
 def measure_calls(job: Job, prepare: Callable[[], Callable[[int], int]]) -> None:
-    """Times a contender that trains all rounds in one call, over and over with new seeds until the time is spent.
+    """Times a contender that trains all rounds in one call, over and over with new seeds until the time is spent, or
+    once where none is given.
 
     `prepare` compiles, and gives the function from a seed to the steps that were made while learning was under way.
     Where the same call fills the replay memory first, its time counts and its steps do not.
@@ -40,11 +45,13 @@ def measure_calls(job: Job, prepare: Callable[[], Callable[[int], int]]) -> None
     warm_up_seconds = time.perf_counter() - start
     _wait_for_the_others(job)
     steps, seconds, seed = 0, 0.0, job.seed
-    while seconds < job.seconds:
+    while True:
         start = time.perf_counter()
         steps += train(seed)
         seconds += time.perf_counter() - start
         seed += job.rounds
+        if job.seconds is None or job.is_spent(seconds):
+            break
     _report(job, steps, seconds, warm_up_seconds)
 
 
@@ -53,6 +60,7 @@ class _LearningClock:
 
     def __init__(self, job: Job) -> None:
         self.steps, self.seconds, self.warm_up_seconds = 0, 0.0, 0.0
+        self.made = 0  # steps of the present round, as last heard
         self._job, self._created, self._first = job, time.perf_counter(), True
 
     def new_round(self) -> Tick:
@@ -61,13 +69,14 @@ class _LearningClock:
 
         def tick(made: int) -> bool:
             nonlocal start
+            self.made = made
             if start is not None:
                 self.steps = earlier_steps + made - start[0]
                 self.seconds = earlier_seconds + time.perf_counter() - start[1]
             elif made >= WARM_UP_STEPS:
                 self._end_of_warm_up()
                 start = made, time.perf_counter()
-            return self.seconds < self._job.seconds
+            return not self._job.is_spent(self.seconds)
 
         return tick
 

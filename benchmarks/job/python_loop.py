@@ -26,13 +26,14 @@ def sizes_of(environment: gymnasium.Env, hidden: tuple[int, ...]) -> tuple[int, 
     return (environment.observation_space.shape[0], *hidden, int(environment.action_space.n))
 
 
-def train_in_python(environment: gymnasium.Env, job: Job, seed: int, learner: Learner, tick: Tick) -> None:
-    """One round: ε-greedy steps, and an update every so many of them."""
+def train_in_python(environment: gymnasium.Env, job: Job, seed: int, learner: Learner, tick: Tick) -> int:
+    """One round: ε-greedy steps, and an update every so many of them. Gives the updates made."""
     random.seed(seed)
     generator = np.random.default_rng(seed)
     actions = int(environment.action_space.n)
     replay = _empty_replay(environment)
     observation, _ = environment.reset(seed=seed)
+    updates = 0
     for now in range(job.steps):
         explores = random.random() < exploration(now, job.steps)
         action = random.randrange(actions) if explores else learner.act(observation)
@@ -45,8 +46,10 @@ def train_in_python(environment: gymnasium.Env, job: Job, seed: int, learner: Le
         if made % UPDATE_EVERY == 0 and made >= LEARNING_STARTS:
             picks = generator.integers(min(made, CAPACITY), size=BATCH)
             learner.update(Transitions(*(column[picks] for column in replay)), made)
+            updates += 1
             if not tick(made):
-                return
+                break
+    return updates
 
 
 def _empty_replay(environment: gymnasium.Env) -> Transitions:

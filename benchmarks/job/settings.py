@@ -43,8 +43,8 @@ class Job:
     """Environment steps of a round."""
     seed: int
     rounds: int
-    seconds: float
-    """Measuring ends once so much time was spent learning, be all rounds over or not."""
+    seconds: float | None
+    """Measuring ends once so much time was spent learning, be all rounds over or not (none: with the last round)."""
     hidden: tuple[int, ...]
     together: bool
     """Wait for a line on standard input before measuring, as others are to be measured at the same time."""
@@ -59,6 +59,23 @@ class Job:
         """The steps of a round from the first update on."""
         return self.steps - FIRST_UPDATE
 
+    @property
+    def updates(self) -> int:
+        """The updates of a round, the first and the last included."""
+        return self.learning_steps // UPDATE_EVERY + 1
+
+    def is_spent(self, seconds: float) -> bool:
+        """Whether so much time of learning ends the measurement."""
+        return self.seconds is not None and seconds >= self.seconds
+
+    def check_round(self, steps: int, updates: int) -> None:
+        """Whoever made other steps or updates in a whole round has done another job."""
+        if (steps, updates) != (self.steps, self.updates):
+            raise RuntimeError(
+                f"a round had {steps:,} steps and {updates:,} updates, but the job has {self.steps:,} and "
+                f"{self.updates:,}."
+            )
+
 
 def job_parser(description: str | None) -> argparse.ArgumentParser:
     """The command line of a contender, to which one with variants adds its own options."""
@@ -67,7 +84,7 @@ def job_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--steps", type=int, required=True, help="environment steps of a round")
     parser.add_argument("--seed", type=int, required=True, help="of the first round; the others count on from it")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=5.0, help="time to measure for")
+    parser.add_argument("--seconds", type=float, help="time to measure for, if not every round to its end")
     parser.add_argument("--hidden", type=int, nargs="+", default=[20, 20], help="widths of the hidden layers")
     parser.add_argument("--together", action="store_true", help="say when ready, and wait for a line before measuring")
     return parser
