@@ -15,7 +15,7 @@ _OURS = (ALONE, ONE_PROCESS)
 
 _ON_PROCESSORS = {"JAX_PLATFORMS": "cpu"}
 # Matrices this small are slower on several threads.
-_ONE_THREAD = {
+ONE_THREAD = {
     **_ON_PROCESSORS,
     "OMP_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -37,23 +37,20 @@ class Contender:
     arrangements: tuple[Arrangement, ...]
     environment: Mapping[str, str] = field(hash=False)
     arguments: tuple[str, ...] = ()
-
-    @property
-    def ours(self) -> bool:
-        """Whether it is this package."""
-        return self.arrangements is _OURS
+    ours: bool = False
+    """Whether it is this package."""
 
 
 def _stepped(name: str, label: str, module: str, job: str = DQN, *arguments: str) -> Contender:
-    return Contender(name, label, f"contenders.{module}", job, _STEPPED, _ONE_THREAD, arguments)
+    return Contender(name, label, f"contenders.{module}", job, _STEPPED, ONE_THREAD, arguments)
 
 
 def _compiled(name: str, label: str, module: str, *arguments: str) -> Contender:
-    return Contender(name, label, f"contenders.{module}", DQN, _COMPILED, _ONE_THREAD, arguments)
+    return Contender(name, label, f"contenders.{module}", DQN, _COMPILED, ONE_THREAD, arguments)
 
 
 def _ours(name: str, label: str, job: str, *arguments: str) -> Contender:
-    return Contender(name, label, "contenders.srgdqn", job, _OURS, _ON_PROCESSORS, arguments)
+    return Contender(name, label, "contenders.srgdqn", job, _OURS, _ON_PROCESSORS, arguments, ours=True)
 
 
 CONTENDERS = (
@@ -75,5 +72,7 @@ CONTENDERS = (
 )
 
 # What others are a multiple of, by job.
-BASELINES = {DQN: "stable-baselines3"}
-PLAIN_ONES = {DQN: "plain-pytorch", SRG_TWO: "plain-pytorch-srg", SRG_ONE: "plain-pytorch-srg-20"}
+COMPARISONS = {
+    "to_stable_baselines3": {DQN: "stable-baselines3"},
+    "to_plain_pytorch": {DQN: "plain-pytorch", SRG_TWO: "plain-pytorch-srg", SRG_ONE: "plain-pytorch-srg-20"},
+}

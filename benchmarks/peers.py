@@ -11,25 +11,13 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from arrangements import ContenderError, Measurement, measure
 from job.settings import TASKS
-from lineup import CONTENDERS
+from lineup import COMPARISONS, CONTENDERS
 from measuring import circumstances
-from reporting import Bar, Panel, between, console, place_for, print_table, write_report
+from reporting import Bar, Panel, between, multiple, place_for, print_table, write_report
 from standings import Entry, Row, standings
-
-
-class Budget(NamedTuple):
-    """How much is measured."""
-
-    turns: int
-    steps: int  # of a round
-    seconds: float  # of learning that are timed
-    limit: float  # seconds after which a contender is given up
-    tasks: tuple[str, ...]
-
+from turns import Budget, absences, measure_in_turns, print_absences
 
 FULL = Budget(turns=3, steps=100_000, seconds=3.0, limit=300.0, tasks=tuple(TASKS))
 QUICK = Budget(turns=1, steps=2_000, seconds=0.3, limit=120.0, tasks=("MountainCar",))
@@ -49,16 +37,12 @@ def main() -> None:
 
     entries = list(_entries(budget.tasks, options.only))
     turns, failures = measure_in_turns(entries, budget)
-    rows = standings(turns)
-    absent = [
-        {"task": task, "contender": contender.name, "arrangement": arrangement.name, "reason": reason}
-        for (task, contender, arrangement), reason in failures.items()
-    ]
+    rows = standings(turns, COMPARISONS)
+    absent = absences(failures)
     for task, rounds in _tables(rows):
         shown = [row for row in rows if (row["task"], row["rounds"]) == (task, rounds)]
         print_table(_title(task, rounds), COLUMNS, [_cells(row) for row in shown], names=3)
-    for each in absent:
-        console.print(f"absent: {each['contender']} ({each['task']}, {each['arrangement']}): {each['reason']}")
+    print_absences(absent)
     report = {"circumstances": circumstances(), "budget": budget._asdict(), "rows": rows, "absent": absent}
     write_report(options.out, report, _panels(rows))
 
@@ -69,40 +53,6 @@ def _entries(tasks: Sequence[str], only: Sequence[str]) -> Iterator[Entry]:
             if contender.name in only:
                 for arrangement in contender.arrangements:
                     yield Entry(task, contender, arrangement)
-
-
-def measure_in_turns(
-    entries: Sequence[Entry], budget: Budget
-) -> tuple[dict[Entry, list[Measurement]], dict[Entry, str]]:
-    """The measurements of every entry, and why one has none, or no more."""
-    measured: dict[Entry, list[Measurement]] = {entry: [] for entry in entries}
-    failures: dict[Entry, str] = {}
-    for turn in range(budget.turns):
-        for entry in entries:
-            if entry in failures:
-                continue
-            try:
-                measurement = _measure(entry, budget)
-            except ContenderError as failure:
-                failures[entry] = str(failure)
-                outcome = f"absent: {failure}"
-            else:
-                measured[entry].append(measurement)
-                outcome = f"{measurement.steps_per_second:,.0f} steps/s"
-            place = f"{entry.task} · {entry.contender.name} · {entry.arrangement.rounds} · {entry.arrangement.name}"
-            console.print(f"turn {turn + 1} of {budget.turns} · {place}: {outcome}", highlight=False)
-    return measured, failures
-
-
-def _measure(entry: Entry, budget: Budget) -> Measurement:
-    job = ("--task", entry.task, "--steps", str(budget.steps), "--seconds", str(budget.seconds))
-    return measure(
-        entry.contender.module,
-        entry.arrangement,
-        (*job, *entry.contender.arguments),
-        environment=entry.contender.environment,
-        limit=budget.limit,
-    )
 
 
 COLUMNS = (
@@ -126,15 +76,11 @@ def _cells(row: Row) -> list[str]:
         row["arrangement"],
         f"{rate['median']:,.0f}",
         between(rate),
-        _multiple(row["to_stable_baselines3"]),
-        _multiple(row["to_plain_pytorch"]),
+        multiple(row["to_stable_baselines3"]),
+        multiple(row["to_plain_pytorch"]),
         f"{row['warm_up_seconds']:.1f} s",
         f"{row['peak_mib']:,.0f} MiB",
     ]
-
-
-def _multiple(ratio: dict[str, Any] | None) -> str:
-    return "" if ratio is None else f"{ratio['median']:,.1f} ({between(ratio, ',.1f')})"
 
 
 def _tables(rows: Sequence[Row]) -> list[tuple[str, int]]:

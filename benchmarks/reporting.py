@@ -71,6 +71,15 @@ def between(spread: dict[str, Any], form: str = ",.0f") -> str:
     return f"{spread['lowest']:{form}} to {spread['highest']:{form}}"
 
 
+def multiple(ratio: dict[str, Any] | None) -> str:
+    """A ratio of medians, and between what it lies; nothing where there is none.
+
+    >>> multiple({"median": 2.04, "lowest": 1.5, "highest": 3.0})
+    '2.0 (1.5 to 3.0)'
+    """
+    return "" if ratio is None else f"{ratio['median']:,.1f} ({between(ratio, ',.1f')})"
+
+
 def place_for(script: str) -> Path:
     """Where a script writes unless it is told otherwise."""
     return Path(script).parent / "measured" / f"{Path(script).stem}.json"

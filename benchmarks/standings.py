@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from arrangements import Arrangement, Measurement
-from lineup import BASELINES, PLAIN_ONES, Contender
+from lineup import Contender
 from measuring import spread
 
 Row = dict[str, Any]
@@ -21,8 +21,11 @@ class Entry(NamedTuple):
     arrangement: Arrangement
 
 
-def standings(turns: Mapping[Entry, Sequence[Measurement]]) -> list[Row]:
-    """The rows. Ratios are of the best arrangement for so many rounds to the other's best."""
+def standings(turns: Mapping[Entry, Sequence[Measurement]], comparisons: Mapping[str, Mapping[str, str]]) -> list[Row]:
+    """The rows. Ratios are of the best arrangement for so many rounds to the other's best.
+
+    `comparisons` has the name of each ratio, and by job who it is a multiple of.
+    """
     rows = [_row(entry, measurements) for entry, measurements in turns.items() if measurements]
     best: dict[tuple[str, int, str], Row] = {}
     for row in rows:
@@ -31,7 +34,7 @@ def standings(turns: Mapping[Entry, Sequence[Measurement]]) -> list[Row]:
             best[place] = row
     for row in rows:
         row["best_arrangement"] = best[row["task"], row["rounds"], row["contender"]] is row
-        for name, others in (("to_stable_baselines3", BASELINES), ("to_plain_pytorch", PLAIN_ONES)):
+        for name, others in comparisons.items():
             other = best.get((row["task"], row["rounds"], others.get(row["job"], "")))
             row[name] = _ratio(row, other) if row["best_arrangement"] and other is not None else None
     return rows

@@ -10,56 +10,19 @@ from typing import Any
 
 import srgdqn
 from job.clocks import measure_calls
-from job.settings import (
-    BATCH,
-    CAPACITY,
-    EPSILON_END,
-    EPSILON_START,
-    FIRST_UPDATE,
-    GAMMA,
-    GRADIENT_STEP_SIZE,
-    LEARNING_STARTS,
-    STEP_SIZE,
-    TARGET_EVERY,
-    TASKS,
-    UPDATE_EVERY,
-    WARM_UP_STEPS,
-    Job,
-    job_of,
-    job_parser,
-)
+from job.our_options import TARGET_NETWORK, shared_options
+from job.settings import FIRST_UPDATE, TASKS, WARM_UP_STEPS, Job, job_of, job_parser
 
 ALGORITHMS = ("dqn-adam", "dqn-sgd", "srg-dqn")
 
 
 def options_of(job: Job, algorithm: str, kernel: str = "auto") -> dict[str, Any]:
-    shared: dict[str, Any] = dict(
-        kernel=kernel,
-        hidden=job.hidden,
-        batch_size=BATCH,
-        replay_capacity=CAPACITY,
-        learning_frequency=UPDATE_EVERY,
-        learning_starts=LEARNING_STARTS,
-        epsilon_start=EPSILON_START,
-        epsilon_end=EPSILON_END,
-        alpha=STEP_SIZE,
-        eta=GRADIENT_STEP_SIZE,
-        evaluation_interval=None,
-        evaluation_episodes=1,
-        progress=False,
-    )
+    shared = dict(kernel=kernel, **shared_options(job.hidden))
     if job.rounds == 1:
         shared["lanes"] = 1
     if algorithm == "srg-dqn":
         return shared  # and the rest from the paper
-    return dict(
-        **shared,
-        reward="raw",
-        time_limit=TASKS[job.task].time_limit,
-        gamma=GAMMA,
-        target="hard",
-        target_period=TARGET_EVERY // UPDATE_EVERY,
-    )
+    return dict(**shared, reward="raw", time_limit=TASKS[job.task].time_limit, **TARGET_NETWORK)
 
 
 def prepare(job: Job, algorithm: str, kernel: str) -> Callable[[int], int]:
