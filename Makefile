@@ -63,6 +63,7 @@ bench:  ## how fast this is, beside others (OPTIONS=--quick: only whether all of
 	$(BENCH)/bin/python -m pip install --quiet --constraint $(BENCH)/constraints.txt \
 		--requirement benchmarks/requirements.txt --editable .
 	$(BENCH)/bin/python benchmarks/peers.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/host.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/cold_start.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/queries.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/limit.py $(OPTIONS)

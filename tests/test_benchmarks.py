@@ -42,7 +42,7 @@ def test_examples_are_true(module: str) -> None:
 
 def test_ratios_are_of_medians_of_the_best_arrangements() -> None:
     from arrangements import ALONE, ONE_PROCESS, PROCESS_PER_CORE, Measurement
-    from lineup import CONTENDERS
+    from lineup import COMPARISONS, CONTENDERS
     from standings import Entry, standings
 
     named = {contender.name: contender for contender in CONTENDERS}
@@ -59,7 +59,8 @@ def test_ratios_are_of_medians_of_the_best_arrangements() -> None:
             Entry("CartPole", named["srgdqn-srg"], ONE_PROCESS): turns(5.0),
             Entry("MountainCar", named["rejax"], ONE_PROCESS): turns(7.0),
             Entry("MountainCar", named["sbx"], ALONE): [],
-        }
+        },
+        COMPARISONS,
     )
     found = {(row["task"], row["contender"], row["arrangement"]): row for row in rows}
     split = found["CartPole", "rejax", "a process per core"]
@@ -160,6 +161,123 @@ def test_a_part_lost_in_noise_has_no_rate() -> None:
     assert rows[1]["operations_per_second"] is None
 
 
+def test_the_parts_of_a_step_are_those_that_two_runs_are_made_of() -> None:
+    from host_parts import Spent, microseconds_per_step
+    from job.settings import FIRST_UPDATE
+
+    steps, idle_steps, learned_steps = 20_000, 20_010, 20_500  # with evaluations, which are no part of training
+    environment, acting, bookkeeping, learning = 20e-6, 8e-6, 5e-6, 3e-6
+    idle = (
+        idle_steps * (1.5 * environment + acting) + steps * bookkeeping
+    )  # more resets than where something is learned
+    learned = learned_steps * (environment + acting) + steps * bookkeeping + (steps - FIRST_UPDATE) * learning
+    spent = {
+        "idle": Spent(idle, idle_steps * 1.5 * environment, idle_steps * acting, idle_steps),
+        # Acting has waited for what was learned, which is none of its time.
+        "learned": Spent(learned, learned_steps * environment, learned_steps * acting + 0.01, learned_steps),
+    }
+    assert microseconds_per_step(spent, steps) == pytest.approx(
+        {"environment": 20, "acting": 8, "bookkeeping": 5, "learning": 3}
+    )
+    together = {run: each._replace(acting_seconds=None) for run, each in spent.items()}
+    expected = {
+        "environment": 20,
+        "acting and bookkeeping": 5 + 8 * idle_steps / steps,
+        "learning": 3 + 8 * (learned_steps - idle_steps) / (steps - FIRST_UPDATE),
+    }
+    assert microseconds_per_step(together, steps) == pytest.approx(expected)
+
+
+def test_medians_of_parts_have_shares_and_aims_are_met_by_medians() -> None:
+    from host import aim_rows, part_rows
+
+    rows = part_rows({"srg-dqn": [], "dqn-adam": [{"acting": 1.0, "learning": 6.0}, {"acting": 3.0, "learning": 2.0}]})
+    assert [(row["part"], row["microseconds"]["median"], row["share"]) for row in rows] == [
+        ("acting", 2.0, pytest.approx(1 / 3)),
+        ("learning", 4.0, pytest.approx(2 / 3)),
+    ]
+    ratios = {"to_stable_baselines3": {"median": 4.9, "turns": [6.0, 3.8]}, "to_plain_pytorch": None}
+    [aim] = aim_rows([{"contender": "srgdqn-adam", **ratios}, {"contender": "srgdqn-srg"}])
+    assert (aim["at_least"], aim["reached"]["turns"], aim["met"]) == (5.0, [6.0, 3.8], False)
+    ratios["to_plain_pytorch"] = {"median": 3.0, "turns": [3.0]}
+    assert [aim["met"] for aim in aim_rows([{"contender": "srgdqn-adam", **ratios}])] == [False, True]
+
+
+def test_what_is_watched_is_timed_and_does_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    import time
+
+    import gymnasium
+    import numpy as np
+
+    from host_stopwatch import Watch, watch_function, watched_environment
+
+    ticks = iter(range(1_000))
+    resets, steps, waits = Watch(), Watch(), Watch()
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    environment, twin = gymnasium.make(watched_environment(resets, steps)), gymnasium.make("CartPole-v1")
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+    np.testing.assert_array_equal(environment.reset(seed=3)[0], twin.reset(seed=3)[0])
+    for action in (0, 1, 1):
+        watched, plain = environment.step(action), twin.step(action)
+        np.testing.assert_array_equal(watched[0], plain[0])
+        assert watched[1:4] == plain[1:4]
+    assert (resets.seconds, resets.calls) == (1.0, 1)
+    assert (steps.seconds, steps.calls) == (3.0, 3)
+    monkeypatch.setattr(json.JSONDecoder, "decode", json.JSONDecoder.decode)
+    watch_function("json:JSONDecoder.decode", waits)
+    assert json.loads("[1, 2]") == [1, 2]
+    assert (waits.seconds, waits.calls) == (1.0, 1)
+
+
+@pytest.mark.parametrize(("steps", "updates"), [(1_184, 12), (1_200, 13), (50_000, 3_063)])
+def test_another_job_than_that_asked_for_is_noticed(
+    steps: int, updates: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from job.clocks import Tick, measure_rounds
+    from job.settings import Job
+
+    job = Job("CartPole", steps, seed=0, rounds=2, seconds=None, hidden=(20,), together=False)
+    # By hand: an update after every 16th step, none before the 1,000th.
+    assert sum(made >= 1_000 and made % 16 == 0 for made in range(1, steps + 1)) == updates
+
+    def train_round(seed: int, tick: Tick, *, missing: int = 0) -> int:
+        return sum(tick(made) for made in range(1_008, steps + 1 - missing, 16))
+
+    measure_rounds(job, train_round)
+    assert json.loads(capsys.readouterr().out)["steps"] == 2 * (steps - 1_168)
+    with pytest.raises(
+        RuntimeError, match=rf"a round had {steps:,} steps and {updates - 1:,} updates, but the job has"
+    ):
+        measure_rounds(job, lambda seed, tick: train_round(seed, tick) - 1)
+    with pytest.raises(RuntimeError, match=f"a round had {steps - 16:,} steps"):
+        measure_rounds(job, lambda seed, tick: train_round(seed, tick, missing=16))
+
+
+def test_the_plain_loop_makes_the_updates_of_the_job() -> None:
+    import gymnasium
+
+    from job.python_loop import Learner, train_in_python
+    from job.settings import Job
+
+    job = Job("CartPole", 1_200, seed=0, rounds=1, seconds=None, hidden=(20,), together=False)
+    sizes, ticks = [], []
+    learner = Learner(lambda observation: 0, lambda batch, made: sizes.append((made, len(batch.reward))))
+    updates = train_in_python(gymnasium.make("CartPole-v1"), job, 0, learner, lambda made: not ticks.append(made))
+    assert sizes == [(made, 64) for made in range(1_008, 1_201, 16)]
+    assert updates == job.updates == len(ticks)
+
+
+def test_the_bare_environment_is_stepped_and_reset() -> None:
+    import gymnasium
+
+    from contenders.host_environment import play
+
+    counted = gymnasium.wrappers.RecordEpisodeStatistics(gymnasium.make("CartPole-v1"))
+    assert play(counted, [0] * 300, 0) == 300  # pushing one way soon fails
+    assert sum(counted.length_queue) + counted.episode_lengths == 300
+    assert counted.episode_count > 20
+
+
 @pytest.mark.parametrize("cores", [1, 2, 3, 64])
 def test_every_round_is_some_processes_share(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
     import arrangements
@@ -227,6 +345,34 @@ def test_peers_are_compared(tmp_path: Path) -> None:
         ratio = rows["srgdqn-adam", 50]["to_plain_pytorch"]["median"]
         assert ratio == pytest.approx(ours / rows["plain-pytorch", 50]["steps_per_second"]["median"])
         assert ratio > 2
+
+
+@pytest.mark.slow
+def test_hosts_are_compared(tmp_path: Path) -> None:
+    peers = [
+        *(["plain-pytorch"] if importlib.util.find_spec("torch") else []),
+        *(["stable-baselines3"] if importlib.util.find_spec("stable_baselines3") else []),
+    ]
+    ours = ["srgdqn-adam", "srgdqn-srg", "srgdqn-svr", "srgdqn-adam-8"]
+    report = run("host.py", tmp_path / "host.json", "--only", "environment", *peers, *ours)
+    assert report["absent"] == []
+    assert report["circumstances"]["versions"]["jax"]
+    assert (tmp_path / "host.png").stat().st_size > 0
+    rows = {row["contender"]: row for row in report["rows"]}
+    assert set(rows) == {"environment", *peers, *ours}
+    rates = {name: row["steps_per_second"]["median"] for name, row in rows.items()}
+    for name, row in rows.items():
+        assert rates[name] > 0
+        assert row["to_environment"]["median"] == pytest.approx(rates[name] / rates["environment"])
+    aims = {row["aim"]: row["reached"]["median"] for row in report["aims"]}
+    expected = {"plain-pytorch": "plain PyTorch", "stable-baselines3": "Stable-Baselines3"}
+    assert aims == pytest.approx(
+        {f"dqn-adam beside {expected[peer]}": rates["srgdqn-adam"] / rates[peer] for peer in peers}
+    )
+    for algorithm in ("dqn-adam", "srg-dqn"):
+        parts = {row["part"]: row for row in report["parts"] if row["algorithm"] == algorithm}
+        assert parts["environment"]["microseconds"]["median"] > 0
+        assert sum(row["share"] for row in parts.values()) == pytest.approx(1.0)
 
 
 @pytest.mark.slow
