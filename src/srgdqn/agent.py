@@ -111,8 +111,7 @@ class Agent:
     @property
     def exploration_rate(self) -> float:
         """The present probability of a random action."""
-        share = np.array([min(self._round.spent_share, 1.0)], np.float32)
-        return float(self._program.chances(self._round.numbers, share)[0])
+        return self._round.exploration_rate
 
     @property
     def diverged(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -40,6 +40,7 @@ from srgdqn.training import train_rounds
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
 from srgdqn.training.rounds import Trained
+from srgdqn.watching import Logger, listening
 
 
 def train(
@@ -49,6 +50,7 @@ def train(
     readings: str = "corrected",
     network: eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
+    loggers: Sequence[Logger] = (),
     **options: Any,
 ) -> Result:
     """Trains an algorithm on a task, all rounds at once.
@@ -62,6 +64,7 @@ def train(
       network: an equinox module from one observation (flat, or an image with its channels first) to Q-values, or a
         function from a random key to one; by default a perceptron with `hidden` widths, or a convolutional network.
       progress: show a progress bar (by default where there is a terminal).
+      loggers: what hears how every round goes, such as `srgdqn.watching.TensorBoard("logs")`.
       **options: any option that `srgdqn train --help` shows, such as `rounds=50`, `seed=0`, `steps=…`, `eta=…`.
 
     Returns:
@@ -84,7 +87,9 @@ def train(
     configuration = configure(
         name, algorithm, readings=readings, defaults=defaults, estimators={"none", *ESTIMATORS}, **options
     )
-    return train_configured(configuration, environment=environment, source=source, network=network, progress=progress)
+    return train_configured(
+        configuration, environment=environment, source=source, network=network, progress=progress, loggers=loggers
+    )
 
 
 def train_configured(
@@ -94,6 +99,7 @@ def train_configured(
     source: Source | None = None,
     network: eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
+    loggers: Sequence[Logger] = (),
     **engine: Any,
 ) -> Result:
     """Trains what a configuration describes. `environment` (functional), `source` (of ordinary ones) and `network` are
@@ -108,7 +114,7 @@ def train_configured(
         )
     let_interrupts_through()
     if environment is None and not is_compiled(configuration.task.task):
-        return _train_on_host(configuration, source, network, progress, engine)
+        return _train_on_host(configuration, source, network, progress, loggers, engine)
     configuration = with_kernel(configuration, own_environment=environment is not None)
     if environment is None:
         task = tasks.make(configuration.task)
@@ -116,7 +122,7 @@ def train_configured(
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
     task = tasks.judged_for(task, configuration.training.evaluation_limit)
-    with reporting(configuration, progress) as listener:
+    with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
     about = {
         "observation_size": observation_size(task.environment),
@@ -132,12 +138,14 @@ def _train_on_host(
     source: Source | None,
     network: eqx.Module | NetworkFactory | None,
     progress: bool | None,
+    loggers: Sequence[Logger],
     engine: dict[str, Any],
 ) -> Result:
     configuration = on_host(configuration)
     source = source_of(configuration.task.task) if source is None else source
     task = host_task(configuration, source)
-    with reporting(configuration, progress) as listener:
+    engine = {"measure_noise": bool(loggers), **engine}
+    with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
     result = _result(configuration, trained, about_task(task), network, source)
     if failures:

@@ -99,7 +99,10 @@ def run(words: Sequence[str]) -> int:
 
             enable_program_cache()
             try:
-                result, failure = train_configured(configuration, progress=False, listener=listener), None
+                # Only rounds on the host can measure their gradients on the way.
+                engine = {} if is_compiled(asked.task) else {"measure_noise": bool(loggers)}
+                result = train_configured(configuration, progress=False, listener=listener, **engine)
+                failure = None
             except EnvironmentFailedError as error:
                 result, failure = error.result, error
         code = _finish(asked, result)

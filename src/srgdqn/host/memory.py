@@ -30,6 +30,9 @@ class Block:
 class Memory(Protocol):
     """What remembers the newest transitions: number t lies at slot t modulo the memory's length."""
 
+    slots: int  # its length
+    written: int  # transitions ever
+
     def write(self, block: Block, stored_reward: np.ndarray) -> None:
         """Takes in a block, with its rewards as they are to be learned from."""
 
@@ -55,7 +58,7 @@ class FlatMemory:
 
     def __init__(self, slots: int, size: int) -> None:
         self.rows = np.zeros((slots, 2 * size + 3), np.float32)
-        self.written = 0
+        self.slots, self.written = slots, 0
         self._size = size
 
     def write(self, block: Block, stored_reward: np.ndarray) -> None:

@@ -109,6 +109,12 @@ class HostRound:
         return float(np.float32(spent) / self._amount)
 
     @property
+    def exploration_rate(self) -> float:
+        """The present probability of a random action."""
+        share = np.array([min(self.spent_share, 1.0)], np.float32)
+        return float(self._program.chances(self.numbers, share)[0])
+
+    @property
     def active(self) -> bool:
         """Whether it has neither diverged nor spent its budget."""
         return self.diverged_at is None and self.spent_share < 1

@@ -36,10 +36,12 @@ def train_on_host(
     listener: Listener = lambda progress: None,
     workers: int | None = None,
     stop: threading.Event | None = None,
+    measure_noise: bool = False,
 ) -> HostTrained:
     """Trains every round of the configuration: a single one in this process, several in one process per core.
 
     Ctrl-C ends the run once the blocks under way have been lived, and what was reached is kept; so does setting `stop`.
+    `measure_noise` is for who watches: see `train_round`.
     """
     rounds = configuration.training.rounds
     workers = min(workers or usable_cores(), rounds)
@@ -50,9 +52,9 @@ def train_on_host(
             return interrupted.is_set() or (stop is not None and stop.is_set())
 
         if workers == 1:
-            outcomes = _train_here(configuration, task, user_network, shared, stopping)
+            outcomes = _train_here(configuration, task, user_network, shared, stopping, measure_noise)
         else:
-            outcomes = train_in_processes(configuration, task, user_network, workers, shared, stopping)
+            outcomes = train_in_processes(configuration, task, user_network, workers, shared, stopping, measure_noise)
     outcomes = sorted(outcomes, key=lambda outcome: outcome.number)
     lived = [outcome for outcome in outcomes if outcome.tables]
     names = lived[0].policies if lived else ()
@@ -72,11 +74,22 @@ def _train_here(
     user_network: eqx.Module | NetworkFactory | None,
     shared: SharedProgress,
     stopping: Callable[[], bool],
+    measure_noise: bool,
 ) -> list[RoundOutcome]:
     outcomes = []
     for number in range(configuration.training.rounds):
         if stopping():
             break
         listener = shared.of(number)
-        outcomes.append(train_round(configuration, task, number, user_network, listener=listener, stopping=stopping))
+        outcomes.append(
+            train_round(
+                configuration,
+                task,
+                number,
+                user_network,
+                listener=listener,
+                stopping=stopping,
+                measure_noise=measure_noise,
+            )
+        )
     return outcomes

@@ -15,8 +15,10 @@ import numpy as np
 from srgdqn.errors import InputError
 from srgdqn.host.environments import close
 from srgdqn.host.failures import EnvironmentFailedError
+from srgdqn.host.gradient_noise import GradientNoise
 from srgdqn.host.judging import judge
 from srgdqn.host.program import host_program
+from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.networks import NetworkFactory
@@ -47,8 +49,12 @@ def train_round(
     *,
     listener: Listener = lambda progress: None,
     stopping: Callable[[], bool] = lambda: False,
+    measure_noise: bool = False,
 ) -> RoundOutcome:
-    """Trains round `number` until its budget is spent, it diverges, it is told to stop, or its environment fails."""
+    """Trains round `number` until its budget is spent, it diverges, it is told to stop, or its environment fails.
+
+    `measure_noise`: measure that of the gradients for every report that is asked for.
+    """
     start = time.perf_counter()
     program, fresh = host_program(configuration, task.network_input, task.actions.count, user_network)
     player, environments = make_player(configuration, task, number)
@@ -61,7 +67,9 @@ def train_round(
         if fresh:
             round_.compile()
             timings.append(("compile", 0, time.perf_counter() - start))
-        reports = _Reports(round_, listener)
+        noise = GradientNoise(configuration, program.network) if measure_noise else None
+        reports = RoundReports(round_, noise)
+        telling = _Telling(round_, reports, listener)
         try:
             player.check_spaces(0)
             since = time.perf_counter()
@@ -75,12 +83,14 @@ def train_round(
                         begun = time.perf_counter()
                         played = _judge(configuration, task, judged, round_)
                         evaluations.append((round_.blocks, not round_.active, played))
+                        reports.judged(jax.tree.map(lambda leaf: leaf[0], played))
                         timings.append(("evaluate", round_.steps, time.perf_counter() - begun))
                     since = time.perf_counter()
-                reports.tell(everything=due)
+                telling.tell(everything=due)
             whole = not round_.active
         except EnvironmentFailedError as error:
             failure = str(error)
+        telling.tell(ended=True)
         tables = _tables(configuration, task, round_, evaluations, timings) if round_.blocks else {}
         return RoundOutcome(number, tables, _policy(round_), whole, failure)
     finally:
@@ -129,16 +139,16 @@ def _judge(configuration: Configuration, task: HostTask, environment: gym.Env, r
     return jax.tree.map(lambda leaf: leaf[None], played)
 
 
-class _Reports:
+class _Telling:
     """Tells a listener how far a round is, a few times a second."""
 
-    def __init__(self, round_: HostRound, listener: Listener) -> None:
-        self._round, self._listener = round_, listener
+    def __init__(self, round_: HostRound, reports: RoundReports, listener: Listener) -> None:
+        self._round, self._reports, self._listener = round_, reports, listener
         self._told, self._when = 0, time.perf_counter()
 
-    def tell(self, *, everything: bool) -> None:
+    def tell(self, *, everything: bool = False, ended: bool = False) -> None:
         now = time.perf_counter()
-        if not everything and now - self._when < _REPORT_SECONDS:
+        if not (everything or ended) and now - self._when < _REPORT_SECONDS:
             return
         round_, self._when = self._round, now
         rewards = round_.diary.reward[self._told :]
@@ -150,5 +160,7 @@ class _Reports:
                 steps,
                 float(np.mean(rewards)) if steps else float("nan"),
                 int(round_.diverged_at is not None),
+                ended,
+                self._reports.read,
             )
         )

@@ -20,6 +20,7 @@ class Job(NamedTuple):
     estimators: dict[str, Any]  # the user's own
     network: Any  # the user's own
     jax_options: dict[str, Any]
+    measure_noise: bool
 
 
 def main() -> None:
@@ -73,9 +74,17 @@ def _train(job: Job, numbers: queue.SimpleQueue[int | None], stop: threading.Eve
     while (number := numbers.get()) is not None:
 
         def tell(progress: Any, number: int = number) -> None:
-            send(outward, ("progress", number, progress))
+            send(outward, ("progress", number, progress._replace(reports=None), progress.reports()))
 
-        outcome = train_round(job.configuration, task, number, job.network, listener=tell, stopping=stop.is_set)
+        outcome = train_round(
+            job.configuration,
+            task,
+            number,
+            job.network,
+            listener=tell,
+            stopping=stop.is_set,
+            measure_noise=job.measure_noise,
+        )
         send(outward, ("outcome", number, outcome))
 
 

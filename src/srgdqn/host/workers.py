@@ -5,6 +5,7 @@ The processes are our own rather than `multiprocessing`'s, which would run the u
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import queue
@@ -26,6 +27,7 @@ from srgdqn.host.worker import Job
 from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
+from srgdqn.training.reports import RoundReport
 
 _JAX_OPTIONS = ("jax_enable_x64", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 _POLL_SECONDS = 0.1
@@ -38,6 +40,7 @@ def train_in_processes(
     workers: int,
     shared: SharedProgress,
     stopping: Callable[[], bool],
+    measure_noise: bool,
 ) -> list[RoundOutcome]:
     """Trains every round in one of so many processes. One that dies costs the round it was at, and no other."""
     job = Job(
@@ -47,6 +50,7 @@ def train_in_processes(
         {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN},
         user_network,
         {name: jax.config.values[name] for name in _JAX_OPTIONS},
+        measure_noise,
     )
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(configuration.training.rounds):
@@ -111,11 +115,17 @@ def _attend(
     try:
         send(process.stdin, job)
         while (number := _next(waiting)) is not None:
+            listener, unread = shared.of(number), collections.deque[RoundReport]()
+
+            def read(unread: collections.deque[RoundReport] = unread) -> list[RoundReport]:
+                return [unread.popleft() for _ in range(len(unread))]
+
             send(process.stdin, number)
             while True:
                 kind, *content = receive(process.stdout)
                 if kind == "progress":
-                    shared.of(content[0])(content[1])
+                    unread.extend(content[2])
+                    listener(content[1]._replace(reports=read))
                 elif kind == "outcome":
                     told.put(content[1])
                     break

@@ -1,0 +1,82 @@
+"""How noisy the gradients are that a round learns from, measured now and then beside training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array
+
+from srgdqn.gradients import Transitions, make_batch, make_gradients
+from srgdqn.host.round import HostRound
+from srgdqn.learner import batch_rows
+from srgdqn.networks import Network
+from srgdqn.normalisation import normalise_observation, normalise_reward
+from srgdqn.replay import unpack
+from srgdqn.settings import Configuration
+
+# Transitions that stand for the whole replay: many times a batch, and still a matter of milliseconds.
+_REFERENCE_ROWS = 1_024
+
+
+class GradientNoise:
+    """Measures, at the present parameters, the variance of single transitions' gradients and how far the gradient on a
+    batch D (the anchor of an outer iteration) is from that on a much larger draw from the replay.
+
+    Its draws are its own: measuring changes nothing of what is learnt.
+    """
+
+    def __init__(self, configuration: Configuration, network: Network) -> None:
+        self._rows = batch_rows(configuration)
+        self._compiled = jax.jit(_program(configuration, network))
+
+    def measure(self, round_: HostRound) -> tuple[float | None, float | None]:
+        """E‖g − E g‖² over a batch, and the distance of its mean from the reference; None before anything is learnt."""
+        if round_.iterations == 0:
+            return None, None
+        settings = round_.configuration
+        random = np.random.default_rng([settings.training.seed, round_.number, round_.blocks])
+        live = min(
+            (round_.blocks - round_.blocks_before_memory) * settings.training.learning_frequency,
+            settings.replay.replay_capacity,
+        )
+        newest = round_.memory.written - 1
+        ages = random.integers(live, size=self._rows + _REFERENCE_ROWS)
+        rows = round_.memory.gather((newest - ages) % round_.memory.slots)
+        variance, distance = self._compiled(round_.learner, round_.normaliser, round_.numbers, rows)
+        return float(variance), float(distance)
+
+
+def _program(configuration: Configuration, network: Network) -> Any:
+    shape, names = configuration.shape(), list(configuration.numbers())
+    count = batch_rows(configuration)
+
+    def measure(learner: Any, normaliser: Any, numbers: Array, rows: Any) -> tuple[Array, Array]:
+        settings = shape.with_numbers({name: numbers[place] for place, name in enumerate(names)}).gradients
+        transitions = rows if isinstance(rows, Transitions) else unpack(rows)
+        transitions = transitions._replace(
+            observation=normalise_observation(normaliser, transitions.observation),
+            next_observation=normalise_observation(normaliser, transitions.next_observation),
+            reward=normalise_reward(normaliser, transitions.reward),
+        )
+        theta = learner.parameters
+        frozen = {"current": None, "outer": theta}.get(settings.target, learner.target)
+        batch = make_batch(settings, network, transitions, frozen)
+        source = make_gradients(settings, network)
+        few = batch.rows(slice(None, count))
+        mean = source.mean(theta, few)[0]
+
+        def squared_norm(row: Array) -> Array:
+            gradient = source.query(theta, few.rows(row[None, None]))[0]
+            dense = source.dense(jax.tree.map(lambda leaf: leaf[0], gradient))
+            return optax.tree.norm(dense, squared=True)
+
+        single = jax.lax.map(squared_norm, jnp.arange(count)).mean()
+        reference = source.mean(theta, batch.rows(slice(count, None)))[0]
+        distance = optax.tree.norm(jax.tree.map(jnp.subtract, mean, reference))
+        return single - optax.tree.norm(mean, squared=True), distance
+
+    return measure
