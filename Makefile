@@ -9,12 +9,18 @@ BENCH   := build/bench
 # Compiled programs are kept here between test runs and shared by the test workers.
 test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install paper paper-quick paper-confirm paper-tuned paper-readings test test-slow check format wheel bench clean
+.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings test test-slow check format wheel bench clean
 
-install: $(VENV)/.installed
+install: $(VENV)/.installed  ## the package with all its extras
+
+develop: $(VENV)/.developed  ## the same, with what tests and linters need
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all]'
+	touch $@
+
+$(VENV)/.developed: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
@@ -33,22 +39,22 @@ paper-tuned: install  ## the same as paper, and every algorithm with tuned step 
 paper-readings: install  ## the same as paper, and the comparisons over combinations of readings
 	$(BIN)/srgdqn reproduce --out $(OUT) --readings
 
-test: install
+test: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests
 
-test-slow: install
+test-slow: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests
 
-check: install
+check: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: install
+format: develop
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheel: install  ## builds the wheel and uses it in an environment without extras
+wheel: develop  ## builds the wheel and uses it in an environment without extras
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	$(PYTHON) -m venv --clear build/wheel/venv
