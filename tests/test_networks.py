@@ -13,9 +13,11 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 
+import numpy_cnn
 import reference
 from srgdqn.errors import InputError
 from srgdqn.networks import MLP, make_network
+from srgdqn.networks.convolution import convolve
 from srgdqn.networks.mlp import Layer
 from srgdqn.settings import NetworkSettings
 
@@ -73,6 +75,99 @@ def test_draws_follow_the_key_and_differ_between_layers(initialisation: str) -> 
         assert not np.array_equal(layer.weight, different.weight)
     assert not np.array_equal(weights[0], weights[1])
     assert not np.array_equal(weights[1], weights[2])
+
+
+# The convolutional network
+
+
+IMAGES = NetworkSettings(hidden=(5,), network="cnn")
+
+
+def images(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("shape", [(1, 36, 36), (4, 84, 84), (3, 41, 54)], ids=str)
+def test_q_values_of_images_are_those_of_numpy(activation: str, shape: tuple[int, ...]) -> None:
+    rows = images(0, 2, *shape)
+    with jax.enable_x64(True):
+        settings_ = NetworkSettings(hidden=(5,), network="cnn", activation=activation, initialisation="normal")
+        network = make_network(settings_, shape, 3)
+        parameters = jax.tree.map(lambda leaf: leaf / 3, network.init(jax.random.key(1)))
+        expected = np.array([numpy_cnn.q_values(parameters, row) for row in rows])
+        module = network.module(parameters)
+        for number in (np.uint8, np.float64):
+            given = jnp.asarray(rows.astype(number))
+            np.testing.assert_allclose(network.q_values(parameters, given), expected, rtol=1e-11)
+            np.testing.assert_allclose(module(given[0]), expected[0], rtol=1e-11)
+            np.testing.assert_allclose(module(given[None])[0], expected, rtol=1e-11)
+    assert np.std(expected) > 0
+
+
+def test_convolutions_are_those_of_the_nature_network() -> None:
+    parameters = make_network(NetworkSettings(hidden=(512,), network="cnn"), (4, 84, 84), 6).init(jax.random.key(0))
+    shapes = [leaf.shape for leaf in jax.tree.leaves(parameters.convolutions)]
+    assert shapes == [(32, 4, 8, 8), (32,), (64, 32, 4, 4), (64,), (64, 64, 3, 3), (64,)]
+    assert [convolution.stride for convolution in parameters.convolutions] == [4, 2, 1]
+    assert [layer.weight.shape for layer in parameters.layers] == [(3136, 512), (512, 6)]
+    paths = [jax.tree_util.keystr(p, simple=True, separator=".") for p, _ in jax.tree.leaves_with_path(parameters)]
+    assert paths[:2] == ["convolutions.0.weight", "convolutions.0.bias"]
+    assert paths[-2:] == ["layers.1.weight", "layers.1.bias"]
+
+
+def test_convolutions_start_by_their_fan_in() -> None:
+    parameters = make_network(NetworkSettings(hidden=(512,), network="cnn"), (4, 84, 84), 6).init(jax.random.key(1))
+    for part in (*parameters.convolutions, *parameters.layers[:1]):
+        weight = np.asarray(part.weight, np.float64)
+        fan_in = weight[0].size if weight.ndim == 4 else weight.shape[0]
+        bound = np.sqrt(3 / fan_in)
+        assert 0.99 * bound < np.abs(weight).max() <= bound * (1 + 1e-6)
+        assert weight.var() == pytest.approx(1 / fan_in, rel=0.05)
+        assert scipy.stats.kstest(weight.ravel() / bound, "uniform", (-1, 2)).pvalue > 1e-3
+        assert not np.asarray(part.bias).any()
+
+
+@settings(max_examples=8)
+@given(
+    seed=st.integers(0, 999),
+    rows=st.integers(1, 3),
+    channels=st.integers(1, 3),
+    filters=st.integers(1, 3),
+    kernel=st.integers(1, 4),
+    stride=st.integers(1, 3),
+    extra=st.tuples(st.integers(0, 5), st.integers(0, 5)),
+)
+def test_a_convolution_pulls_back_what_jax_finds(
+    seed: int, rows: int, channels: int, filters: int, kernel: int, stride: int, extra: tuple[int, int]
+) -> None:
+    """The pullback of our own against that of the convolution in the order of the definition, (rows, C, H, W)."""
+    draw = np.random.default_rng(seed).normal
+    with jax.enable_x64(True):
+        x = jnp.asarray(draw(size=(rows, channels, kernel + extra[0], kernel + extra[1])))
+        weight = jnp.asarray(draw(size=(filters, channels, kernel, kernel)))
+        expected, pull = jax.vjp(lambda x, w: jax.lax.conv(x, w, (stride, stride), "VALID"), x, weight)
+
+        def ours(x: jax.Array, w: jax.Array) -> jax.Array:
+            return convolve(x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), stride).transpose(0, 3, 1, 2)
+
+        found, our_pull = jax.vjp(ours, x, weight)
+        deltas = jnp.asarray(draw(size=expected.shape))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        for mine, other in zip(our_pull(deltas), pull(deltas), strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("observation", [4, (4,), (84, 84), (4, 35, 84), (4, 84, 35), (84, 84, 4)])
+def test_observations_that_are_no_images_are_refused(observation: int | tuple[int, ...]) -> None:
+    expected = r"'cnn' is for images of shape \(channels, height, width\) with sides of 36 or more, but an observation"
+    with pytest.raises(InputError, match=expected):
+        make_network(IMAGES, observation, 2)
+
+
+def test_a_perceptron_takes_flattened_images() -> None:
+    network = make_network(NetworkSettings(hidden=(5,)), (2, 3, 4), 2)
+    assert network.init(jax.random.key(0)).layers[0].weight.shape == (24, 5)
 
 
 # Modules of the user's own
@@ -176,3 +271,29 @@ def test_a_subclass_of_the_perceptron_is_differentiated_as_it_is() -> None:
     assert not network.is_mlp
     x = jnp.ones((1, 2))
     np.testing.assert_allclose(network.q_values(network.init(jax.random.key(0)), x), 2 * plain(x), rtol=1e-6)
+
+
+class Pooled(eqx.Module):
+    """A user's own network for images, whose convolution takes fractions alone."""
+
+    convolution: eqx.nn.Conv2d
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.convolution(x).mean((1, 2))
+
+
+def test_a_module_for_images_is_given_them_as_fractions() -> None:
+    module = Pooled(eqx.nn.Conv2d(3, 2, 4, key=jax.random.key(0)))
+    network = make_network(NetworkSettings(network="Pooled"), (3, 10, 12), 2, module)
+    assert not network.is_mlp
+    assert not network.is_cnn
+    rows = images(0, 5, 3, 10, 12)
+    expected = [module(jnp.asarray(row, jnp.float32)) for row in rows]
+    found = network.q_values(network.init(jax.random.key(0)), jnp.asarray(rows))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_module_for_other_images_is_refused() -> None:
+    module = Pooled(eqx.nn.Conv2d(3, 2, 4, key=jax.random.key(0)))
+    with pytest.raises(InputError, match=r"cannot take an observation of shape \(4, 10, 12\).*maps one observation to"):
+        make_network(NetworkSettings(network="Pooled"), (4, 10, 12), 2, module)

@@ -13,6 +13,7 @@ from srgdqn.gradients.autodiff import autodiff_mean
 from srgdqn.gradients.bellman import Batch, Transitions, make_batch
 from srgdqn.gradients.closed_form import closed_form_query, multiply_out
 from srgdqn.gradients.closed_form_mean import closed_form_mean
+from srgdqn.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
 from srgdqn.networks import Network, Parameters
 from srgdqn.settings import GradientSettings
 
@@ -36,23 +37,29 @@ class GradientSource(NamedTuple):
 
 
 def make_gradients(settings: GradientSettings, network: Network) -> GradientSource:
-    """The gradients of a network: in closed form where it is the built-in perceptron, unless told otherwise."""
+    """The gradients of a network: of the built-in ones in closed form, the convolutions' excepted, unless told
+    otherwise.
+    """
     method = settings.differentiation
-    if method == "auto":
-        method = "closed-form" if network.is_mlp else "autodiff"
-    if method == "autodiff":
-        return GradientSource(
-            lambda theta, picks: jax.vmap(lambda rows: autodiff_mean(settings, network, theta, rows))(picks),
-            lambda gradient: gradient,
-            lambda theta, batch: autodiff_mean(settings, network, theta, batch),
-        )
-    if not network.is_mlp:
+    if method == "closed-form" and not network.is_mlp:
         raise InputError(
             "differentiation='closed-form' needs the built-in perceptron, and the network given is another module. "
             "Use differentiation='auto' or 'autodiff'."
         )
+    if network.is_mlp and method != "autodiff":
+        return GradientSource(
+            lambda theta, picks: closed_form_query(settings, theta, picks),
+            lambda factors: multiply_out(network.structure, factors),
+            lambda theta, batch: closed_form_mean(settings, theta, batch),
+        )
+    if network.is_cnn and method != "autodiff":
+        return GradientSource(
+            lambda theta, picks: convolutional_query(settings, theta, picks),
+            lambda gradient: multiply_layers_out(network.structure, gradient),
+            lambda theta, batch: convolutional_mean(settings, theta, batch),
+        )
     return GradientSource(
-        lambda theta, picks: closed_form_query(settings, theta, picks),
-        lambda factors: multiply_out(network.structure, factors),
-        lambda theta, batch: closed_form_mean(settings, theta, batch),
+        lambda theta, picks: jax.vmap(lambda rows: autodiff_mean(settings, network, theta, rows))(picks),
+        lambda gradient: gradient,
+        lambda theta, batch: autodiff_mean(settings, network, theta, batch),
     )

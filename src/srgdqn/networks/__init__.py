@@ -6,6 +6,7 @@ arrays (its *parameters*); the rest is its structure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,13 +16,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from srgdqn.errors import InputError
+from srgdqn.networks.cnn import CNN, make_cnn
 from srgdqn.networks.mlp import MLP, make_mlp
 from srgdqn.settings import NetworkSettings
 
 Parameters: TypeAlias = Any
 NetworkFactory = Callable[[PRNGKeyArray], eqx.Module]
 
-__all__ = ["MLP", "Network", "NetworkFactory", "Parameters", "make_network"]
+__all__ = ["CNN", "MLP", "Network", "NetworkFactory", "Parameters", "make_network"]
 
 
 class Network(NamedTuple):
@@ -29,7 +31,18 @@ class Network(NamedTuple):
 
     init: Callable[[PRNGKeyArray], Parameters]
     structure: Any
-    is_mlp: bool
+
+    @property
+    def is_mlp(self) -> bool:
+        """Whether it is the built-in perceptron. A subclass may compute something else, of which there is no closed
+        form.
+        """
+        return type(self.structure) is MLP
+
+    @property
+    def is_cnn(self) -> bool:
+        """Whether it is the built-in convolutional network."""
+        return type(self.structure) is CNN
 
     def module(self, parameters: Parameters) -> Callable[[Array], Array]:
         """The parameters put back into their module."""
@@ -38,29 +51,38 @@ class Network(NamedTuple):
     def q_values(self, parameters: Parameters, observations: Array) -> Array:
         """The Q-values of rows of observations."""
         module = self.module(parameters)
-        return module(observations) if self.is_mlp else jax.vmap(module)(observations)
+        if self.is_mlp or self.is_cnn:
+            return module(observations)
+        # Images are whole numbers in memory, which not every layer of the user's would take.
+        return jax.vmap(module)(observations.astype(jnp.result_type(observations, float)))
 
 
 def make_network(
-    settings: NetworkSettings, observation_size: int, actions: int, user: eqx.Module | NetworkFactory | None = None
+    settings: NetworkSettings,
+    observation: int | tuple[int, ...],
+    actions: int,
+    user: eqx.Module | NetworkFactory | None = None,
 ) -> Network:
     """The network of the settings, or the user's own: a module (every round starts from it), or a function from a
-    random key to one (every round starts from its own).
+    random key to one (every round starts from its own). `observation` is the size of flat observations, or a shape; the
+    perceptron takes flat ones in any case.
     """
+    shape = (observation,) if isinstance(observation, int) else tuple(observation)
 
     def make(key: PRNGKeyArray) -> eqx.Module:
-        if user is None:
-            return make_mlp(settings, (observation_size, *settings.hidden, actions), key=key)
-        return user if isinstance(user, eqx.Module) else user(key)
+        if user is not None:
+            return user if isinstance(user, eqx.Module) else user(key)
+        if settings.network == "cnn":
+            return make_cnn(settings, shape, actions, key=key)
+        return make_mlp(settings, (math.prod(shape), *settings.hidden, actions), key=key)
 
     # The user's module may hold arrays that are not learned, so it is made once for its structure.
     key = jax.random.key(0)
     module = eqx.filter_eval_shape(make, key) if user is None else make(key)
-    is_mlp = type(module) is MLP  # a subclass may compute something else, of which there is no closed form
     _, structure = eqx.partition(module, _is_parameter)
-    network = Network(lambda key: eqx.filter(make(key), eqx.is_inexact_array), structure, is_mlp)
+    network = Network(lambda key: eqx.filter(make(key), eqx.is_inexact_array), structure)
     if user is not None:
-        _require_q_values(network, observation_size, actions)
+        _require_q_values(network, shape, actions)
     return network
 
 
@@ -69,19 +91,19 @@ def _is_parameter(leaf: Any) -> bool:
     return is_array and jnp.issubdtype(leaf.dtype, jnp.inexact)
 
 
-def _require_q_values(network: Network, observation_size: int, actions: int) -> None:
+def _require_q_values(network: Network, shape: tuple[int, ...], actions: int) -> None:
     parameters = eqx.filter_eval_shape(network.init, jax.random.key(0))
-    row = jax.ShapeDtypeStruct((1, observation_size), jnp.result_type(float))
+    row = jax.ShapeDtypeStruct((1, *shape), jnp.result_type(float))
     try:
         out = eqx.filter_eval_shape(network.q_values, parameters, row)
     except Exception as error:
         raise InputError(
-            f"the network given cannot take an observation of shape ({observation_size},): {error}. Give an equinox "
-            f"module that maps one flat observation to {actions} Q-values."
+            f"the network given cannot take an observation of shape {shape}: {error}. Give an equinox "
+            f"module that maps one {'flat ' if len(shape) == 1 else ''}observation to {actions} Q-values."
         ) from error
     if getattr(out, "shape", None) != (1, actions):
         got = getattr(out, "shape", (type(out).__name__,))[1:]
         raise InputError(
-            f"the network given maps an observation of shape ({observation_size},) to an output of shape {got}, "
+            f"the network given maps an observation of shape {shape} to an output of shape {got}, "
             f"but the task has {actions} actions. Give an equinox module with an output of shape ({actions},)."
         )

@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.nn import initializers
+from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from srgdqn.settings import NetworkSettings
@@ -36,6 +37,16 @@ class Layer(eqx.Module):
     bias: Float[Array, " outputs"]
 
 
+def perceive(
+    layers: tuple[Layer, ...], activation: str, x: Float[Array, "*rows inputs"]
+) -> Float[Array, "*rows outputs"]:
+    """What affine layers with an activation between them make of `x`."""
+    *hidden, last = layers
+    for layer in hidden:
+        x = ACTIVATIONS[activation].value(x @ layer.weight + layer.bias)
+    return x @ last.weight + last.bias
+
+
 class MLP(eqx.Module):
     """Affine layers with an activation between them; works on one observation or on rows of them."""
 
@@ -44,22 +55,25 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
         """The Q-values of the observations `x`."""
-        *hidden, last = self.layers
-        for layer in hidden:
-            x = ACTIVATIONS[self.activation].value(x @ layer.weight + layer.bias)
-        return x @ last.weight + last.bias
+        return perceive(self.layers, self.activation, x)
 
 
 def make_mlp(settings: NetworkSettings, sizes: Sequence[int], *, key: PRNGKeyArray) -> MLP:
     """A freshly initialised perceptron whose layers have the given sizes, input and output included."""
+    return MLP(make_layers(settings, sizes, key=key), settings.activation)
+
+
+def make_layers(settings: NetworkSettings, sizes: Sequence[int], *, key: PRNGKeyArray) -> tuple[Layer, ...]:
+    """Freshly initialised layers of the given sizes, input and output included."""
     dtype = jnp.result_type(float)
-    draw, bias = {
-        "lecun-uniform": (initializers.lecun_uniform(), 0.0),
-        "normal": (initializers.normal(0.3), 0.1),
-    }[settings.initialisation]
+    draw, bias = draws_of(settings, initializers.lecun_uniform())
     shapes = list(itertools.pairwise(sizes))
-    layers = tuple(
+    return tuple(
         Layer(draw(layer_key, shape, dtype), jnp.full(shape[1], bias, dtype))
         for layer_key, shape in zip(jax.random.split(key, len(shapes)), shapes, strict=True)
     )
-    return MLP(layers, settings.activation)
+
+
+def draws_of(settings: NetworkSettings, lecun: Initializer) -> tuple[Initializer, float]:
+    """How weights are drawn, and the value that biases start from; `lecun` knows which axes are a weight's inputs."""
+    return {"lecun-uniform": (lecun, 0.0), "normal": (initializers.normal(0.3), 0.1)}[settings.initialisation]
