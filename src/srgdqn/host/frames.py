@@ -1,0 +1,127 @@
+"""First-in-first-out memory of transitions between images, which keeps every frame once.
+
+An observation is a stack of frames, and most often the next one is the same stack moved on by a frame. Of each *seat*
+(one of several environments) the frames lie in a sequence, to which only what is new is appended; a transition knows
+where in it its two stacks end. What is new is found by comparing bytes, so that the memory is exact for any images,
+whether an environment stacks them or not.
+
+A sequence is cut into chunks that are only ever appended to and are dropped as wholes. No stack reaches from one into
+the next: where one is full, the stack is begun anew in the next.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from srgdqn.gradients import Transitions
+
+
+class _Place(NamedTuple):
+    """Where a stack lies: in which chunk, and after which of its frames it ends."""
+
+    chunk: int
+    end: int
+
+
+class FrameMemory:
+    """A ring of `slots` transitions, of which number t lies in slot t % slots."""
+
+    def __init__(self, slots: int, shape: tuple[int, ...], seats: int, *, chunk_frames: int = 1024) -> None:
+        """Room for `slots` transitions between images of the given shape (frames, …), taken as they come."""
+        self._depth, *frame = shape
+        self._chunk_shape = (max(chunk_frames, self._depth), *frame)
+        self._chunks: dict[int, np.ndarray] = {}
+        self._references: dict[int, int] = {}  # of each chunk: stacks of live transitions in it
+        self._made = 0
+        self._tails: list[_Place | None] = [None] * seats  # of each seat: the stack it had last
+        self._written = 0
+        self._actions = np.empty(slots, np.int32)
+        self._rewards = np.empty(slots, np.float32)
+        self._terminated = np.empty(slots, np.float32)
+        self._places = np.empty((slots, 4), np.int64)  # of S and of S': chunk and end
+
+    @property
+    def written(self) -> int:
+        """Transitions written so far, those since overwritten included."""
+        return self._written
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the chunks and of the ring."""
+        arrays: list[np.ndarray] = [self._actions, self._rewards, self._terminated, self._places]
+        return sum(array.nbytes for array in [*arrays, *self._chunks.values()])
+
+    def append(
+        self,
+        seat: int,
+        observation: np.ndarray,
+        action: int,
+        reward: float,
+        next_observation: np.ndarray,
+        terminated: bool,
+    ) -> None:
+        """Writes one transition of a seat over the oldest of all."""
+        slot = self._written % len(self._actions)
+        places = [self._put(seat, stack) for stack in (observation, next_observation)]
+        if self._written >= len(self._actions):
+            for chunk in self._places[slot, ::2].tolist():
+                self._release(chunk)
+        self._places[slot] = [*places[0], *places[1]]
+        self._actions[slot] = action
+        self._rewards[slot] = reward
+        self._terminated[slot] = terminated
+        self._written += 1
+
+    def gather(self, slots: np.ndarray) -> Transitions:
+        """The transitions in these slots, with images of shape (rows, frames, …)."""
+        chunks, depth = self._chunks, self._depth
+        stacks = np.empty((2, len(slots), depth, *self._chunk_shape[1:]), np.uint8)
+        for row, (chunk, end, next_chunk, next_end) in enumerate(self._places[slots].tolist()):
+            stacks[0, row] = chunks[chunk][end - depth : end]
+            stacks[1, row] = chunks[next_chunk][next_end - depth : next_end]
+        return Transitions(stacks[0], self._actions[slots], self._rewards[slots], stacks[1], self._terminated[slots])
+
+    def _put(self, seat: int, stack: np.ndarray) -> _Place:
+        """Where the stack lies once what is new of it is appended to its seat's sequence; it counts as referred to."""
+        place = self._tails[seat]
+        if place is None or not self._holds(place, stack):
+            place = self._next_place(place, stack)
+            self._move_tail(seat, place)
+        self._references[place.chunk] += 1
+        return place
+
+    def _holds(self, place: _Place, stack: np.ndarray) -> bool:
+        return np.array_equal(self._chunks[place.chunk][place.end - self._depth : place.end], stack)
+
+    def _next_place(self, tail: _Place | None, stack: np.ndarray) -> _Place:
+        """Appends what of the stack is new after `tail`, to its chunk or to another."""
+        depth, full = self._depth, self._chunk_shape[0]
+        if tail is not None:
+            chunk = self._chunks[tail.chunk]
+            if tail.end < full and np.array_equal(chunk[tail.end - depth + 1 : tail.end], stack[:-1]):
+                chunk[tail.end] = stack[-1]
+                return _Place(tail.chunk, tail.end + 1)
+            if tail.end + depth <= full:
+                chunk[tail.end : tail.end + depth] = stack
+                return _Place(tail.chunk, tail.end + depth)
+        number = self._made
+        self._made += 1
+        self._chunks[number] = np.empty(self._chunk_shape, np.uint8)
+        self._chunks[number][:depth] = stack
+        self._references[number] = 0
+        return _Place(number, depth)
+
+    def _move_tail(self, seat: int, place: _Place) -> None:
+        """A tail refers to its chunk too, so that the chunk that a seat writes to is there."""
+        previous = self._tails[seat]
+        self._tails[seat] = place
+        self._references[place.chunk] += 1
+        if previous is not None:
+            self._release(previous.chunk)
+
+    def _release(self, chunk: int) -> None:
+        self._references[chunk] -= 1
+        if self._references[chunk] == 0:
+            del self._chunks[chunk], self._references[chunk]
