@@ -256,10 +256,10 @@ class Result:
                 f"the network of this run is the module {settings.network!r}, which is not stored with it. Give it "
                 "again: srgdqn.load(folder, network=…)."
             )
-        told, actions = self.run.provenance.get("observations"), self.run.provenance["actions"]
-        image = told is not None and told["kind"] == "image"
-        shape = tuple(told["shape"]) if image else self.run.provenance["observation_size"]
-        return make_network(settings, shape, actions, self.user_network)
+        told = self.run.provenance
+        images = told.get("observation_kind") == "image"
+        shape = tuple(told["observation_shape"]) if images else told["observation_size"]
+        return make_network(settings, shape, told["actions"], self.user_network)
 
     def _fill(self, network: Network, row: int | np.ndarray) -> Any:
         """The stored parameters of one round, or of several stacked, in the network's own form."""

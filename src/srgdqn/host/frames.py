@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
+from srgdqn.host.memory import Block
 
 
 class _Place(NamedTuple):
@@ -30,6 +32,7 @@ class FrameMemory:
 
     def __init__(self, slots: int, shape: tuple[int, ...], seats: int, *, chunk_frames: int = 1024) -> None:
         """Room for `slots` transitions between images of the given shape (frames, …), taken as they come."""
+        self.slots = slots
         self._depth, *frame = shape
         self._chunk_shape = (max(chunk_frames, self._depth), *frame)
         self._chunks: dict[int, np.ndarray] = {}
@@ -74,6 +77,18 @@ class FrameMemory:
         self._terminated[slot] = terminated
         self._written += 1
 
+    def write(self, block: Block, stored_reward: np.ndarray) -> None:
+        """Takes in a block, with its rewards as they are to be learned from."""
+        for step in range(len(block)):
+            self.append(
+                int(block.seat[step]),
+                block.observation[step],
+                int(block.action[step]),
+                float(stored_reward[step]),
+                block.next_observation[step],
+                bool(block.terminated[step]),
+            )
+
     def gather(self, slots: np.ndarray) -> Transitions:
         """The transitions in these slots, with images of shape (rows, frames, …)."""
         chunks, depth = self._chunks, self._depth
@@ -82,6 +97,54 @@ class FrameMemory:
             stacks[0, row] = chunks[chunk][end - depth : end]
             stacks[1, row] = chunks[next_chunk][next_end - depth : next_end]
         return Transitions(stacks[0], self._actions[slots], self._rewards[slots], stacks[1], self._terminated[slots])
+
+    def blank(self, rows: int) -> Transitions:
+        """Black images."""
+        images = np.zeros((rows, self._depth, *self._chunk_shape[1:]), np.uint8)
+        numbers = np.zeros(rows, np.float32)
+        return Transitions(images, np.zeros(rows, np.int32), numbers, images, numbers)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Everything in it: the ring's arrays, the chunks, and where each seat writes."""
+        live = slice(None, min(self._written, self.slots))
+        tails = [(-1, -1) if tail is None else tail for tail in self._tails]
+        return {
+            "action": self._actions[live],
+            "reward": self._rewards[live],
+            "terminated": self._terminated[live],
+            "places": self._places[live],
+            "tails": np.array(tails, np.int64),
+            "counts": np.array([self._written, self._made], np.int64),
+            **{f"chunk.{number}": chunk for number, chunk in self._chunks.items()},
+        }
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Takes in what `tensors` gave."""
+        try:
+            self._restore(tensors)
+        except (KeyError, ValueError, IndexError) as error:
+            raise InputError(f"its replay is none of this configuration's ({error})") from error
+
+    def _restore(self, tensors: dict[str, np.ndarray]) -> None:
+        chunks = {int(name.rpartition(".")[2]): each for name, each in tensors.items() if name.startswith("chunk.")}
+        for number, chunk in chunks.items():
+            if chunk.shape != self._chunk_shape or chunk.dtype != np.uint8:
+                raise ValueError(f"chunk {number} is {chunk.dtype} of shape {chunk.shape}")
+        count = len(tensors["action"])
+        for ring, name in (
+            (self._actions, "action"),
+            (self._rewards, "reward"),
+            (self._terminated, "terminated"),
+            (self._places, "places"),
+        ):
+            ring[:count] = tensors[name]
+        self._written, self._made = (int(number) for number in tensors["counts"])
+        self._tails = [None if chunk < 0 else _Place(chunk, end) for chunk, end in tensors["tails"].tolist()]
+        self._chunks = {number: chunk.copy() for number, chunk in chunks.items()}
+        referred = [*self._places[:count, ::2].ravel().tolist(), *(tail.chunk for tail in self._tails if tail)]
+        self._references = dict.fromkeys(chunks, 0)
+        for chunk in referred:
+            self._references[chunk] += 1
 
     def _put(self, seat: int, stack: np.ndarray) -> _Place:
         """Where the stack lies once what is new of it is appended to its seat's sequence; it counts as referred to."""

@@ -30,8 +30,13 @@ class Block:
 class Memory(Protocol):
     """What remembers the newest transitions: number t lies at slot t modulo the memory's length."""
 
-    slots: int  # its length
-    written: int  # transitions ever
+    @property
+    def slots(self) -> int:
+        """Its length."""
+
+    @property
+    def written(self) -> int:
+        """Transitions ever written."""
 
     def write(self, block: Block, stored_reward: np.ndarray) -> None:
         """Takes in a block, with its rewards as they are to be learned from."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from srgdqn.host.frames import FrameMemory
 from srgdqn.host.memory import Block, FlatMemory, Memory
 from srgdqn.host.plan import Plan
 from srgdqn.host.playing import Player, check_block
@@ -175,7 +176,5 @@ class HostRound:
 
 def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:
     if task.observations.kind == "image":
-        from srgdqn.host.frames import FrameMemory
-
         return FrameMemory(slots, task.observations.shape, configuration.training.environments)
     return FlatMemory(slots, task.observations.size)
