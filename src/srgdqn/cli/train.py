@@ -100,7 +100,7 @@ def run(words: Sequence[str]) -> int:
             enable_program_cache()
             try:
                 # Only rounds on the host can measure their gradients on the way.
-                engine = {} if is_compiled(asked.task) else {"measure_noise": bool(loggers)}
+                engine: dict[str, Any] = {} if is_compiled(asked.task) else {"measure_noise": bool(loggers)}
                 result = train_configured(configuration, progress=False, listener=listener, **engine)
                 failure = None
             except EnvironmentFailedError as error:

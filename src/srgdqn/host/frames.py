@@ -143,8 +143,8 @@ class FrameMemory:
         self._chunks = {number: chunk.copy() for number, chunk in chunks.items()}
         referred = [*self._places[:count, ::2].ravel().tolist(), *(tail.chunk for tail in self._tails if tail)]
         self._references = dict.fromkeys(chunks, 0)
-        for chunk in referred:
-            self._references[chunk] += 1
+        for number in referred:
+            self._references[number] += 1
 
     def _put(self, seat: int, stack: np.ndarray) -> _Place:
         """Where the stack lies once what is new of it is appended to its seat's sequence; it counts as referred to."""
