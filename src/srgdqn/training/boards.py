@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ class Board(NamedTuple):
 
     seats: np.ndarray  # each lane's place among the chunk's rounds; lanes beyond these are spare
     lanes: Lane
+    numbers: dict[str, np.ndarray]  # one value per lane
     data: Any  # what each lane is given of the run's data
 
 
@@ -26,18 +27,25 @@ class Boards:
 
     Args:
       width: lanes of a board.
-      rounds: the rounds' numbers.
+      rounds: which rounds they are.
+      numbers: the numbers of their configurations, one value per round.
       begin: from a board's round numbers, and which of its lanes are in use, to its lanes before their first step.
       data: arrays with an axis of all rounds first, of which each lane is given its round's.
 
     """
 
     def __init__(
-        self, width: int, rounds: Sequence[int], begin: Callable[[np.ndarray, np.ndarray], Lane], data: Any = None
+        self,
+        width: int,
+        rounds: Sequence[int],
+        numbers: Mapping[str, np.ndarray],
+        begin: Callable[[np.ndarray, np.ndarray], Lane],
+        data: Any = None,
     ) -> None:
         self._width, self._rounds, self._data = width, np.asarray(rounds, np.uint32), data
+        self._numbers = numbers
         self._boards = [
-            self._seated(seats, begin(self._numbers(seats), np.arange(width) < len(seats)))
+            self._seated(seats, begin(self._rounds_of(seats), np.arange(width) < len(seats)))
             for seats in self._shared_out(np.arange(len(rounds)))
         ]
         # A chunk of one board never moves, and need not be copied.
@@ -86,10 +94,19 @@ class Boards:
         return [places[start : start + self._width] for start in range(0, len(places), self._width)]
 
     def _seated(self, seats: np.ndarray, lanes: Lane) -> Board:
-        numbers = self._numbers(seats)
-        return Board(seats, lanes, jax.tree.map(lambda leaf: jnp.asarray(leaf[numbers]), self._data))
+        rounds, padded = self._rounds_of(seats), self._padded(seats)
+        return Board(
+            seats,
+            lanes,
+            {name: values[padded] for name, values in self._numbers.items()},
+            jax.tree.map(lambda leaf: jnp.asarray(leaf[rounds]), self._data),
+        )
 
-    def _numbers(self, seats: np.ndarray) -> np.ndarray:
+    def _padded(self, seats: np.ndarray) -> np.ndarray:
+        """A seat for every lane; spare ones share the first."""
+        return np.append(seats, np.repeat(seats[:1], self._width - len(seats)))
+
+    def _rounds_of(self, seats: np.ndarray) -> np.ndarray:
         """The round of every lane; spare ones are given the first of all rounds."""
         return np.append(self._rounds[seats], np.zeros(self._width - len(seats), np.uint32))
 
@@ -99,8 +116,7 @@ class Boards:
 
     def _taken(self, seats: np.ndarray) -> Lane:
         """Lanes with the states of these rounds. Spare ones have that of the first, and are not active."""
-        spare = self._width - len(seats)
-        padded = np.append(seats, np.repeat(seats[:1], spare))
+        padded = self._padded(seats)
         lanes: Lane = jax.tree.map(
             lambda leaf, like: _on_device(leaf[padded], like), self._everyone, self._boards[0].lanes
         )

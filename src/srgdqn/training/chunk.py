@@ -20,7 +20,7 @@ from srgdqn.training.boards import Board, Boards
 from srgdqn.training.clock import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane
-from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers
+from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers
 
 
 class Segment(NamedTuple):
@@ -40,21 +40,26 @@ def train_chunk(
     programs: Programs,
     rounds: Sequence[int],
     *,
+    numbers: Numbers | None = None,
     data: Any = None,
     segment_blocks: int = SEGMENT_BLOCKS,
 ) -> Iterator[Segment]:
     """Runs `rounds` until their budget is spent or none is active, a segment at a time.
 
-    `data` holds arrays with an axis of all rounds first. Spare lanes run masked. The caller may stop iterating at any
-    time. A segment's `lanes` are valid until the next segment is asked for.
+    `numbers` has one value per element of `rounds`, where not all have the configuration's own; `data` holds arrays
+    with an axis of all rounds first. Spare lanes run masked. The caller may stop iterating at any time. A segment's
+    `lanes` are valid until the next segment is asked for.
     """
     settings = configuration.training
-    numbers = lane_numbers(configuration, programs.width)
     limits = limits_of(settings, configuration.task.time_limit)
     keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
     seed = jnp.asarray(settings.seed, jnp.uint32)
     boards = Boards(
-        programs.width, rounds, lambda numbers, used: programs.init(seed, jnp.asarray(numbers), jnp.asarray(used)), data
+        programs.width,
+        rounds,
+        lane_numbers(configuration, len(rounds)) if numbers is None else numbers,
+        lambda which, used: programs.init(seed, jnp.asarray(which), jnp.asarray(used)),
+        data,
     )
     done, last_block = 0, total_blocks(settings)
     while True:
@@ -63,7 +68,7 @@ def train_chunk(
         first, blocks = np.asarray(done, np.int32), np.asarray(stop - done, np.int32)
 
         def run(board: Board, first: Any = first, blocks: Any = blocks, count: int = stop - done) -> tuple[Lane, Any]:
-            lanes, log = programs.segment(board.lanes, numbers, first, blocks, limits, board.data)
+            lanes, log = programs.segment(board.lanes, board.numbers, first, blocks, limits, board.data)
             return lanes, jax.tree.map(lambda leaf: np.asarray(leaf)[:, :count], log)
 
         log = boards.advance(run)

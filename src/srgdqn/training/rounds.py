@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,8 +20,9 @@ from srgdqn.tasks import Task
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import budget_of
 from srgdqn.training.lane import LIVED, PLAIN, TERMINATED, TRUNCATED, BlockLog, Instruments, Lane
+from srgdqn.training.parts import Part, PartResult, parts_of, share_of, taken
 from srgdqn.training.precision import in_this_precision
-from srgdqn.training.program import SEGMENT_BLOCKS, Programs, programs_for
+from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers, programs_for
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, endings_of, merge_tables
 from srgdqn.training.reports import ChunkReports, Reports, no_reports
 
@@ -76,50 +78,107 @@ def train_rounds(
     A KeyboardInterrupt in the calling thread ends the run after the segments under way, as does setting `stop` from
     another; what was reached is returned, marked as interrupted. A second KeyboardInterrupt is not caught.
     """
-    programs, fresh = programs_for(configuration, task, user_network, instruments, data)
-    settings = configuration.training
+    [(_, trained)] = train_side_by_side(
+        [configuration],
+        task,
+        user_network,
+        listener=listener,
+        segment_blocks=segment_blocks,
+        workers=workers,
+        stop=stop,
+        instruments=instruments,
+        data=data,
+        probe_at=probe_at,
+    )
+    return trained
+
+
+def train_side_by_side(
+    configurations: Sequence[Configuration],
+    task: Task,
+    user_network: eqx.Module | NetworkFactory | None = None,
+    *,
+    listener: Listener = lambda progress: None,
+    segment_blocks: int = SEGMENT_BLOCKS,
+    workers: int | None = None,
+    stop: threading.Event | None = None,
+    instruments: Instruments = PLAIN,
+    data: Any = None,
+    probe_at: Choice = lambda blocks: np.ones(len(blocks), bool),
+) -> Iterator[tuple[int, Trained]]:
+    """Trains every round of configurations that differ in numbers alone, all of them as lanes of one program.
+
+    Yields the place of each configuration, and what training it left, once its last round is done: the same as
+    `train_rounds` gives for it alone, but for the timings, of which it has its share. The rest is as there; those that
+    an interrupt cuts short come last, in their order.
+    """
+    first = configurations[0]
+    if any(other.shape() != first.shape() for other in configurations):
+        raise ValueError("configurations that train side by side differ in numbers alone")
+    programs, fresh = programs_for(first, task, user_network, instruments, data)
     workers = workers or usable_cores()
-    chunks = _chunks(settings.rounds, programs.together, workers, _most_boards(programs) * programs.width)
+    seats, most = len(configurations) * first.training.rounds, _most_boards(programs) * programs.width
+    chunks = [parts_of(chunk, first.training.rounds) for chunk in _chunks(seats, programs.together, workers, most)]
     compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
     ended = threading.Event()
-    shared = _SharedListener(listener, [ChunkReports(configuration, chunk) for chunk in chunks])
+    reports = [ChunkReports(first, [number for part in chunk for number in part.rounds]) for chunk in chunks]
+    shared = _SharedListener(listener, reports)
 
     def stopping() -> bool:
         return ended.is_set() or (stop is not None and stop.is_set())
 
-    def run(index: int) -> _ChunkResult | None:
+    def run(index: int) -> list[PartResult]:
         if stopping():
-            return None
-        timings = list(compiled) if index == 0 else []
-        segments = train_chunk(configuration, programs, chunks[index], data=data, segment_blocks=segment_blocks)
-        result, lanes = _run_chunk(
-            configuration, task, segments, index, chunks[index], timings, stopping, shared, probe_at
+            return []
+        parts, timings = chunks[index], list(compiled) if index == 0 else []
+        segments = train_chunk(
+            first,
+            programs,
+            [number for part in parts for number in part.rounds],
+            numbers=_numbers([(configurations[part.configuration], len(part.rounds)) for part in parts]),
+            data=data,
+            segment_blocks=segment_blocks,
         )
+        results, lanes = _run_chunk(configurations, task, segments, index, parts, timings, stopping, shared, probe_at)
         if instruments.blocks_kept is None:
-            return result
-        return result._replace(ring=np.array(lanes.ring[: len(chunks[index])]))
+            return results
+        return [result._replace(ring=np.array(lanes.ring[result.part.seats])) for result in results]
+
+    expected = Counter(part.configuration for parts in chunks for part in parts)
+    found: dict[int, dict[int, PartResult]] = {place: {} for place in expected}
+    yielded = set()
+
+    def merged(place: int) -> Trained:
+        return _merged([found[place][index] for index in sorted(found[place])], expected[place], instruments)
 
     job = in_this_precision(run)
     with ThreadPoolExecutor(min(workers, len(chunks)), thread_name_prefix="chunk") as pool:
-        jobs = [pool.submit(job, index) for index in range(len(chunks))]
+        jobs = {pool.submit(job, index): index for index in range(len(chunks))}
         try:
-            wait(jobs, return_when=FIRST_EXCEPTION)
+            for each in as_completed(jobs):
+                for result in each.result():
+                    found[result.part.configuration][jobs[each]] = result
+                for place in sorted({result.part.configuration for result in each.result()}):
+                    if len(found[place]) == expected[place]:
+                        trained = merged(place)
+                        yielded.add(place)
+                        yield place, trained
         except KeyboardInterrupt:
             pass
         finally:
             ended.set()
-        results = [part for part in (each.result() for each in jobs) if part is not None]
-    tables = merge_tables([part.tables for part in results])
-    names = results[0].policies if results else ()
-    policies = {name: np.concatenate([part.policies[name] for part in results]) for name in names}
-    whole = len(results) == len(chunks) and all(part.whole for part in results)
-    trained = Trained(tables, policies, interrupted=not whole)
-    if results and instruments.probe is not None:
-        blocks, probed = _joined([part.probed for part in results])
-        trained = trained._replace(probed_blocks=blocks, probed=probed)
-    if results and instruments.blocks_kept is not None:
-        trained = trained._replace(recording=np.concatenate([part.ring for part in results]))
-    return trained
+    for each, index in jobs.items():
+        for result in each.result():
+            found[result.part.configuration][index] = result
+    for place in expected:
+        if place not in yielded:
+            yield place, merged(place)
+
+
+def _numbers(seated: Sequence[tuple[Configuration, int]]) -> Numbers:
+    """The numbers of so many rounds of each configuration, one value per round."""
+    each = [lane_numbers(configuration, rounds) for configuration, rounds in seated]
+    return {name: np.concatenate([numbers[name] for numbers in each]) for name in each[0]}
 
 
 # More boards to a chunk leave fewer lanes idle, but all its logs, and two copies of its rounds' states, are in memory.
@@ -138,25 +197,18 @@ def _chunks(rounds: int, together: int, workers: int, most: int) -> list[range]:
     return [every[start : start + size] for start in every[::size]]
 
 
-class _ChunkResult(NamedTuple):
-    tables: Tables
-    policies: dict[str, np.ndarray]
-    whole: bool  # not cut short
-    probed: list[tuple[np.ndarray, Any]]  # numbers of blocks, and their rows
-    ring: np.ndarray | None = None  # where it is a recording
-
-
 def _run_chunk(
-    configuration: Configuration,
+    configurations: Sequence[Configuration],
     task: Task,
     segments: Iterator[Segment],
     index: int,
-    rounds: range,
+    parts: Sequence[Part],
     timings: list[tuple[str, int, float]],
     stopping: Callable[[], bool],
     listener: _SharedListener,
     probe_at: Choice,
-) -> tuple[_ChunkResult, Lane]:
+) -> tuple[list[PartResult], Lane]:
+    configuration, rounds = configurations[parts[0].configuration], parts[-1].seats.stop
     logs: list[BlockLog] = []
     probed: list[tuple[np.ndarray, Any]] = []
     evaluations = []
@@ -165,21 +217,41 @@ def _run_chunk(
         steps = segment.blocks_done * configuration.training.learning_frequency
         blocks = np.arange(segment.blocks_done - segment.log.reward.shape[1], segment.blocks_done)
         chosen = probe_at(blocks)
-        rows = jax.tree.map(lambda leaf, mask=chosen: leaf[: len(rounds), mask], segment.log.probed)
+        rows = jax.tree.map(lambda leaf, mask=chosen: leaf[:rounds, mask], segment.log.probed)
         probed.append((blocks[chosen], rows))
         logs.append(segment.log._replace(probed=None))
         timings.append(("train", steps, segment.train_seconds))
         if segment.evaluation is not None:
             evaluations.append((segment.blocks_done, segment.last, segment.evaluation))
             timings.append(("evaluate", steps, segment.evaluate_seconds))
-        listener.hear(configuration, index, len(rounds), segment)
+        listener.hear(configuration, index, rounds, segment)
         if stopping():
             break
     assert segment is not None
-    log = _concatenated(logs, axis=1)
-    history = ChunkHistory(log, evaluations, np.asarray(segment.lanes.diverged_at), timings)
-    tables = chunk_tables(configuration, endings_of(task), rounds, history)
-    return _ChunkResult(tables, _policies(segment.lanes, len(rounds)), segment.last, probed), segment.lanes
+    diverged_at = np.asarray(segment.lanes.diverged_at)
+    history = ChunkHistory(_concatenated(logs, axis=1), evaluations, diverged_at, timings)
+    results = []
+    for part in parts:
+        heard = share_of(history, part.seats, len(part.rounds) / rounds)
+        tables = chunk_tables(configurations[part.configuration], endings_of(task), part.rounds, heard)
+        mine = [(blocks, taken(rows, part.seats)) for blocks, rows in probed]
+        results.append(PartResult(part, tables, _policies(segment.lanes, part.seats), segment.last, mine))
+    return results, segment.lanes
+
+
+def _merged(results: list[PartResult], expected: int, instruments: Instruments) -> Trained:
+    """What all the parts of one configuration left, of which so many were expected."""
+    tables = merge_tables([part.tables for part in results])
+    names = results[0].policies if results else ()
+    policies = {name: np.concatenate([part.policies[name] for part in results]) for name in names}
+    whole = len(results) == expected and all(part.whole for part in results)
+    trained = Trained(tables, policies, interrupted=not whole)
+    if results and instruments.probe is not None:
+        blocks, probed = _joined([part.probed for part in results])
+        trained = trained._replace(probed_blocks=blocks, probed=probed)
+    if results and instruments.blocks_kept is not None:
+        trained = trained._replace(recording=np.concatenate([part.ring for part in results]))
+    return trained
 
 
 def _joined(chunks: list[list[tuple[np.ndarray, Any]]]) -> tuple[np.ndarray, Any]:
@@ -201,10 +273,10 @@ def _concatenated(trees: list[Any], axis: int) -> Any:
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=axis), *trees)
 
 
-def _policies(lanes: Lane, count: int) -> dict[str, np.ndarray]:
-    """What the policies of the first rounds on a board are made of."""
+def _policies(lanes: Lane, seats: slice) -> dict[str, np.ndarray]:
+    """What the policies of some of a chunk's rounds are made of."""
     stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
-    return {path: array[:count] for path, array in stored.items()}
+    return {path: array[seats] for path, array in stored.items()}
 
 
 def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> dict[str, np.ndarray]:

@@ -1,0 +1,156 @@
+"""Configurations that differ in numbers alone run as lanes of one program, and each has the bits it has alone."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from srgdqn.settings import Configuration
+from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
+from srgdqn.training.parts import parts_of
+from tiny import bits, reproducible, tiny
+
+# Options with which every number counts; only one of the two targets can be had at a time.
+EVERYTHING: dict[str, Any] = dict(
+    rounds=3, loss="huber", schedule="linear", clip_norm=0.5, evaluation_interval=96, learning_starts=20, target="hard"
+)
+OTHERS: dict[str, list[float]] = {
+    "reward_scale": [0.5, -1.0],
+    "epsilon_start": [0.6, 0.9],
+    "epsilon_end": [0.05, 0.1],
+    "epsilon_fraction": [0.2, 0.7],
+    "gamma": [0.1, 0.5],
+    "target_period": [1, 3],
+    "target_tau": [0.1, 1.0],
+    "huber_delta": [0.01, 0.1],
+    "coefficient": [0.0, 0.5],
+    "eta": [1e-4, 0.3],
+    "alpha": [1e-4, 0.1],
+    "beta1": [0.0, 0.5],
+    "beta2": [0.0, 0.9],
+    "adam_epsilon": [1e-3, 1.0],
+    "clip_norm": [1e-3, 1e-2],
+    "schedule_end": [0.5, 1.0],
+    "reward_clip": [0.1, 0.3],
+}
+
+
+def options_for(kernel: str, name: str = "") -> dict[str, Any]:
+    clipped = {"reward_clip": 0.6} if kernel == "xla" else {}
+    return {**EVERYTHING, **clipped, **({"target": "polyak"} if name == "target_tau" else {}), "kernel": kernel}
+
+
+def outcome(trained: Trained) -> tuple[Any, Any]:
+    return reproducible(trained.tables), bits(trained.policies)
+
+
+def each(configurations: list[Configuration], **engine: Any) -> dict[int, Trained]:
+    _, task = tiny()
+    return dict(train_side_by_side(configurations, task, **engine))
+
+
+def test_every_number_is_among_those_tried() -> None:
+    assert tiny(**options_for("xla"))[0].numbers().keys() == OTHERS.keys()
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_each_has_the_bits_it_has_alone(name: str, each_kernel: str) -> None:
+    if (name, each_kernel) == ("reward_clip", "native"):
+        pytest.skip("the kernel clips no rewards")
+    options = options_for(each_kernel, name)
+    own = tiny(**options)[0].numbers()[name]
+    made = [tiny(**{**options, name: value}) for value in (own, *OTHERS[name])]
+    together = each([configuration for configuration, _ in made])
+    alone = [train_rounds(*one) for one in made]
+    assert [outcome(together[place]) for place in range(3)] == [outcome(trained) for trained in alone]
+    # The number was not that of a neighbour: each value gives other policies.
+    assert len({str(bits(trained.policies)) for trained in alone}) == 3
+    assert not any(trained.interrupted for trained in together.values())
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])  # it only names the kernel
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "eta": st.floats(0, 0.1),
+                "alpha": st.floats(0, 0.1),
+                "gamma": st.floats(0, 1),
+                "epsilon_start": st.floats(0, 1),
+                "coefficient": st.floats(0, 1),
+                "clip_norm": st.floats(1e-3, 10),
+            }
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(1, 3),
+)
+def test_any_numbers_on_any_threads(each_kernel: str, cells: list[dict[str, float]], workers: int) -> None:
+    """Eighteen rounds at most, which fill boards of four lanes, or teams of eight, in any way."""
+    made = [tiny(**{**options_for(each_kernel), **cell}) for cell in cells]
+    together = each([configuration for configuration, _ in made], workers=workers)
+    assert sorted(together) == list(range(len(cells)))
+    for place, one in enumerate(made):
+        assert outcome(together[place]) == outcome(train_rounds(*one))
+
+
+def test_one_that_diverges_leaves_its_neighbours_alone(each_kernel: str) -> None:
+    made = [tiny(rounds=3, kernel=each_kernel, steps=600, eta=eta) for eta in (0.01, 1e6, 0.02)]
+    together = each([configuration for configuration, _ in made])
+    assert [outcome(together[place]) for place in range(3)] == [outcome(train_rounds(*one)) for one in made]
+    masks = [np.ma.getmaskarray(together[place].tables["rounds"]["diverged_at"]).tolist() for place in range(3)]
+    assert masks == [[True] * 3, [False] * 3, [True] * 3]
+
+
+def test_a_round_has_its_share_of_the_seconds() -> None:
+    """Ten cells of one round cost what ten rounds cost: their seconds add up to those of the chunks."""
+    configurations = [tiny(rounds=1, eta=eta)[0] for eta in np.linspace(0, 0.01, 10)]
+    together = each(configurations, workers=1)
+    rows = [trained.tables["timings"] for trained in together.values()]
+    trainings = [table["seconds"][table["phase"] == "train"] for table in rows]
+    assert all(len(seconds) == len(trainings[0]) for seconds in trainings)
+    assert len({seconds.tobytes() for seconds in trainings}) == 1  # one chunk, shared out evenly
+    assert all(table["rounds"].tolist() == [1] * len(table["rounds"]) for table in rows)
+
+
+def test_other_shapes_are_refused() -> None:
+    with pytest.raises(ValueError, match="numbers alone"):
+        each([tiny()[0], tiny(batch_size=5)[0]])
+
+
+def test_what_is_done_is_had_while_the_rest_is_stopped() -> None:
+    """The first cells have filled their boards before the last begin: those are complete, and the others marked."""
+    stop = threading.Event()
+    configurations = [tiny(rounds=16, eta=eta)[0] for eta in (0.01, 0.02, 0.03)]
+    _, task = tiny()
+
+    def listen(progress: Progress) -> None:
+        if progress.share > 0.3:  # the first of three chunks, each of them a cell
+            stop.set()
+
+    found = dict(train_side_by_side(configurations, task, workers=1, stop=stop, listener=listen))
+    assert [found[place].interrupted for place in range(3)] == [False, True, True]
+    assert outcome(found[0]) == outcome(train_rounds(configurations[0], task))
+    assert len(found[2].tables) == 0
+
+
+@given(st.integers(1, 7), st.integers(1, 9), st.integers(1, 11))
+def test_parts_are_the_seats_of_each(rounds: int, configurations: int, size: int) -> None:
+    every = range(rounds * configurations)
+    seen = []
+    for start in every[::size]:
+        chunk = every[start : start + size]
+        for part in parts_of(chunk, rounds):
+            seats = chunk[part.seats]
+            assert len(seats) == len(part.rounds) > 0
+            seen += [(part.configuration, number, seat) for number, seat in zip(part.rounds, seats, strict=True)]
+    assert [(place, number) for place, number, _ in seen] == [
+        (place, number) for place in range(configurations) for number in range(rounds)
+    ]
+    assert [seat for *_, seat in seen] == list(every)
