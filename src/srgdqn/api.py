@@ -36,10 +36,9 @@ from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.provenance import provenance
 from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
-from srgdqn.training import train_rounds
+from srgdqn.training import Trained, train_rounds
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
-from srgdqn.training.rounds import Trained
 from srgdqn.watching import Logger, listening
 
 
@@ -116,14 +115,30 @@ def train_configured(
     if environment is None and not is_compiled(configuration.task.task):
         return _train_on_host(configuration, source, network, progress, loggers, engine)
     configuration = with_kernel(configuration, own_environment=environment is not None)
+    task = task_of(configuration, environment)
+    with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
+        trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
+    return result_of(configuration, task, trained, network, environment)
+
+
+def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
+    """The compiled task that a configuration names, or the user's own environment as one."""
     if environment is None:
         task = tasks.make(configuration.task)
     else:
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
-    task = tasks.judged_for(task, configuration.training.evaluation_limit)
-    with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
-        trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
+    return tasks.judged_for(task, configuration.training.evaluation_limit)
+
+
+def result_of(
+    configuration: Configuration,
+    task: tasks.Task,
+    trained: Trained,
+    network: eqx.Module | NetworkFactory | None = None,
+    environment: FuncEnv | None = None,
+) -> Result:
+    """What training left, with where it came from."""
     about = {
         "observation_size": observation_size(task.environment),
         "observation_kind": "one-hot" if isinstance(task.environment.observation_space, Discrete) else "vector",

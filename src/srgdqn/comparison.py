@@ -90,13 +90,11 @@ def summarise(result: Result, label: str | None = None) -> Summary:
     """What a run came to. A window counts by its steps, so that a shorter last one weighs less."""
     configuration, rounds = result.configuration, result.rounds
     windows = windows_of(result)
-    final = windows.filter(_is_final(configuration, pl.col("step"), pl.col("episodes")))
+    final = _final_windows(result)
     last = windows.filter(pl.col("step") == pl.col("step").max().over("round"))
     episodes = result.episodes.filter(_is_final(configuration, pl.col("step"), pl.col("episode") + 1))
-    evaluations = result.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
-    judged = evaluations.join(final.select("round").unique(), on="round", how="semi")
+    judged = _last_evaluations(result).join(final.select("round").unique(), on="round", how="semi")
     diverged = rounds.filter(pl.col("diverged_at").is_not_null()).sort("round")
-    per_action = (pl.col("reward") * pl.col("length")).sum() / pl.col("length").sum()
     return Summary(
         label=configuration.algorithm if label is None else label,
         task=configuration.task.task,
@@ -107,8 +105,8 @@ def summarise(result: Result, label: str | None = None) -> Summary:
         interrupted=bool(result.run.provenance.get("interrupted", False)),
         diverged=dict(zip(diverged["round"].to_list(), diverged["diverged_at"].to_list(), strict=True)),
         censored=int(rounds["censored"].sum()),
-        reward=_spread(final, per_action),
-        last_reward=_spread(last, per_action),
+        reward=_spread(final, _PER_ACTION),
+        last_reward=_spread(last, _PER_ACTION),
         episode_return=_spread(episodes, pl.col("return").mean()),
         episode_length=_spread(episodes, pl.col("length").mean()),
         greedy_return=_spread(judged, pl.col("return").mean()),
@@ -119,6 +117,18 @@ def summarise(result: Result, label: str | None = None) -> Summary:
         gradient_evaluations=_mean(rounds["gradient_evaluations"]),
         seconds=training_seconds(result) / rounds.height if rounds.height else None,
     )
+
+
+def final_rewards(result: Result) -> dict[int, float]:
+    """The mean reward per action in the final stretch of each round that got there."""
+    return _by_round(_final_windows(result), _PER_ACTION)
+
+
+def greedy_returns(result: Result) -> dict[int, float]:
+    """The mean return of each round's last greedy evaluation, also where that is of the last finite parameters of a
+    round that diverged.
+    """
+    return _by_round(_last_evaluations(result), pl.col("return").mean())
 
 
 def compare(results: Sequence[Result], labels: Sequence[str] | None = None) -> pl.DataFrame:
@@ -224,9 +234,24 @@ def spread_of(values: Iterable[float | None]) -> Spread:
     return Spread(finite.size, mean, low, high, float(iqm(finite)), float(np.std(finite, ddof=1)))
 
 
+_PER_ACTION = (pl.col("reward") * pl.col("length")).sum() / pl.col("length").sum()
+
+
+def _final_windows(result: Result) -> pl.DataFrame:
+    return windows_of(result).filter(_is_final(result.configuration, pl.col("step"), pl.col("episodes")))
+
+
+def _last_evaluations(result: Result) -> pl.DataFrame:
+    return result.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+
+
 def _spread(rows: pl.DataFrame, statistic: pl.Expr) -> Spread:
     """The spread over rounds of a statistic of each round's rows."""
-    return spread_of(rows.group_by("round").agg(statistic.alias("value")).sort("round")["value"])
+    return spread_of(_by_round(rows, statistic).values())
+
+
+def _by_round(rows: pl.DataFrame, statistic: pl.Expr) -> dict[int, Any]:
+    return dict(rows.group_by("round").agg(statistic.alias("value")).sort("round").iter_rows())
 
 
 def _row(summary: Summary) -> dict[str, Any]:

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def reporting(configuration: Configuration, show: bool | None = None) -> Iterator[Listener]:
-    """A listener for training that draws a bar on standard error (by default only where that is a terminal)."""
+def reporting(
+    configuration: Configuration, show: bool | None = None, *, title: str | None = None
+) -> Iterator[Listener]:
+    """A listener for training that draws a bar on standard error (by default only where that is a terminal), with a
+    title (by default the run's).
+    """
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda report: None
         return
@@ -34,7 +38,9 @@ def reporting(configuration: Configuration, show: bool | None = None) -> Iterato
         console=Console(stderr=True),
     )
     rounds = configuration.training.rounds
-    title = f"{configuration.task.task} · {configuration.algorithm} · {rounds} round{'s' if rounds > 1 else ''}"
+    title = (
+        title or f"{configuration.task.task} · {configuration.algorithm} · {rounds} round{'s' if rounds > 1 else ''}"
+    )
     with bar:
         task = bar.add_task(title, total=1.0, rate="starting, compiling", reward="")
         steps = 0

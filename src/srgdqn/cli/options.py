@@ -12,7 +12,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.errors import InputError
 from srgdqn.settings import Configuration, option_names, rooms
-from srgdqn.settings.coercion import coerce, option_annotations
+from srgdqn.settings.coercion import coerce, literal, option_annotations
 
 # Told by the positional names, or only in Python.
 _NOT_ON_THE_COMMAND_LINE = ("task", "network")
@@ -76,7 +76,7 @@ class Option(NamedTuple):
 
     def read(self, texts: list[str]) -> Any:
         """The value that the words of a command line stand for."""
-        values = [_literal(text) for text in texts]
+        values = [literal(text) for text in texts]
         if self.annotation is float and isinstance(values[0], str):
             raise RefusedError(f"{self.name} is {values[0]!r}, which is not a number. Give one, such as 0.01.")
         try:
@@ -100,15 +100,6 @@ def options() -> tuple[Option, ...]:
 def as_text(value: Any) -> str:
     """A value as a command line has it."""
     return "none" if value is None else str(value)
-
-
-def _literal(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            pass
-    return text
 
 
 def _sentences(room: str) -> dict[str, str]:

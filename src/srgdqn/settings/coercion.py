@@ -26,6 +26,20 @@ def coerce(name: str, value: Any) -> Any:
     return _convert(name, value, annotations[name])
 
 
+def literal(text: str) -> int | float | str:
+    """What a word of a command line stands for, before it is known which option it is for.
+
+    >>> literal("16"), literal("1e-3"), literal("linear")
+    (16, 0.001, 'linear')
+    """
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
 @functools.cache
 def option_annotations() -> dict[str, Any]:
     """Every option's annotation, resolved."""

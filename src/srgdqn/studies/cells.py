@@ -17,23 +17,19 @@ from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
-from srgdqn.api import provenance_of, train_configured, with_kernel
+from srgdqn.api import train_configured
 from srgdqn.engines.local import run_locally
-from srgdqn.errors import InputError
 from srgdqn.interrupts import ToldToStopError, let_interrupts_through
+from srgdqn.kept import Say, finished, stale, why_not_this
 from srgdqn.native.build import toolchain
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store import measurement
-from srgdqn.store.destination import MANIFEST
 from srgdqn.store.measurement import Measured
 from srgdqn.store.provenance import provenance
 
-_WHAT_BITS_DEPEND_ON = ("source", "versions", "machine", "instruction_sets", "compiler")
-
 Hear = Callable[[float], None]
 """Is told the share that is done."""
-Say = Callable[[str], None]
 Outcome = TypeVar("Outcome", Result, Measured)
 
 
@@ -82,15 +78,7 @@ class Cell:
     def load(self, folder: Path) -> tuple[Result, str | None]:
         """The run in the folder."""
         result = load_result(folder)
-        if result.rounds.height < self.configuration.training.rounds or result.run.provenance["interrupted"]:
-            return result, "it was interrupted"
-        expected = with_kernel(self.configuration)
-        ran = result.configuration.training.kernel
-        if ran != expected.training.kernel:
-            return result, f"it was run by {ran}, and now {expected.training.kernel} is to"
-        if result.configuration != expected:
-            return result, "its configuration has changed"
-        return result, _stale(result.run.provenance, provenance_of(expected))
+        return result, why_not_this(result, self.configuration)
 
 
 Measure = Callable[[Any, Hear, threading.Event], dict[str, pl.DataFrame]]
@@ -122,7 +110,7 @@ class MeasurementCell:
         measured = measurement.load(folder)
         if measured.about["plan"] != self._question():
             return measured, "its plan has changed"
-        return measured, _stale(measured.about, self._provenance())
+        return measured, stale(measured.about, self._provenance())
 
     def _provenance(self) -> dict[str, Any]:
         native = '"kernel": "native"' in json.dumps(self._question())
@@ -130,23 +118,6 @@ class MeasurementCell:
 
     def _question(self) -> Any:
         return json.loads(json.dumps(dataclasses.asdict(self.plan)))
-
-
-def finished(cell: AnyCell, folder: Path, say: Say) -> Any:
-    """The cell's outcome, if its folder holds one of this very question and version, whole and undamaged."""
-    place = folder / cell.name
-    if not place.exists():
-        return None
-    if not (place / MANIFEST).exists():
-        raise InputError(f"{place} is in the way of a cell and is none itself. Move it away, or use another folder.")
-    try:
-        outcome, problem = cell.load(place)
-    except InputError as error:
-        outcome, problem = None, str(error).split(". ")[0].rstrip(".")  # what to do about it is done here
-    if problem is None:
-        return outcome
-    say(f"{cell.name} is computed again: {problem}.")
-    return None
 
 
 def compute(
@@ -183,9 +154,3 @@ def compute(
             if outcome is not None:
                 outcomes[cell.name] = outcome
     return {cell.name: outcomes[cell.name] for cell in cells}
-
-
-def _stale(then: dict[str, Any], now: dict[str, Any]) -> str | None:
-    if any(then.get(name) != now[name] for name in _WHAT_BITS_DEPEND_ON):
-        return "it was made by another version or on another kind of machine"
-    return None
