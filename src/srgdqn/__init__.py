@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from srgdqn.result import Result
     from srgdqn.shipping.export import export
     from srgdqn.shipping.video import video
+    from srgdqn.sweeps.gridded import sweep
+    from srgdqn.sweeps.searching import search
+    from srgdqn.sweeps.sweep import Sweep, load_sweep
 
 _HOMES = {
     "Agent": "srgdqn.agent",
@@ -31,10 +34,14 @@ _HOMES = {
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.estimators",
     "Result": "srgdqn.result",
+    "Sweep": "srgdqn.sweeps.sweep",
     "compare": "srgdqn.comparison",
     "export": "srgdqn.shipping.export",
     "load": "srgdqn.api",
+    "load_sweep": "srgdqn.sweeps.sweep",
     "register_estimator": "srgdqn.estimators",
+    "search": "srgdqn.sweeps.searching",
+    "sweep": "srgdqn.sweeps.gridded",
     "train": "srgdqn.api",
     "video": "srgdqn.shipping.video",
 }
@@ -45,11 +52,15 @@ __all__ = [
     "Estimator",
     "InputError",
     "Result",
+    "Sweep",
     "compare",
     "configure",
     "export",
     "load",
+    "load_sweep",
     "register_estimator",
+    "search",
+    "sweep",
     "train",
     "video",
 ]

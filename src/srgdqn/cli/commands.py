@@ -10,6 +10,7 @@ from srgdqn.errors import InputError
 COMMANDS = {
     "train": "srgdqn.cli.train",
     "watch": "srgdqn.cli.watch",
+    "sweep": "srgdqn.cli.sweep",
     "evaluate": "srgdqn.cli.evaluate",
     "show": "srgdqn.cli.show",
     "compare": "srgdqn.cli.compare",
@@ -30,6 +31,8 @@ _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, 
   srgdqn watch b                                         how it goes, in another terminal
   srgdqn compare a b --out curves.pdf                    a figure and a table
   srgdqn show a                                          what a run was and came to
+  srgdqn sweep MountainCar srg-dqn --eta 1e-3 1e-2 --alpha 1e-4 1e-3 --out grid
+                                                         every combination of some values
   srgdqn evaluate a                                      play 100 greedy episodes
   srgdqn export a --out policy.onnx                      the policy as a file for other programs
   srgdqn video a --out play.mp4                          the policy on film
@@ -68,12 +71,14 @@ def _all_commands() -> Any:
     from srgdqn.cli.listing import List
     from srgdqn.cli.reproduce import Reproduce
     from srgdqn.cli.show import Show
-    from srgdqn.cli.train import help_form
+    from srgdqn.cli.sweep import help_form as sweep_form
+    from srgdqn.cli.train import help_form as train_form
     from srgdqn.cli.video import Video
     from srgdqn.cli.watch import Watch
     from srgdqn.settings import Configuration
 
-    forms = (help_form(Configuration(), choices=True), Watch, Evaluate, Show, Compare, Export, Video, List, Reproduce)
+    train, sweep = (form(Configuration(), choices=True) for form in (train_form, sweep_form))
+    forms = (train, Watch, sweep, Evaluate, Show, Compare, Export, Video, List, Reproduce)
     named = (
         Annotated[form, tyro.conf.subcommand(name, description=first_paragraph(form))]
         for name, form in zip(COMMANDS, forms, strict=True)

@@ -104,7 +104,7 @@ def _flags(form: Any) -> list[str]:
 
 
 def _unknown_option(word: str, flags: Iterable[str], command: str) -> InputError:
-    if command == "train" and (ours := called_here(word)):
+    if command in ("train", "sweep") and (ours := called_here(word)):
         flagged = " or ".join(f"--{name.replace('_', '-')}" for name in ours)
         return InputError(f"unknown option {word!r} of srgdqn {command}. It is called {flagged} here.")
     near = difflib.get_close_matches(word.replace("_", "-").lower(), flags, n=1)

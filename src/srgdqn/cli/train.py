@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,15 +11,16 @@ import tyro
 
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
+from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_option, positional
 from srgdqn.cli.help import print_help, wants_help
-from srgdqn.cli.options import Option, options
+from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray
 from srgdqn.configure import configure, is_identifier, layered, named_options
 from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS, is_compiled, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
-from srgdqn.settings import Configuration, option_names, rooms
+from srgdqn.settings import Configuration, option_names
 from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.configurations import UserOptions, options_from_toml
 from srgdqn.store.destination import check_destination
@@ -126,26 +126,20 @@ def _loggers(asked: _Asked) -> list[Logger]:
 def help_form(configuration: Configuration, *, choices: bool = False) -> type:
     """The dataclass whose help is the command's, with the values of a configuration as defaults."""
     top: list[tuple[str, Any, Any]] = [
-        ("task", _positional("TASK", PRESETS, _TASK, choices), None),
-        ("algorithm", _positional("ALGORITHM", ALGORITHMS, "srg-dqn by default", choices), None),
-        ("readings", Annotated[Literal[tuple(READINGS)], _help(_READINGS)], configuration.readings),
-        ("config", _path("FILE", _CONFIG, "(default: none)"), None),
-        ("out", _path("DIR", _OUT, "(default: nothing is saved)"), None),
-        ("tensorboard", _path("DIR", _TENSORBOARD, "(default: none)"), None),
+        ("task", positional("TASK", PRESETS, _TASK, choices), None),
+        ("algorithm", positional("ALGORITHM", ALGORITHMS, "srg-dqn by default", choices), None),
+        ("readings", Annotated[Literal[tuple(READINGS)], help_text(_READINGS)], configuration.readings),
+        ("config", path_option("FILE", _CONFIG, "(default: none)"), None),
+        ("out", path_option("DIR", _OUT, "(default: nothing is saved)"), None),
+        ("tensorboard", path_option("DIR", _TENSORBOARD, "(default: none)"), None),
         (
             "wandb",
             Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help=_WANDB, help_behavior_hint="(default: none)")],
             None,
         ),
-        *((name, tyro.conf.FlagCreatePairsOff[Annotated[bool, _help(text)]], False) for name, text in _FLAGS.items()),
+        *((name, flag(text), False) for name, text in _FLAGS.items()),
     ]
-    groups = [(room, _room_form(configuration, room, choices=choices)) for room in _room_order()]
-    fields = [(name, kind, dataclasses.field(default=default)) for name, kind, default in top]
-    fields += [
-        (f"{room}_room", Annotated[form, tyro.conf.arg(name=room)], dataclasses.field(default_factory=form))
-        for room, form in groups
-    ]
-    return dataclasses.make_dataclass("Train", fields, namespace={"__doc__": _DESCRIPTION})
+    return command_form("Train", _DESCRIPTION, top, configuration, lambda option: annotated(option, choices=choices))
 
 
 _TASK = "one of the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
@@ -181,7 +175,7 @@ def _parsed_form() -> Any:
         "tensorboard": Path,
         "wandb": str,
         **dict.fromkeys(_FLAGS, bool),
-        **{option.name: _annotated(option, choices=False) for option in options()},
+        **{option.name: annotated(option, choices=False) for option in options()},
     }
     return TypedDict("Train", given, total=False)  # type: ignore[operator]
 
@@ -313,38 +307,3 @@ def _show_help(asked: _Asked) -> None:
     if asked.task is not None:
         shown = f"The defaults below are those of {asked.task} with {asked.algorithm} ({asked.readings} readings)."
     print_help(help_form(defaults), command="train", description=_DESCRIPTION.format(shown=shown))
-
-
-def _room_order() -> list[str]:
-    """The rooms, that of the budget first."""
-    return ["training", *(room for room in rooms() if room != "training")]
-
-
-def _room_form(configuration: Configuration, room: str, *, choices: bool) -> type:
-    settings = getattr(configuration, room)
-    mine = [option for option in options() if option.room == room]
-    fields = [
-        (option.name, _annotated(option, choices=choices), dataclasses.field(default=getattr(settings, option.name)))
-        for option in mine
-    ]
-    return dataclasses.make_dataclass(type(settings).__name__, fields, namespace={"__doc__": settings.__doc__})
-
-
-def _annotated(option: Option, *, choices: bool) -> Any:
-    if option.is_flag:
-        return Annotated[bool, _help(option.sentence)]
-    return Annotated[option.annotation, option.specification(choices=choices), _help(option.sentence)]
-
-
-def _positional(metavar: str, known: Sequence[str] | dict[str, Any], hint: str, choices: bool) -> Any:
-    kind: Any = Literal[tuple(known)] if choices else str
-    about = tyro.conf.arg(metavar=metavar, help=", ".join(known), help_behavior_hint=f"({hint})")
-    return Annotated[kind | None, about, tyro.conf.Positional]
-
-
-def _path(metavar: str, text: str, hint: str) -> Any:
-    return Annotated[Path | None, tyro.conf.arg(metavar=metavar, help=text, help_behavior_hint=hint)]
-
-
-def _help(text: str) -> Any:
-    return tyro.conf.arg(help=text)

@@ -1,0 +1,95 @@
+"""What a sweep came to, for readers and for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from srgdqn.cli.presentation import number, print_json, print_table
+from srgdqn.errors import InputError
+from srgdqn.sweeps.notation import written
+from srgdqn.sweeps.sweep import Sweep
+
+_SHOWN = 30  # cells of a longer table
+
+_CAPTION = (
+    "final reward: per action in the last 20 % of the budget, of the rounds that got there; greedy return: the last "
+    "evaluation, on the raw reward, of all rounds, those that diverged by their last finite parameters; [ , ]: 95 % "
+    "bootstrap interval of the mean over rounds"
+)
+
+
+def print_sweep_as_json(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
+    """Prints every cell, and where the sweep is."""
+    best = _best(swept)
+    print_json(
+        {
+            "task": swept.base.task,
+            "algorithm": swept.base.algorithm,
+            "score": swept.score,
+            "random_policy": swept.chance,
+            "planned": swept.planned,
+            "interrupted": swept.interrupted,
+            "best": None if best is None else {"cell": best, "options": swept.values(best)},
+            "cells": swept.table.to_dicts(),
+            "saved": None if folder is None else str(folder),
+            "figure": None if figure is None else str(figure),
+        }
+    )
+
+
+def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
+    """Prints a table of the cells, the best first, and where the sweep is."""
+    best, table = _best(swept), swept.table
+    if swept.cells:
+        shown = sorted(range(len(swept.cells)), key=lambda cell: _rank(swept, cell))[:_SHOWN]
+        rows = [
+            (
+                "★" if cell == best else "",
+                *(_value(value) for value in swept.values(cell).values()),
+                *(_interval(table.row(cell, named=True), name) for name in ("final_reward", "greedy_return")),
+                f"{table['diverged'][cell]}/{table['rounds'][cell]}",
+            )
+            for cell in shown
+        ]
+        print_table(
+            f"{swept.base.task} · {swept.base.algorithm}: {len(swept.cells)} cells by {swept.score}, the best first",
+            ("", *swept.values(0), "final reward", "greedy return", "diverged"),
+            rows,
+            caption=_CAPTION if swept.chance is None else f"{_CAPTION}; {_chance(swept.chance)}",
+        )
+        if len(shown) < len(swept.cells):
+            print(f"{len(swept.cells) - len(shown)} cells with lower scores are not shown.")
+    if best is not None:
+        told = " ".join(f"--{name.replace('_', '-')} {written(value)}" for name, value in swept.values(best).items())
+        row = table.row(best, named=True)
+        lost = f"; {row['diverged']} of its {row['rounds']} rounds diverged" if row["diverged"] else ""
+        print(f"The best cell: {told} (score {_interval(row, 'score')}{lost})")
+    print("not saved: give --out DIR to keep a sweep" if folder is None else f"The sweep is in {folder}.")
+    if figure is not None:
+        print(f"The figure is in {figure}.")
+
+
+def _chance(value: float) -> str:
+    return f"in the score, a diverged round's final reward is the random policy's, {number(value)}"
+
+
+def _value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else written(value)
+
+
+def _interval(row: dict[str, Any], name: str) -> str:
+    mean, low, high = (row[f"{name}{part}"] for part in ("", "_low", "_high"))
+    return number(mean) if low is None else f"{number(mean)} [{number(low)}, {number(high)}]"
+
+
+def _best(swept: Sweep) -> int | None:
+    try:
+        return swept.best
+    except InputError:
+        return None
+
+
+def _rank(swept: Sweep, cell: int) -> tuple[bool, float]:
+    score = swept.table["score"][cell]
+    return (True, 0.0) if score is None else (False, -score)

@@ -1,0 +1,123 @@
+"""The folder of a sweep: every finished cell as an ordinary run, and `sweep.json`, which tells what was asked.
+
+What is asked is checked against what the folder was begun for, so that the same command continues it and no other
+harms it. Free of jax, as that is done before anything else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from srgdqn.errors import InputError
+from srgdqn.store.destination import check_destination, make_folder, write_file
+from srgdqn.sweeps.grid import Base
+from srgdqn.sweeps.notation import read_value
+
+ABOUT, TABLE, CELLS, STUDY = "sweep.json", "table.parquet", "cells", "optuna.sqlite3"
+
+_KIND, _VERSION = "srgdqn-sweep", 1
+_LONGEST = 2**26
+
+
+class About(NamedTuple):
+    """What `sweep.json` tells."""
+
+    base: Base
+    plan: dict[str, Any]
+    """What is tried: `values` of a grid; or the `space` of a search, its `trials`, and how they are asked for."""
+    score: str = "greedy-return"
+    chance: float | None = None
+    """The random policy's final reward, where some score needed it."""
+    planned: int = 0
+    """Cells of a grid, or trials of a search."""
+    cells: tuple[dict[str, Any], ...] = ()
+    """The values of every finished cell."""
+
+
+def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any]) -> Path:
+    """The folder as an absolute path, if it is free, or was begun for cells that share the same things."""
+    path = Path(os.path.abspath(folder))
+    if not os.path.lexists(path):
+        return check_destination(path)
+    if not path.is_dir():
+        raise InputError(f"{path} exists already and is not a folder. Give another one.")
+    if not (path / ABOUT).exists():
+        if any(path.iterdir()):
+            raise InputError(f"{path} exists already and is not the folder of a sweep. Give another folder.")
+        return path
+    begun = read_about(path)
+    there, here = {**begun.base.as_words(), **_fixed(begun.plan)}, {**base.as_words(), **_fixed(plan)}
+    for name in here.keys() | there.keys():
+        if there.get(name) != here.get(name):
+            raise InputError(
+                f"{path} holds another sweep: its {name} is {_told(there.get(name))}, and {_told(here.get(name))} is "
+                "asked for. Give another folder."
+            )
+    return path
+
+
+def begin(path: Path, about: About) -> Path:
+    """Makes the folder, and says what it is for."""
+    make_folder(path)
+    if not (path / ABOUT).exists():
+        write_about(path, about)
+    return path
+
+
+def write_about(path: Path, about: About) -> None:
+    """Writes `sweep.json`."""
+    content = {
+        "kind": _KIND,
+        "version": _VERSION,
+        **about.base.as_words(),
+        "plan": about.plan,
+        "score": about.score,
+        "random_policy": about.chance,
+        "planned": about.planned,
+        "cells": about.cells,
+    }
+    write_file(path / ABOUT, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def read_about(path: Path) -> About:
+    """What `sweep.json` tells; the values of cells are still words."""
+    place = path / ABOUT
+    if not place.is_file():
+        reason = f"it has no {ABOUT}" if path.exists() else "it does not exist"
+        raise InputError(f"{path} is not the folder of a sweep: {reason}. Give a folder that a sweep was saved in.")
+    try:
+        if place.stat().st_size > _LONGEST:
+            raise ValueError("it is too long")
+        content = json.loads(place.read_text(encoding="utf-8"))
+        if content["kind"] != _KIND or content["version"] != _VERSION:
+            raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
+        options = {name: read_value(name, word) for name, word in content["options"].items()}
+        cells = tuple({name: read_value(name, word) for name, word in cell.items()} for cell in content["cells"])
+        base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
+        chance = content["random_policy"]
+        return About(
+            base,
+            dict(content["plan"]),
+            str(content["score"]),
+            None if chance is None else float(chance),
+            int(content["planned"]),
+            cells,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(
+            f"{place} cannot be used: {error}. Restore it from a copy, or sweep into another folder."
+        ) from error
+
+
+def _fixed(plan: dict[str, Any]) -> dict[str, Any]:
+    """What may not change: a grid may grow, and trials be added, but a study searches one space."""
+    if "space" not in plan:
+        return {"kind": "a grid"}
+    return {"kind": "a search", "space": plan["space"], "sampler_seed": plan["sampler_seed"]}
+
+
+def _told(thing: Any) -> str:
+    return json.dumps(thing, ensure_ascii=False)

@@ -1,0 +1,107 @@
+"""`srgdqn.sweep`: every combination of some options' values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from srgdqn.kept import Say
+from srgdqn.progress import reporting
+from srgdqn.result import Result
+from srgdqn.sweeps.folder import About, begin, check_folder
+from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values
+from srgdqn.sweeps.notation import written
+from srgdqn.sweeps.running import Judge, fill, shelves
+from srgdqn.sweeps.scores import Score
+from srgdqn.sweeps.scoring import check_score
+from srgdqn.sweeps.sweep import Sweep
+from srgdqn.training.rounds import Listener
+
+
+def sweep(
+    task: str,
+    algorithm: str = "srg-dqn",
+    values: Mapping[str, Iterable[Any]] | None = None,
+    *,
+    readings: str = "corrected",
+    score: str = "greedy-return",
+    folder: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Sweep:
+    """Trains an algorithm on a task with every combination of some options' values.
+
+    Cells that differ in mere numbers (step sizes, discounts, …) run as lanes of one program, each with the bits that
+    `srgdqn.train` gives; others compile their own.
+
+    Args:
+      task: the name of a task.
+      algorithm: a name that `srgdqn list` shows.
+      values: the values to try, by option, such as `{"eta": [1e-3, 1e-2], "hidden": [(20,), (20, 20)]}`.
+      readings: as of `srgdqn.train`.
+      score: what the best cell is chosen by: `greedy-return` or `final-reward`; `srgdqn.sweeps.scoring` tells what
+        they make of rounds that diverged.
+      folder: where every cell is kept as soon as it is finished. If some are there already, only the others are
+        trained.
+      progress: show a progress bar (by default where there is a terminal).
+      **options: what all cells share, as of `srgdqn.train`.
+
+    Returns:
+      The sweep; also if it was interrupted from the keyboard, with the cells that were finished by then.
+
+    >>> swept = sweep("CartPole", "dqn-sgd", {"eta": [0.0, 0.01]}, steps=2_000, evaluation_episodes=1)
+    >>> swept.table.select("cell", "eta", "diverged").rows()
+    [(0, 0.0, 0), (1, 0.01, 0)]
+
+    """
+    base, tried = Base(task, algorithm, readings, options), checked_values(values or {})
+    cells, judged_by = cells_of(base, tried), check_score(score)
+    path = None if folder is None else check_folder(folder, base, plan_of(tried))
+    with reporting(cells[0].configuration, progress, title=title_of(base, cells)) as listener:
+        return run_grid(base, tried, cells, path, judged_by, listener)
+
+
+def run_grid(
+    base: Base,
+    tried: Mapping[str, Sequence[Any]],
+    cells: Sequence[Cell],
+    folder: Path | None,
+    score: Score,
+    listener: Listener,
+    say: Say = lambda text: None,
+) -> Sweep:
+    """Fills the cells of a grid that was checked."""
+    if folder is not None:
+        begin(folder, About(base, plan_of(tried), score, planned=len(cells)))
+    shelf, beside = shelves(folder, say)
+    results: dict[str, Result] = {}
+    whole = fill(cells, shelf, results, listener)
+    judge = Judge(score, cells[0].configuration, beside)
+    judge.prepare(list(results.values()))
+    done = tuple(cell for cell in cells if cell.name in results)
+    swept = Sweep(
+        base,
+        plan_of(tried),
+        done,
+        tuple(results[cell.name] for cell in done),
+        score,
+        judge.chance,
+        len(cells),
+        interrupted=not whole,
+    )
+    if folder is not None:
+        swept.save_table(folder)
+    return swept
+
+
+def plan_of(tried: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The grid in JSON's values."""
+    return {"values": {name: [written(value) for value in values] for name, values in tried.items()}}
+
+
+def title_of(base: Base, cells: Sequence[Cell]) -> str:
+    """What stands before the progress bar."""
+    rounds = cells[0].configuration.training.rounds
+    return f"{base.task} · {base.algorithm} · {len(cells)} cells of {rounds} round{'s' if rounds > 1 else ''}"

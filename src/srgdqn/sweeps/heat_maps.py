@@ -1,0 +1,176 @@
+"""A sweep's scores as an image: a line, heat maps, or points where the cells form no grid."""
+
+from __future__ import annotations
+
+import itertools
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from srgdqn.charts import BLUE, RED, Panel, Series, Style
+from srgdqn.figures import draw_panel
+from srgdqn.sweeps.notation import written
+
+if TYPE_CHECKING:
+    from srgdqn.sweeps.sweep import Sweep
+
+_LABELS = {"greedy-return": "greedy return", "final-reward": "final reward per action"}
+_WIDTH, _HEIGHT = 4.4, 3.4  # inches of a panel
+_CELL_WIDTH, _CELL_HEIGHT = 0.72, 0.46  # and of a cell, at least
+_LETTERS = 14  # of the caption that fit into an inch
+_MOST_MAPS, _ACROSS = 12, 3
+_DECADE = 10
+
+
+def sweep_figure(sweep: Sweep) -> Figure:
+    """The figure of a sweep. With more options than two, there is a heat map over the first two for every combination
+    of the others; with more than twelve such combinations, one of the best score over the others.
+    """
+    figure = Figure(layout="constrained")
+    names = list(sweep.cells[0].values) if sweep.cells else []
+    if "space" in sweep.plan or len(names) < 2:
+        _draw_points(figure, sweep, names)
+    else:
+        _draw_maps(figure, sweep, names)
+    rounds = sorted(set(sweep.table["rounds"])) if sweep.cells else [0]
+    count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
+    lost = int(sweep.table["diverged"].sum()) if sweep.cells else 0
+    told = f"; ×k: k of its rounds diverged, {_what_they_score(sweep)}" if lost else ""
+    caption = f"{_LABELS[sweep.score]}, mean over {count} round{'' if rounds == [1] else 's'}{told}"
+    letters = int(_LETTERS * figure.get_size_inches()[0])
+    figure.supxlabel(textwrap.fill(caption, letters), fontsize="x-small", color="0.35")
+    figure.suptitle(f"{sweep.base.task}: {sweep.base.algorithm}", fontsize="medium")
+    return figure
+
+
+def _what_they_score(sweep: Sweep) -> str:
+    if sweep.score == "greedy-return":
+        return "judged by their last finite parameters"
+    return f"scored as the random policy ({sweep.chance:.3g})"
+
+
+def _draw_points(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
+    """The score against every option by itself."""
+    panels = figure.subplots(1, max(1, len(names)), squeeze=False)[0]
+    figure.set_size_inches(_WIDTH * len(panels), _HEIGHT)
+    table = sweep.table
+    for axes, name in zip(panels, names, strict=False):
+        values = [cell.values[name] for cell in sweep.cells]
+        numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+        categories = () if numeric else tuple(dict.fromkeys(map(written, values)))
+        x = np.array(values, float) if numeric else np.array([categories.index(written(value)) for value in values])
+        order = np.argsort(x, kind="stable")
+        score, low, high = (table[column].to_numpy()[order].astype(float) for column in _INTERVAL)
+        alone = len(names) == 1 and numeric and "space" not in sweep.plan
+        series = Series(
+            "",
+            Style(BLUE),
+            {name: x[order]},
+            score,
+            np.where(np.isfinite(low), low, score),
+            np.where(np.isfinite(high), high, score),
+            kind="line" if alone else "points",
+        )
+        spread = numeric and x.min() > 0 and x.max() >= _DECADE * x.min()
+        draw_panel(axes, Panel("", _LABELS[sweep.score], {name: name}, (series,), log_x=spread, categories=categories))
+        if alone:
+            axes.plot(x[order], score, linestyle="none", marker="o", markersize=4, color=BLUE, zorder=4)
+        for place, value, lost in zip(x[order], score, table["diverged"].to_numpy()[order], strict=True):
+            if lost and np.isfinite(value):
+                _mark(axes, float(place), float(value), int(lost), color=RED, offset=5)
+
+
+_INTERVAL = ("score", "score_low", "score_high")
+
+
+def _draw_maps(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
+    """Heat maps over the first two options."""
+    axis_y, axis_x, *others = names
+    tried = {name: list(dict.fromkeys(cell.values[name] for cell in sweep.cells)) for name in names}
+    planned = {name: list(sweep.plan["values"][name]) for name in (axis_y, axis_x)}
+    combinations = list(itertools.product(*(tried[name] for name in others)))
+    over_the_others = len(combinations) > _MOST_MAPS
+    if over_the_others:
+        combinations = [()]
+    across = 2 if len(combinations) == 4 else min(_ACROSS, len(combinations))
+    down = -(-len(combinations) // across)
+    figure.set_size_inches(
+        across * max(_WIDTH, _CELL_WIDTH * len(planned[axis_x]) + 1.6),
+        down * max(_HEIGHT, _CELL_HEIGHT * len(planned[axis_y]) + 1.2),
+    )
+    grid = figure.subplots(down, across, squeeze=False).ravel()
+    scores = sweep.table["score"].to_numpy().astype(float)
+    finite = scores[np.isfinite(scores)]
+    limits = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+    image = None
+    for axes, combination in zip(grid, combinations, strict=False):
+        fixed = {} if over_the_others else dict(zip(others, combination, strict=True))
+        title = ", ".join(f"{name} {written(value)}" for name, value in fixed.items())
+        if over_the_others:
+            title = f"best over {', '.join(others)}"
+        image = _draw_map(axes, sweep, (axis_y, axis_x), planned, fixed, limits)
+        axes.set_title(title, fontsize="small")
+    for axes in grid[len(combinations) :]:
+        axes.remove()
+    if image is not None:
+        figure.colorbar(image, ax=grid[: len(combinations)].tolist(), label=_LABELS[sweep.score])
+
+
+def _draw_map(
+    axes: Axes,
+    sweep: Sweep,
+    along: tuple[str, str],
+    planned: Mapping[str, Sequence[str]],
+    fixed: Mapping[str, Any],
+    limits: tuple[float, float],
+) -> Any:
+    axis_y, axis_x = along
+    shown = np.full((len(planned[axis_y]), len(planned[axis_x])), np.nan)
+    chosen = np.full(shown.shape, -1)
+    scores = sweep.table["score"].to_numpy().astype(float)
+    for number, cell in enumerate(sweep.cells):
+        if all(cell.values[name] == value for name, value in fixed.items()):
+            at = tuple(planned[name].index(written(cell.values[name])) for name in along)
+            if chosen[at] < 0 or scores[number] > shown[at]:
+                shown[at], chosen[at] = scores[number], number
+    image = axes.imshow(shown, origin="lower", aspect="auto", cmap="viridis", vmin=limits[0], vmax=limits[1])
+    axes.set(xlabel=axis_x, ylabel=axis_y)
+    axes.set_xticks(range(shown.shape[1]), planned[axis_x])
+    axes.set_yticks(range(shown.shape[0]), planned[axis_y])
+    axes.spines[:].set_visible(False)
+    dark = limits[0] + 0.6 * (limits[1] - limits[0])
+    best = sweep.best if np.isfinite(scores).any() else None
+    for (row, column), number in np.ndenumerate(chosen):
+        if number < 0:
+            continue
+        value, color = scores[number], "black" if scores[number] > dark else "white"
+        axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize="x-small", color=color)
+        if lost := int(sweep.table["diverged"][int(number)]):
+            _mark(axes, column + 0.46, row + 0.42, lost, color=color, inside=True)
+        if number == best:
+            axes.add_patch(_frame(column, row))
+    return image
+
+
+def _frame(column: float, row: float) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=RED, linewidth=2, clip_on=False)
+
+
+def _mark(axes: Axes, x: float, y: float, lost: int, *, color: str, inside: bool = False, offset: float = 0) -> None:
+    """Tells how many rounds of a cell diverged."""
+    axes.annotate(
+        f"×{lost}",
+        (x, y),
+        (0, offset),
+        textcoords="offset points",
+        ha="right" if inside else "center",
+        va="top" if inside else "bottom",
+        fontsize="x-small",
+        color=color,
+    )

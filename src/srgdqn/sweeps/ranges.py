@@ -1,0 +1,130 @@
+"""What a search may choose from: ranges and choices, in Python or in one word.
+
+`eta=1e-4..1e-1` is a range, log-uniform as it spans a decade or more; `gamma=0.9..0.99` is uniform. `log:` or `lin:`
+before the lower end says which it is to be. Options that are whole numbers have whole numbers alone. `hidden=20,20+20`
+is a choice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin
+
+from srgdqn.errors import InputError
+from srgdqn.settings.coercion import coerce, option_annotations, shown
+from srgdqn.sweeps.notation import known, read_value, written
+
+_RANGE = re.compile(r"(?:(log|lin):)?(.+?)\.\.(.+)")
+_DECADE = 10
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers from `low` to `high`, both included."""
+
+    low: float
+    high: float
+    log: bool
+    whole: bool
+    """Whether only whole numbers count."""
+
+    def ends(self) -> tuple[Any, ...]:
+        """The values that are tried before anything runs."""
+        return self.low, self.high
+
+    def __str__(self) -> str:
+        return f"{'log' if self.log else 'lin'}:{written(self.low)}..{written(self.high)}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values."""
+
+    values: tuple[Any, ...]
+
+    def ends(self) -> tuple[Any, ...]:
+        """The values that are tried before anything runs."""
+        return self.values
+
+    def __str__(self) -> str:
+        return ",".join(map(written, self.values))
+
+
+Space = dict[str, Range | Choice]
+
+
+def space_of(given: Mapping[str, Any]) -> Space:
+    """What is searched, by option: a pair of numbers is a range, a list a choice, and a word as this module says.
+
+    >>> for name, part in space_of({"eta": (1e-4, 1e-1), "loss": ["squared", "huber"], "gamma": "0.9..0.99"}).items():
+    ...     print(name, part)
+    eta log:0.0001..0.1
+    loss squared,huber
+    gamma lin:0.9..0.99
+    """
+    if not given:
+        raise InputError("there is nothing to search. Give some option a range, such as eta=1e-4..1e-1.")
+    return {known(name): _part(name, part) for name, part in given.items()}
+
+
+def space_from_words(words: list[str]) -> Space:
+    """The same from words such as `eta=1e-4..1e-1`."""
+    given: dict[str, str] = {}
+    for word in words:
+        name, equals, part = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals or not part:
+            raise InputError(
+                f"{word!r} does not say what to search. Write an option, = and a range or choices, such as "
+                "eta=1e-4..1e-1 or loss=squared,huber."
+            )
+        if name in given:
+            raise InputError(f"{name} is searched twice, in {given[name]} and in {part}. Keep one of them.")
+        given[name] = part
+    return space_of(given)
+
+
+def _part(name: str, part: Any) -> Range | Choice:
+    if isinstance(part, Range | Choice):
+        return part
+    if isinstance(part, str):
+        if match := _RANGE.fullmatch(part):
+            scale, low, high = match.groups()
+            return _range(name, read_value(name, low), read_value(name, high), scale)
+        return _choice(name, [read_value(name, word) for word in part.split(",")])
+    if isinstance(part, tuple) and len(part) == 2:
+        return _range(name, *part, None)
+    if isinstance(part, list):
+        return _choice(name, part)
+    raise InputError(
+        f"{name} is {shown(part)}, which is neither a range nor choices. Give a pair (low, high), a list of values, "
+        "or a word such as '1e-4..1e-1'."
+    )
+
+
+def _range(name: str, low: Any, high: Any, scale: str | None) -> Range:
+    annotation = option_annotations()[name]
+    kinds = (annotation, *get_args(annotation))
+    if get_origin(annotation) is tuple or not {int, float} & set(kinds):
+        raise InputError(f"{name} is no number, so that it has no range. Give its values, such as {name}=a,b.")
+    low, high = coerce(name, low), coerce(name, high)
+    if low is None or high is None or not low < high:
+        raise InputError(
+            f"the range of {name} is from {written(low)} to {written(high)}, but must go up. Write the lower end first."
+        )
+    if scale == "log" and not low > 0:
+        raise InputError(f"the range of {name} begins at {low}, which has no logarithm. Begin above 0, or write lin:.")
+    log = scale == "log" if scale else low > 0 and high >= _DECADE * low
+    return Range(low, high, log, whole=float not in kinds)
+
+
+def _choice(name: str, values: list[Any]) -> Choice:
+    chosen = tuple(coerce(name, value) for value in values)
+    if len(set(chosen)) < len(chosen) or not chosen:
+        raise InputError(
+            f"the choices of {name} are {', '.join(map(written, chosen)) or 'none'}, but must be different ones. Give "
+            "each once."
+        )
+    return Choice(chosen)

@@ -1,0 +1,103 @@
+"""Cells filled: read where they are kept, trained and kept there otherwise; and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from srgdqn.comparison import final_rewards, spread_of
+from srgdqn.errors import InputError
+from srgdqn.kept import Say, finished, why_not_this
+from srgdqn.result import Result, load_result
+from srgdqn.settings import Configuration
+from srgdqn.sweeps.folder import CELLS
+from srgdqn.sweeps.grid import Cell
+from srgdqn.sweeps.scores import Score
+from srgdqn.sweeps.scoring import needs_chance, random_policy
+from srgdqn.sweeps.together import train_each
+from srgdqn.training.rounds import Listener
+
+_RANDOM = "random-policy"
+
+
+class _KeptCell:
+    """A cell as `srgdqn.kept` knows such things."""
+
+    def __init__(self, name: str, configuration: Configuration) -> None:
+        self.name, self._configuration = name, configuration
+
+    def load(self, folder: Path) -> tuple[Result, str | None]:
+        result = load_result(folder)
+        return result, why_not_this(result, self._configuration)
+
+
+class Shelf:
+    """Where the cells of a sweep are kept: in a folder, or only in memory."""
+
+    def __init__(self, folder: Path | None, say: Say) -> None:
+        self._folder, self._say = folder, say
+
+    def found(self, name: str, configuration: Configuration) -> Result | None:
+        """The result of the configuration, if it is there and still what training would give."""
+        if self._folder is None:
+            return None
+        kept: Result | None = finished(_KeptCell(name, configuration), self._folder, self._say)
+        return kept
+
+    def keep(self, name: str, result: Result) -> None:
+        """Keeps a result."""
+        if self._folder is not None:
+            result.save(self._folder / name, overwrite=True)
+
+
+def shelves(folder: Path | None, say: Say) -> tuple[Shelf, Shelf]:
+    """Where cells are kept, and where the random policy's run is."""
+    return Shelf(None if folder is None else folder / CELLS, say), Shelf(folder, say)
+
+
+def look_up(cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result]) -> None:
+    """Puts the result of every cell that is kept among the `results`, by name."""
+    for cell in cells:
+        if cell.name not in results and (kept := shelf.found(cell.name, cell.configuration)) is not None:
+            results[cell.name] = kept
+
+
+def fill(cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result], listener: Listener) -> bool:
+    """The same, and trains and keeps the cells that are not there.
+
+    Tells whether that was done: a KeyboardInterrupt ends it early.
+    """
+    look_up(cells, shelf, results)
+    missing = [cell for cell in {cell.name: cell for cell in cells}.values() if cell.name not in results]
+
+    def done(place: int, result: Result) -> None:
+        shelf.keep(missing[place].name, result)
+        results[missing[place].name] = result
+
+    try:
+        train_each([cell.configuration for cell in missing], done, listener=listener)
+    except KeyboardInterrupt:
+        return False
+    return True
+
+
+class Judge:
+    """Knows what the random policy's final reward is, once somebody needs to."""
+
+    def __init__(self, score: Score, configuration: Configuration, shelf: Shelf) -> None:
+        self._score, self._configuration, self._shelf = score, random_policy(configuration), shelf
+        self.chance: float | None = None
+
+    def prepare(self, results: Sequence[Result]) -> None:
+        """Finds out what the random policy scores, if one of the results' scores depends on it."""
+        if self.chance is not None or not any(needs_chance(result, self._score) for result in results):
+            return
+        found = self._shelf.found(_RANDOM, self._configuration)
+        if found is None:
+            trained: list[Result] = []
+            train_each([self._configuration], lambda place, result: trained.append(result))
+            [found] = trained
+            self._shelf.keep(_RANDOM, found)
+        self.chance = spread_of(final_rewards(found).values()).mean
+        if self.chance is None:
+            raise InputError("the random policy never reached the end of the budget. Give score = greedy-return.")

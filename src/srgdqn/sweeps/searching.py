@@ -1,0 +1,140 @@
+"""`srgdqn.search`: cells as Optuna asks for them, several at a time so that they run side by side.
+
+The sampler of a batch is seeded by the search's seed and the number of trials told before it, and a trial that was
+under way when its process ended is asked for again with the same values: a search that was ended in between goes on as
+if it had not been.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from srgdqn.errors import InputError
+from srgdqn.kept import Say
+from srgdqn.progress import reporting
+from srgdqn.result import Result
+from srgdqn.sweeps.folder import STUDY, About, begin, check_folder
+from srgdqn.sweeps.grid import Base, Cell, Values
+from srgdqn.sweeps.ranges import space_of
+from srgdqn.sweeps.running import Judge, fill, look_up, shelves
+from srgdqn.sweeps.scores import Score
+from srgdqn.sweeps.scoring import check_score, score_of
+from srgdqn.sweeps.search_plan import SearchPlan, search_plan
+from srgdqn.sweeps.study import open_study, require_optuna
+from srgdqn.sweeps.sweep import Sweep
+from srgdqn.training import Progress
+from srgdqn.training.rounds import Listener
+
+
+def search(
+    task: str,
+    algorithm: str = "srg-dqn",
+    space: Mapping[str, Any] | None = None,
+    *,
+    trials: int = 40,
+    at_once: int | None = None,
+    sampler_seed: int = 0,
+    readings: str = "corrected",
+    score: str = "greedy-return",
+    folder: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Sweep:
+    """Searches for the options with the highest score, by Optuna's tree-structured Parzen estimator.
+
+    Args:
+      task: the name of a task.
+      algorithm: a name that `srgdqn list` shows.
+      space: what is searched, by option: a pair is a range (log-uniform if it spans a decade or more), a list a choice,
+        and a word such as `"lin:0.9..0.99"` what `srgdqn.sweeps.ranges` says.
+      trials: how many cells, with those that are in the folder already.
+      at_once: trials asked for before any of them is told; by default 8 where they differ in mere numbers, and so run
+        side by side, and 1 otherwise.
+      sampler_seed: seed of the sampler.
+      readings: as of `srgdqn.train`.
+      score: as of `srgdqn.sweep`. A trial without one, because its options cannot be run together, is told as failed.
+      folder: where every cell is kept, and Optuna's own storage (`optuna.sqlite3`). Searching there again goes on to
+        the number of trials asked for; one process at a time may.
+      progress: show a progress bar (by default where there is a terminal).
+      **options: what all cells share, as of `srgdqn.train`.
+
+    Returns:
+      The sweep, one cell per trial that has a score (fewer where trials are equal).
+
+    """
+    base, judged_by = Base(task, algorithm, readings, options), check_score(score)
+    plan = search_plan(base, space_of(space or {}), trials=trials, at_once=at_once, sampler_seed=sampler_seed)
+    path = None if folder is None else check_folder(folder, base, plan.as_words())
+    require_optuna()
+    first = base.configured({name: part.ends()[0] for name, part in plan.space.items()})
+    with reporting(first, progress, title=f"{task} · {algorithm} · {trials} trials") as listener:
+        return run_search(base, plan, path, judged_by, listener)
+
+
+def run_search(
+    base: Base,
+    plan: SearchPlan,
+    folder: Path | None,
+    score: Score,
+    listener: Listener,
+    say: Say = lambda text: None,
+) -> Sweep:
+    """Makes the trials of a search that was checked."""
+    if folder is not None:
+        begin(folder, About(base, plan.as_words(), score, planned=plan.trials))
+    shelf, beside = shelves(folder, say)
+    judge = Judge(score, base.configured({name: part.ends()[0] for name, part in plan.space.items()}), beside)
+    results: dict[str, Result] = {}
+    whole = True
+    with open_study(None if folder is None else folder / STUDY, plan) as study:
+        study.repeat_lost()
+        while whole and (told := study.told) < plan.trials:
+            asked = study.ask()
+            cells = {number: cell for number, values in asked.items() if (cell := _cell(base, values, say))}
+            whole = fill(list(cells.values()), shelf, results, _part_of(listener, told, len(asked), plan.trials))
+            if not whole:
+                break
+            judge.prepare([results[cell.name] for cell in cells.values()])
+            for number in asked:
+                found = results[cells[number].name] if number in cells else None
+                study.tell(number, None if found is None else score_of(found, score, judge.chance).mean)
+        done = {cell.name: cell for values in study.values() if (cell := _cell(base, values, say))}
+    # Those told by an earlier process are read, and whatever is stale among them is trained again.
+    if whole:
+        whole = fill(list(done.values()), shelf, results, lambda progress: None)
+    else:
+        look_up(list(done.values()), shelf, results)
+    kept = tuple(cell for cell in done.values() if cell.name in results)
+    judge.prepare([results[cell.name] for cell in kept])
+    swept = Sweep(
+        base,
+        plan.as_words(),
+        kept,
+        tuple(results[cell.name] for cell in kept),
+        score,
+        judge.chance,
+        plan.trials,
+        interrupted=not whole,
+    )
+    if folder is not None:
+        swept.save_table(folder)
+    return swept
+
+
+def _cell(base: Base, values: Values, say: Say) -> Cell | None:
+    """The cell of a trial; None if its values, each of which may be had, cannot be run together."""
+    try:
+        return Cell(values, base.configured(values))
+    except InputError as error:
+        say(f"a trial failed: {error}")
+        return None
+
+
+def _part_of(listener: Listener, told: int, asked: int, trials: int) -> Listener:
+    def listen(progress: Progress) -> None:
+        listener(progress._replace(share=(told + progress.share * asked) / trials))
+
+    return listen

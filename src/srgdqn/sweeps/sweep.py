@@ -1,0 +1,137 @@
+"""What a sweep gives back: one table over all cells, every cell's result, and the way to and from a folder."""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from srgdqn.errors import InputError
+from srgdqn.result import Result, load_result
+from srgdqn.store.destination import write_file
+from srgdqn.store.parquet import encode_any
+from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, check_folder, read_about, write_about
+from srgdqn.sweeps.grid import Base, Cell
+from srgdqn.sweeps.notation import written
+from srgdqn.sweeps.scores import Score
+from srgdqn.sweeps.scoring import check_score, row_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sweep:
+    """A finished (or interrupted) sweep: the cells that were trained, in their order."""
+
+    base: Base
+    """What all cells share."""
+    plan: dict[str, Any]
+    """What was to be tried, in JSON's values."""
+    cells: tuple[Cell, ...]
+    results: tuple[Result, ...]
+    """The result of each cell."""
+    score: Score
+    """What cells are judged by, as `srgdqn.sweeps.scoring` tells."""
+    chance: float | None
+    """The random policy's final reward, which a diverged round scores, where that was needed."""
+    planned: int
+    """Cells of the grid, or trials of the search."""
+    interrupted: bool = False
+
+    def __repr__(self) -> str:
+        state = ", interrupted" if self.interrupted else ""
+        return f"<Sweep of {self.base.algorithm} on {self.base.task}: {len(self.cells)} cells{state}>"
+
+    @functools.cached_property
+    def table(self) -> pl.DataFrame:
+        """One row per cell: its number, its values, how many rounds it has and how many diverged, its score, its final
+        reward per action (of the rounds that got there) and its greedy return (of all rounds), each with the 95 %
+        bootstrap interval of the mean.
+        """
+        names = list(self.cells[0].values) if self.cells else []
+        values = {name: _column([cell.values[name] for cell in self.cells]) for name in names}
+        rows = [row_of(result, self.score, self.chance) for result in self.results]
+        whole = dict.fromkeys(("rounds", "diverged", "final_reward_rounds"), pl.Int64)
+        columns = rows[0] if rows else {}
+        return pl.DataFrame(
+            [
+                pl.Series("cell", range(len(rows)), pl.Int64),
+                *(pl.Series(name, column) for name, column in values.items()),
+                *(pl.Series(name, [row[name] for row in rows], whole.get(name, pl.Float64)) for name in columns),
+            ]
+        )
+
+    @property
+    def best(self) -> int:
+        """The number of the cell with the highest score (the first of equals)."""
+        scores = self.table["score"].to_numpy() if self.cells else np.array([])
+        if not np.isfinite(scores).any():
+            raise InputError("no cell of this sweep has a score, so that none is the best. Let some cells finish.")
+        return int(np.nanargmax(np.where(np.isfinite(scores), scores, np.nan)))
+
+    def result(self, cell: int) -> Result:
+        """The result of the cell with that number."""
+        self._check(cell)
+        return self.results[cell]
+
+    def values(self, cell: int) -> dict[str, Any]:
+        """The values of the cell with that number: options to train with, such as `srgdqn.train(…, **values)`."""
+        self._check(cell)
+        return dict(self.cells[cell].values)
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Writes every cell's run, the table and `sweep.json` to a folder, which may hold some of them already."""
+        path = begin(check_folder(folder, self.base, self.plan), self.about())
+        for cell, result in zip(self.cells, self.results, strict=True):
+            result.save(path / CELLS / cell.name, overwrite=True)
+        return self.save_table(path)
+
+    def save_table(self, path: Path) -> Path:
+        """Writes the table and `sweep.json` beside cells that are there."""
+        write_file(path / TABLE, encode_any(self.table))
+        write_about(path, self.about())
+        return path
+
+    def about(self) -> About:
+        """What `sweep.json` is to tell."""
+        cells = tuple({name: written(value) for name, value in cell.values.items()} for cell in self.cells)
+        return About(self.base, self.plan, self.score, self.chance, self.planned, cells)
+
+    def heat_map(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Draws the scores to an image whose ending (.png, .pdf or .svg) decides the format: a line for one option, a
+        heat map for two, and one for every combination of the others where there are more. A search, whose cells form
+        no grid, is drawn as points against each option. Cells of which rounds diverged are marked with their number.
+        """
+        from srgdqn.figures import save_figure
+        from srgdqn.sweeps.heat_maps import sweep_figure
+
+        return save_figure(sweep_figure(self), path, overwrite=overwrite)
+
+    def _check(self, cell: int) -> None:
+        if not 0 <= cell < len(self.cells):
+            raise InputError(f"there is no cell {cell!r} in this sweep. Give one of 0 to {len(self.cells) - 1}.")
+
+
+def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
+    """The sweep in a folder."""
+    path = Path(folder)
+    about = read_about(path)
+    cells = tuple(Cell(values, about.base.configured(values)) for values in about.cells)
+    return Sweep(
+        about.base,
+        about.plan,
+        cells,
+        tuple(load_result(path / CELLS / cell.name) for cell in cells),
+        check_score(about.score),
+        about.chance,
+        about.planned,
+        interrupted=len(cells) < about.planned,
+    )
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Widths have no column of their own kind, and are written as words."""
+    return [written(value) for value in values] if any(isinstance(value, tuple) for value in values) else values

@@ -1,0 +1,80 @@
+"""Cells trained: those that differ in numbers alone as lanes of one program, others beside or after each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from srgdqn.api import result_of, task_of, train_configured, with_kernel
+from srgdqn.cores import usable_cores
+from srgdqn.engines.local import run_locally
+from srgdqn.estimators import ESTIMATORS
+from srgdqn.interrupts import let_interrupts_through
+from srgdqn.presets import PRESETS
+from srgdqn.result import Result
+from srgdqn.settings import Configuration
+from srgdqn.settings.checks import check
+from srgdqn.training import Progress, train_side_by_side
+from srgdqn.training.precision import in_this_precision
+from srgdqn.training.rounds import Listener
+
+Finished = Callable[[int, Result], None]
+"""Is given a configuration's place and its result, on whichever thread trained it."""
+
+
+def train_each(
+    configurations: Sequence[Configuration], finished: Finished, *, listener: Listener = lambda progress: None
+) -> None:
+    """Trains every configuration, and hands on each result as soon as it is complete.
+
+    Those of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has alone;
+    such groups run beside each other as far as there are cores. Other tasks step on the host, one after the other. A
+    KeyboardInterrupt is raised once what is under way has ended; results that it cut short are not handed on.
+    """
+    settled = [with_kernel(check(configuration, {"none", *ESTIMATORS})) for configuration in configurations]
+    compiled: dict[Configuration, list[int]] = {}
+    hosted: list[int] = []
+    for place, configuration in enumerate(settled):
+        if configuration.task.task in PRESETS:
+            compiled.setdefault(configuration.shape(), []).append(place)
+        else:
+            hosted.append(place)
+    heard = _Together(listener, [len(places) for places in compiled.values()] + [1] * len(hosted))
+    workers = max(1, usable_cores() // max(1, len(compiled)))
+
+    def run(group: tuple[int, list[int]], stop: threading.Event) -> None:
+        index, places = group
+        task = task_of(settled[places[0]])
+        members = [settled[place] for place in places]
+        for member, trained in train_side_by_side(members, task, listener=heard.of(index), workers=workers, stop=stop):
+            if not trained.interrupted:
+                finished(places[member], result_of(members[member], task, trained))
+
+    let_interrupts_through()
+    for _ in run_locally(in_this_precision(run), list(enumerate(compiled.values()))):
+        pass
+    for index, place in enumerate(hosted, start=len(compiled)):
+        result = train_configured(settled[place], progress=False, listener=heard.of(index))
+        if result.run.provenance["interrupted"]:
+            raise KeyboardInterrupt
+        finished(place, result)
+
+
+class _Together:
+    """Lets groups of cells report to one listener, each weighing as many cells as it has."""
+
+    def __init__(self, listener: Listener, weights: Sequence[int]) -> None:
+        self._listener, self._weights, self._lock = listener, weights, threading.Lock()
+        self._shares, self._diverged = [0.0] * len(weights), [0] * len(weights)
+
+    def of(self, group: int) -> Listener:
+        """The listener for one group."""
+
+        def listen(progress: Progress) -> None:
+            with self._lock:
+                self._shares[group], self._diverged[group] = progress.share, progress.diverged
+                done = sum(share * weight for share, weight in zip(self._shares, self._weights, strict=True))
+                whole = progress._replace(share=done / sum(self._weights), diverged=sum(self._diverged))
+                self._listener(whole)
+
+        return listen
