@@ -12,7 +12,7 @@ from srgdqn.cli import main
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr()
-    for name in ("train", "evaluate", "show", "compare", "export", "video", "list"):
+    for name in ("train", "watch", "sweep", "evaluate", "show", "compare", "export", "video", "list"):
         assert f"• {name} " in shown.out
     assert "--tyro-print-completion bash" in shown.out
     assert shown.err == ""

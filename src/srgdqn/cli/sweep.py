@@ -83,7 +83,15 @@ def run(words: Sequence[str]) -> int:
         plan = _plan(asked, asked.search)
     folder = _folder(asked, plan)
     figure = _figure(asked, folder)
-    swept = _train(asked, cells, plan, folder)
+    from srgdqn.cli import INTERRUPTED
+
+    try:
+        swept = _train(asked, cells, plan, folder)
+    except KeyboardInterrupt:  # before anything was trained, or for a second time
+        if folder is None:
+            raise
+        print(f"interrupted: the cells that were finished are in {folder}.", file=sys.stderr)
+        return INTERRUPTED
     return _finish(asked, swept, folder, figure)
 
 
@@ -97,9 +105,9 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
         ("out", path_option("DIR", _OWN["out"], "(default: nothing is saved)"), None),
         ("figure", path_option("FILE", _OWN["figure"], "(default: heat-map.png in DIR)"), None),
         ("score", score, SCORES[0]),
-        ("search", Annotated[tuple[str, ...], _words("OPTION=RANGE"), help_text(_OWN["search"])], ()),
+        ("search", Annotated[tuple[str, ...], _words("OPTION=RANGE"), _hinted("search", "(default: a grid)")], ()),
         ("trials", Annotated[int, help_text(_OWN["trials"])], 40),
-        ("at_once", _or_none("(default: 8 if all differ in numbers alone, else 1)", "at_once"), None),
+        ("at_once", Annotated[int | None, _hinted("at_once", "(default: 8, or 1 if shapes differ)", "INT")], None),
         ("sampler_seed", Annotated[int, help_text(_OWN["sampler_seed"])], 0),
         *((name, flag(_OWN[name]), False) for name in _FLAGS),
     ]
@@ -277,5 +285,5 @@ def _words(metavar: str) -> PrimitiveConstructorSpec[Any]:
     )
 
 
-def _or_none(hint: str, name: str) -> Any:
-    return Annotated[int | None, tyro.conf.arg(metavar="INT", help=_OWN[name], help_behavior_hint=hint)]
+def _hinted(name: str, hint: str, metavar: str | None = None) -> Any:
+    return tyro.conf.arg(metavar=metavar, help=_OWN[name], help_behavior_hint=hint)

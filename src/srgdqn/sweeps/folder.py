@@ -35,6 +35,8 @@ class About(NamedTuple):
     """Cells of a grid, or trials of a search."""
     cells: tuple[dict[str, Any], ...] = ()
     """The values of every finished cell."""
+    interrupted: bool = True
+    """Whether something is left to do."""
 
 
 def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any]) -> Path:
@@ -49,8 +51,8 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
             raise InputError(f"{path} exists already and is not the folder of a sweep. Give another folder.")
         return path
     begun = read_about(path)
-    there, here = {**begun.base.as_words(), **_fixed(begun.plan)}, {**base.as_words(), **_fixed(plan)}
-    for name in here.keys() | there.keys():
+    there, here = {**_fixed(begun.plan), **begun.base.as_words()}, {**_fixed(plan), **base.as_words()}
+    for name in {**here, **there}:
         if there.get(name) != here.get(name):
             raise InputError(
                 f"{path} holds another sweep: its {name} is {_told(there.get(name))}, and {_told(here.get(name))} is "
@@ -77,6 +79,7 @@ def write_about(path: Path, about: About) -> None:
         "score": about.score,
         "random_policy": about.chance,
         "planned": about.planned,
+        "interrupted": about.interrupted,
         "cells": about.cells,
     }
     write_file(path / ABOUT, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
@@ -105,6 +108,7 @@ def read_about(path: Path) -> About:
             None if chance is None else float(chance),
             int(content["planned"]),
             cells,
+            bool(content["interrupted"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(

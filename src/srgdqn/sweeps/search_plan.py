@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ class SearchPlan:
 def search_plan(
     base: Base, space: Space, *, trials: int = 40, at_once: int | None = None, sampler_seed: int = 0
 ) -> SearchPlan:
-    """The plan, if every end of every range can be run.
+    """The plan, if every end of every range can be run, and Optuna is installed.
 
     By default eight trials are asked for at once where they differ in numbers alone, and one otherwise.
     """
@@ -50,6 +51,8 @@ def search_plan(
     ):
         if type(value) is not int or not least <= value <= most:
             raise InputError(f"{name} is {shown(value)}, but must be a whole number from {least} to {most}.")
+    if importlib.util.find_spec("optuna") is None:
+        raise InputError("searching needs Optuna. Install it with: pip install 'srgdqn[optuna]'.")
     corners = _corners(base, space)
     alike = len({corner.configuration.shape() for corner in corners}) == 1
     return SearchPlan(space, trials, (AT_ONCE if alike else 1) if at_once is None else at_once, sampler_seed)

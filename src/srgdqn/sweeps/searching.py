@@ -23,7 +23,7 @@ from srgdqn.sweeps.running import Judge, fill, look_up, shelves
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import check_score, score_of
 from srgdqn.sweeps.search_plan import SearchPlan, search_plan
-from srgdqn.sweeps.study import open_study, require_optuna
+from srgdqn.sweeps.study import open_study
 from srgdqn.sweeps.sweep import Sweep
 from srgdqn.training import Progress
 from srgdqn.training.rounds import Listener
@@ -68,7 +68,6 @@ def search(
     base, judged_by = Base(task, algorithm, readings, options), check_score(score)
     plan = search_plan(base, space_of(space or {}), trials=trials, at_once=at_once, sampler_seed=sampler_seed)
     path = None if folder is None else check_folder(folder, base, plan.as_words())
-    require_optuna()
     first = base.configured({name: part.ends()[0] for name, part in plan.space.items()})
     with reporting(first, progress, title=f"{task} · {algorithm} · {trials} trials") as listener:
         return run_search(base, plan, path, judged_by, listener)

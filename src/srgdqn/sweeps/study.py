@@ -21,15 +21,6 @@ _NAME = "search"
 _LOST, _REPEATS = "lost", "repeats"
 
 
-def require_optuna() -> Any:
-    """The package, or what to do to have it."""
-    try:
-        import optuna
-    except ImportError as error:
-        raise InputError("searching needs Optuna. Install it with: pip install 'srgdqn[optuna]'.") from error
-    return optuna
-
-
 class Study:
     """The trials of a search."""
 
@@ -85,7 +76,8 @@ class Study:
 @contextlib.contextmanager
 def open_study(path: Path | None, plan: SearchPlan) -> Iterator[Study]:
     """The study in a file, which is made if there is none, or one in memory."""
-    optuna = require_optuna()
+    import optuna
+
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the search has a bar and a table of its own
     storage = None if path is None else _storage(optuna, path)

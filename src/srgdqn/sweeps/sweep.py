@@ -98,7 +98,7 @@ class Sweep:
     def about(self) -> About:
         """What `sweep.json` is to tell."""
         cells = tuple({name: written(value) for name, value in cell.values.items()} for cell in self.cells)
-        return About(self.base, self.plan, self.score, self.chance, self.planned, cells)
+        return About(self.base, self.plan, self.score, self.chance, self.planned, cells, self.interrupted)
 
     def heat_map(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Draws the scores to an image whose ending (.png, .pdf or .svg) decides the format: a line for one option, a
@@ -128,7 +128,7 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
         check_score(about.score),
         about.chance,
         about.planned,
-        interrupted=len(cells) < about.planned,
+        about.interrupted,
     )
 
 

@@ -1,0 +1,236 @@
+"""A sweep: every cell what training it alone gives, kept as soon as it is finished, and never trained twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import srgdqn
+from srgdqn.errors import InputError
+from srgdqn.result import Result
+from srgdqn.sweeps import gridded
+from srgdqn.sweeps.folder import CELLS
+from srgdqn.sweeps.grid import Base, cells_of, checked_values
+from srgdqn.sweeps.sweep import Sweep
+from srgdqn.training import Progress
+from tiny import TINY
+
+OPTIONS: dict[str, Any] = {name: value for name, value in TINY.items() if name != "batch_size"} | {"rounds": 3}
+VALUES: dict[str, Any] = {"eta": [1e-3, 1e-2, 1e6], "batch_size": [4, 5]}
+
+
+def outcome(result: Result) -> dict[str, Any]:
+    tables = {name: table.rows() for name, table in result.run.tables.items() if name != "timings"}
+    return {**tables, **{name: array.tobytes() for name, array in result.run.parameters.items()}}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Sweep]:
+    folder = tmp_path_factory.mktemp("sweep") / "grid"
+    return folder, srgdqn.sweep("CartPole", "srg-dqn", VALUES, folder=folder, **OPTIONS)
+
+
+def test_a_cell_is_what_training_it_alone_gives(swept: tuple[Path, Sweep]) -> None:
+    _, sweep = swept
+    assert len(sweep.cells) == 6
+    for number in range(6):
+        alone = srgdqn.train("CartPole", "srg-dqn", **OPTIONS, **sweep.values(number))
+        assert alone.configuration == sweep.result(number).configuration
+        assert outcome(alone) == outcome(sweep.result(number))
+
+
+def test_the_table(swept: tuple[Path, Sweep]) -> None:
+    _, sweep = swept
+    table = sweep.table
+    assert table["cell"].to_list() == list(range(6))
+    assert table["eta"].to_list() == [1e-3, 1e-3, 1e-2, 1e-2, 1e6, 1e6]
+    assert table["batch_size"].to_list() == [4, 5] * 3
+    assert table["diverged"].to_list() == [0, 0, 0, 0, 3, 3]
+    for number, row in enumerate(table.iter_rows(named=True)):
+        evaluations = sweep.result(number).evaluations
+        last = evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+        assert row["greedy_return"] == pytest.approx(last["return"].to_numpy().reshape(3, -1).mean(1).mean())
+    assert sweep.best == int(np.argmax(table["score"].to_numpy()))
+    assert "6 cells" in repr(sweep)
+
+
+def test_diverged_rounds_score_as_the_random_policy(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
+    folder = tmp_path / "rewards"
+    shutil.copytree(swept[0], folder)
+    sweep = srgdqn.sweep("CartPole", "srg-dqn", VALUES, folder=folder, score="final-reward", **OPTIONS)
+    random = srgdqn.train(
+        "CartPole", "srg-dqn", **OPTIONS, epsilon_start=1.0, epsilon_end=1.0, eta=0.0, alpha=0.0, batch_size=4
+    ).curves
+    expected = random.filter(pl.col("step") > 160).group_by("round").agg(pl.col("reward").mean())["reward"].mean()
+    assert sweep.chance == pytest.approx(expected)
+    assert sweep.table["score"].to_list()[4:] == pytest.approx([expected] * 2)
+    assert sweep.table["final_reward_rounds"].to_list()[4:] == [0, 0]
+    assert (folder / "random-policy" / "manifest.json").exists()
+
+
+def stamps(folder: Path) -> dict[str, int]:
+    return {place.name: (place / "manifest.json").stat().st_mtime_ns for place in (folder / CELLS).iterdir()}
+
+
+def test_only_what_is_missing_or_damaged_is_trained(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
+    done, first = swept
+    folder = tmp_path / "again"
+    shutil.copytree(done, folder)
+    before = stamps(folder)
+    assert len(before) == 6
+    shutil.rmtree(folder / CELLS / "batch_size=4,eta=0.01")
+    damaged = folder / CELLS / "batch_size=5,eta=0.001" / "curves.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    said: list[str] = []
+    base, tried = Base("CartPole", "srg-dqn", options=OPTIONS), checked_values(VALUES)
+    sweep = gridded.run_grid(
+        base, tried, cells_of(base, tried), folder, "greedy-return", lambda progress: None, said.append
+    )
+    after = stamps(folder)
+    assert {name for name in after if after[name] != before[name]} == {
+        "batch_size=4,eta=0.01",
+        "batch_size=5,eta=0.001",
+    }
+    assert len(said) == 1
+    assert "batch_size=5,eta=0.001 is computed again" in said[0]
+    assert sweep.table.equals(first.table)
+
+
+def test_a_grid_may_grow(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
+    done, _ = swept
+    folder = tmp_path / "more"
+    shutil.copytree(done, folder)
+    before = stamps(folder)
+    more = srgdqn.sweep("CartPole", "srg-dqn", {"batch_size": [4, 5], "eta": [1e-2, 0.5]}, folder=folder, **OPTIONS)
+    assert len(more.cells) == 4
+    after = stamps(folder)
+    assert len(after) == 8
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize("other", [dict(rounds=2), dict(seed=1), dict(gamma=0.5)])
+def test_another_question_is_refused(swept: tuple[Path, Sweep], other: dict[str, Any]) -> None:
+    folder, _ = swept
+    with pytest.raises(InputError, match="holds another sweep: its options"):
+        srgdqn.sweep("CartPole", "srg-dqn", VALUES, folder=folder, **{**OPTIONS, **other})
+    with pytest.raises(InputError, match="holds another sweep: its algorithm"):
+        srgdqn.sweep("CartPole", "svr-dqn", VALUES, folder=folder, **OPTIONS)
+
+
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    with pytest.raises(InputError, match="is not the folder of a sweep"):
+        srgdqn.sweep("CartPole", "srg-dqn", VALUES, folder=tmp_path, **OPTIONS)
+    with pytest.raises(InputError, match="is not a folder"):
+        srgdqn.sweep("CartPole", "srg-dqn", VALUES, folder=tmp_path / "precious", **OPTIONS)
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_to_a_folder_and_back(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
+    done, sweep = swept
+    for folder in (done, sweep.save(tmp_path / "saved"), sweep.save(tmp_path / "saved")):
+        loaded = srgdqn.load_sweep(folder)
+        assert loaded.table.equals(sweep.table)
+        assert pl.read_parquet(folder / "table.parquet").equals(sweep.table)
+        assert [outcome(result) for result in loaded.results] == [outcome(result) for result in sweep.results]
+        assert (loaded.base, loaded.plan, loaded.best, loaded.interrupted) == (
+            Base("CartPole", "srg-dqn", options=OPTIONS),
+            sweep.plan,
+            sweep.best,
+            False,
+        )
+    # An ordinary run, which any other command reads.
+    run = srgdqn.load(done / CELLS / "batch_size=4,eta=0.01")
+    assert run.configuration.optimiser.eta == 0.01
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda content: content[:-5],
+        lambda content: "[]",
+        lambda content: content.replace("srgdqn-sweep", "srgdqn-run"),
+        lambda content: content.replace('"rounds"', '"ruonds"'),
+        lambda content: content.replace('"cells"', '"sells"'),
+        lambda content: content.replace('"eta": "0.01"', '"eta": "../../x"'),
+    ],
+)
+def test_a_damaged_account_is_refused(swept: tuple[Path, Sweep], tmp_path: Path, spoil: Any) -> None:
+    done, _ = swept
+    (tmp_path / "sweep.json").write_text(spoil((done / "sweep.json").read_text()))
+    with pytest.raises(InputError, match=r"sweep\.json cannot be used"):
+        srgdqn.load_sweep(tmp_path)
+
+
+def test_no_sweep_and_no_cell(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not the folder of a sweep"):
+        srgdqn.load_sweep(tmp_path)
+    for number in (-1, 6):
+        with pytest.raises(InputError, match="Give one of 0 to 5"):
+            swept[1].result(number)
+
+
+class CtrlC:
+    """A listener that interrupts the main thread once a share is done, and waits until it is interrupted."""
+
+    def __init__(self, share: float) -> None:
+        self.handled, self.share = threading.Event(), share
+
+    def handler(self, *_: Any) -> None:
+        self.handled.set()
+        raise KeyboardInterrupt
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.share > self.share and not self.handled.is_set():
+            main = threading.main_thread().ident
+            assert main is not None
+            signal.pthread_kill(main, signal.SIGINT)
+            assert self.handled.wait(30)
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[CtrlC]:
+    pressed = CtrlC(0.55)
+    before = signal.signal(signal.SIGINT, pressed.handler)
+    yield pressed
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_keeps_what_is_finished(ctrl_c: CtrlC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One program after the other: while the second is under way, the first is finished."""
+    monkeypatch.setattr("srgdqn.sweeps.together.run_locally", one_after_the_other)
+    options = {**OPTIONS, "evaluation_interval": 64}  # so that a round has several segments
+    base, tried = Base("CartPole", "srg-dqn", options=options), checked_values(VALUES)
+    folder = tmp_path / "grid"
+    sweep = gridded.run_grid(base, tried, cells_of(base, tried), folder, "greedy-return", ctrl_c)
+    assert ctrl_c.handled.is_set()
+    assert sweep.interrupted
+    assert {cell.values["batch_size"] for cell in sweep.cells} == {4}
+    assert len(sweep.cells) == 3
+    assert srgdqn.load_sweep(folder).interrupted
+    whole = srgdqn.sweep("CartPole", "srg-dqn", VALUES, folder=folder, **options)
+    assert not whole.interrupted
+    assert len(whole.cells) == 6
+    assert json.loads((folder / "sweep.json").read_text())["planned"] == 6
+
+
+def one_after_the_other(function: Any, things: Any, *, workers: int | None = None) -> Any:
+    from srgdqn.engines.local import run_locally
+
+    return run_locally(function, things, workers=1)
+
+
+def test_nothing_finished_is_no_best() -> None:
+    empty = Sweep(Base("CartPole"), {"values": {}}, (), (), "greedy-return", None, 4, interrupted=True)
+    assert empty.table.height == 0
+    with pytest.raises(InputError, match="none is the best"):
+        _ = empty.best
