@@ -117,7 +117,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
 _OWN = {
     "readings": "What is done where the paper is silent or contradicts itself: repaired, or followed to the letter.",
     "out": "Folder of the sweep: new, or begun by the same command.",
-    "figure": "Image of the scores; its ending (.png, .pdf or .svg) decides the format.",
+    "figure": "Image of the scores, replaced if it is there; its ending (.png, .pdf or .svg) decides the format.",
     "score": "What the best cell is chosen by.",
     "search": "What Optuna searches, such as eta=1e-4..1e-1 gamma=lin:0.9..0.99 hidden=20,20+20.",
     "trials": "Trials of a search, with those that DIR has already.",

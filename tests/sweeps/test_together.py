@@ -1,0 +1,78 @@
+"""Cells trained: as lanes where they are of compiled tasks, one after the other where they are not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from srgdqn.result import Result
+from srgdqn.settings import Configuration
+from srgdqn.sweeps import together
+from srgdqn.training import Progress
+from tiny import tiny
+
+
+def trained(configurations: list[Configuration]) -> tuple[dict[int, Result], list[Progress]]:
+    found: dict[int, Result] = {}
+    heard: list[Progress] = []
+    together.train_each(configurations, found.__setitem__, listener=heard.append)
+    return found, heard
+
+
+def cells() -> list[Configuration]:
+    """Two shapes, in turns."""
+    return [tiny(rounds=2, eta=eta, batch_size=size)[0] for eta in (0.01, 0.02, 1e6) for size in (4, 5)]
+
+
+def rows(result: Result) -> list[Any]:
+    return [table.rows() for name, table in result.run.tables.items() if name != "timings"]
+
+
+def test_lanes_and_one_after_the_other_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    side_by_side, heard = trained(cells())
+    assert sorted(side_by_side) == list(range(6))
+    assert [side_by_side[place].configuration.gradients for place in range(6)] == [
+        configuration.gradients for configuration in cells()
+    ]
+    assert heard[-1].share == pytest.approx(1.0)
+    assert heard[-1].diverged == 4
+    assert [report.share for report in heard] == sorted(report.share for report in heard)
+
+    monkeypatch.setattr(together, "PRESETS", {})  # as if the task were stepped on the host
+    monkeypatch.setattr(together, "train_side_by_side", None)
+    one_by_one, heard = trained(cells())
+    assert list(one_by_one) == list(range(6))
+    assert [rows(one_by_one[place]) for place in range(6)] == [rows(side_by_side[place]) for place in range(6)]
+    assert heard[-1].share == pytest.approx(1.0)
+
+
+def test_an_interrupt_on_the_host_ends_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, calls = together.train_configured, []
+
+    def train(configuration: Configuration, **others: Any) -> Result:
+        result = real(configuration, **others)
+        calls.append(configuration)
+        about = {**result.run.provenance, "interrupted": len(calls) == 2}
+        return dataclasses.replace(result, run=dataclasses.replace(result.run, provenance=about))
+
+    monkeypatch.setattr(together, "PRESETS", {})
+    monkeypatch.setattr(together, "train_configured", train)
+    found: dict[int, Result] = {}
+    with pytest.raises(KeyboardInterrupt):
+        together.train_each(cells(), found.__setitem__)
+    assert list(found) == [0]
+    assert len(calls) == 2
+
+
+def test_what_one_cell_raises_is_raised() -> None:
+    def broken(place: int, result: Result) -> None:
+        raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="the disk is full"):
+        together.train_each(cells(), broken)
+
+
+def test_nothing_to_train() -> None:
+    assert trained([]) == ({}, [])
