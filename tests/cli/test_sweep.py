@@ -32,8 +32,9 @@ def test_the_table_has_the_best_first(folder: Path) -> None:
     assert [line[0] == "★" for line in lines] == [True, False, False, False]
     sweep = srgdqn.load_sweep(folder)
     best = sweep.values(sweep.best)
-    assert lines[0][1:3] == ["+".join(map(str, best["hidden"])), f"{best['eta']:g}"]
-    told = f"The best cell: --hidden {'+'.join(map(str, best['hidden']))} --eta {best['eta']}"
+    widths = "+".join(map(str, best["hidden"]))
+    assert lines[0][1:3] == [f"{best['eta']:g}", widths]  # in the order in which they were typed
+    told = f"The best cell: --eta {best['eta']} --hidden {widths}"
     assert told in shown
     assert f"The sweep is in {folder}." in shown
     assert "95 % bootstrap interval" in " ".join(shown.split())
@@ -49,7 +50,7 @@ def test_what_is_saved(folder: Path) -> None:
     ]
     about = json.loads((folder / "sweep.json").read_text())
     assert about["options"] == {"evaluation_episodes": "2", "lanes": "4", "rounds": "2", "steps": "2000"}
-    assert about["plan"] == {"values": {"hidden": ["4", "4+4"], "eta": ["0.001", "0.01"]}}
+    assert about["plan"] == {"values": {"eta": ["0.001", "0.01"], "hidden": ["4", "4+4"]}}
 
 
 def test_the_same_command_again_reads_and_prints_json(

@@ -161,7 +161,9 @@ def _read(words: Sequence[str]) -> tuple[str | None, _Asked]:
     task = names[0] if names else None
     algorithm = names[1] if len(names) == 2 else "srg-dqn"
     fixed = {name: values[0] for name, values in given.items() if len(values) == 1}
-    tried = {name: values for name, values in given.items() if len(values) > 1}
+    typed = [word.partition("=")[0].strip("-").replace("-", "_") for word in words]
+    several = [name for name, values in given.items() if len(values) > 1]
+    tried = {name: given[name] for name in sorted(several, key=typed.index)}  # tables and figures keep their order
     base = Base(task or "", algorithm, own.pop("readings", "corrected"), fixed)
     search = own.pop("search", None)
     return task, _Asked(base, tried, None if search is None else list(search), own)
