@@ -11,7 +11,7 @@ the next: where one is full, the stack is begun anew in the next.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -100,9 +100,10 @@ class FrameMemory:
 
     def blank(self, rows: int) -> Transitions:
         """Black images."""
-        images = np.zeros((rows, self._depth, *self._chunk_shape[1:]), np.uint8)
-        numbers = np.zeros(rows, np.float32)
-        return Transitions(images, np.zeros(rows, np.int32), numbers, images, numbers)
+        images: Any = np.zeros((rows, self._depth, *self._chunk_shape[1:]), np.uint8)
+        actions: Any = np.zeros(rows, np.int32)
+        numbers: Any = np.zeros(rows, np.float32)
+        return Transitions(images, actions, numbers, images, numbers)
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Everything in it: the ring's arrays, the chunks, and where each seat writes."""
