@@ -28,6 +28,7 @@ from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.host.task import HostTask, about_task, host_task, make_player
 from srgdqn.interrupts import deferred_interrupts
+from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import name_of
 from srgdqn.progress import reporting
@@ -40,6 +41,7 @@ from srgdqn.store import agents, configurations
 from srgdqn.store.destination import write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.provenance import provenance
+from srgdqn.training.precision import is_double
 from srgdqn.training.rounds import Progress, policy_arrays
 
 
@@ -82,9 +84,9 @@ class Agent:
             defaults=defaults_for(source),
             estimators={"none", *ESTIMATORS},
             seed=secrets.randbits(32) if seed is None else seed,
-            kernel="xla",
             **options,
         )
+        configuration = settled_on_host(configuration, double=is_double())
         self._begin(configuration, host_task(configuration, source), network)
 
     def _begin(self, configuration: Configuration, task: HostTask, network: eqx.Module | NetworkFactory | None) -> None:
@@ -303,7 +305,7 @@ class Agent:
         round_, stands = self._round, saved.about["stands"]
         tree = {"learner": round_.learner, "normaliser": round_.normaliser}
         restored = _filled(tree, saved.tensors)
-        round_.learner, round_.normaliser = restored["learner"], restored["normaliser"]
+        round_.restore(restored["learner"], restored["normaliser"])
         round_.key = jax.random.wrap_key_data(jnp.asarray(saved.tensors["key"]), impl="threefry2x32")
         round_.blocks, round_.iterations = stands["blocks"], stands["iterations"]
         round_.diverged_at = stands["diverged_at"]
@@ -315,7 +317,6 @@ class Agent:
                 {name.removeprefix(prefix): each for name, each in saved.tensors.items() if name.startswith(prefix)}
             )
         round_.spend(configuration, steps_before=stands["steps_before"], to_the_end=True)
-        round_.policy.update(round_.learner.parameters, round_.normaliser)
         self._begun = stands["episodes_begun"]
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

@@ -24,7 +24,7 @@ from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import about_task, host_task
 from srgdqn.interrupts import let_interrupts_through
 from srgdqn.native.build import toolchain
-from srgdqn.native.choice import Surroundings, settled
+from srgdqn.native.choice import Surroundings, settled, settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import name_of
 from srgdqn.presets import is_compiled
@@ -112,9 +112,9 @@ def train_configured(
             f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
         )
     let_interrupts_through()
+    configuration = with_kernel(configuration, own_environment=environment is not None)
     if environment is None and not is_compiled(configuration.task.task):
         return _train_on_host(configuration, source, network, progress, loggers, engine)
-    configuration = with_kernel(configuration, own_environment=environment is not None)
     task = task_of(configuration, environment)
     with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
@@ -156,7 +156,6 @@ def _train_on_host(
     loggers: Sequence[Logger],
     engine: dict[str, Any],
 ) -> Result:
-    configuration = on_host(configuration)
     source = source_of(configuration.task.task) if source is None else source
     task = host_task(configuration, source)
     engine = {"measure_noise": bool(loggers), **engine}
@@ -199,6 +198,8 @@ def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None
 
 def with_kernel(configuration: Configuration, *, own_environment: bool = False) -> Configuration:
     """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
+    if not own_environment and not is_compiled(configuration.task.task):
+        return settled_on_host(configuration, double=is_double())
     surroundings = Surroundings(
         own_environment=own_environment,
         double=is_double(),
@@ -206,16 +207,6 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
         on_cpu=jax.default_backend() == "cpu",
     )
     return settled(configuration, surroundings)
-
-
-def on_host(configuration: Configuration) -> Configuration:
-    """The configuration of rounds on the host, whose learner is compiled by XLA."""
-    if configuration.training.kernel == "native":
-        raise InputError(
-            f"kernel is 'native', but it knows the paper's tasks alone, not {configuration.task.task!r}. Give kernel = "
-            "'xla' or 'auto'."
-        )
-    return configuration.with_options({"kernel": "xla"})
 
 
 def provenance_of(configuration: Configuration) -> dict[str, Any]:

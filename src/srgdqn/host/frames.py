@@ -89,8 +89,9 @@ class FrameMemory:
                 bool(block.terminated[step]),
             )
 
-    def gather(self, slots: np.ndarray) -> Transitions:
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> Transitions:
         """The transitions in these slots, with images of shape (rows, frames, …)."""
+        assert out is None  # images are no rows
         chunks, depth = self._chunks, self._depth
         stacks = np.empty((2, len(slots), depth, *self._chunk_shape[1:]), np.uint8)
         for row, (chunk, end, next_chunk, next_end) in enumerate(self._places[slots].tolist()):

@@ -41,8 +41,10 @@ class Memory(Protocol):
     def write(self, block: Block, stored_reward: np.ndarray) -> None:
         """Takes in a block, with its rewards as they are to be learned from."""
 
-    def gather(self, slots: np.ndarray) -> Any:
-        """The transitions at these slots, in the form that the learning program takes."""
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> Any:
+        """The transitions at these slots, in the form that the learning program takes; of flat ones, into an array that
+        is there already.
+        """
 
     def blank(self, rows: int) -> Any:
         """As many transitions of nothing in the same form."""
@@ -77,9 +79,9 @@ class FlatMemory:
         rows[:, 2 * size + 2] = block.terminated
         self.written += len(block)
 
-    def gather(self, slots: np.ndarray) -> np.ndarray:
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """The rows at these slots."""
-        return self.rows[slots]
+        return self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
 
     def tensors(self) -> dict[str, np.ndarray]:
         """The rows that have been written, and how many ever were."""

@@ -8,17 +8,19 @@ import jax
 import numpy as np
 
 from srgdqn.host.frames import FrameMemory
+from srgdqn.host.learning import make_learning
 from srgdqn.host.memory import Block, FlatMemory, Memory
 from srgdqn.host.plan import Plan
 from srgdqn.host.playing import Player, check_block
-from srgdqn.host.policy import GreedyPolicy, greedy_policy
 from srgdqn.host.program import HostProgram, numbers_of
 from srgdqn.host.task import HostTask
+from srgdqn.learner import LearnerState
+from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, as_stored
 
-_NOTHING_LEARNT: tuple[float, ...] = (np.nan,) * 4
+_NOTHING_LEARNT = [np.nan] * 4
 
 
 class Diary(NamedTuple):
@@ -27,7 +29,7 @@ class Diary(NamedTuple):
     reward: list[np.ndarray]
     flags: list[np.ndarray]
     seats: list[np.ndarray]
-    diagnostics: list[tuple[float, ...]]  # mean loss and max_a Q, the norms of Δ_M and θ; NaN where nothing was learnt
+    diagnostics: list[list[float]]  # mean loss and max_a Q, the norms of Δ_M and θ; NaN where nothing was learnt
 
     def log(self) -> BlockLog:
         """The same with an axis of one round first."""
@@ -52,10 +54,10 @@ class HostRound:
     ) -> None:
         """`player` may be None for a round that is not going to live, but only to act."""
         self.configuration, self.task, self.number, self.player = configuration, task, number, player
-        self.learner, self.normaliser, self.key = program.begin(
-            np.uint32(configuration.training.seed), np.uint32(number)
-        )
-        self.policy: GreedyPolicy = greedy_policy(program.network, program.greedy)
+        learner, self.normaliser, self.key = program.begin(np.uint32(configuration.training.seed), np.uint32(number))
+        self.numbers = numbers_of(configuration)
+        self._learning = make_learning(configuration, program, learner, self.normaliser, self.numbers)
+        self.policy = self._learning.policy
         self.memory = _memory(configuration, task, program.slots)
         self.blocks = 0  # lived
         self.iterations = 0  # outer iterations made
@@ -63,11 +65,19 @@ class HostRound:
         self.diary = Diary([], [], [], [])
         self.blocks_before_memory = 0  # lived before the memory was as empty as it was new
         self._program = program
-        self.numbers = numbers_of(configuration)
         self._block = Block(configuration.training.learning_frequency, task.observations)
         self._spare = 0 if configuration.training.environments == 1 else configuration.training.environments
         self.spend(configuration)
-        self.policy.update(self.learner.parameters, self.normaliser)
+
+    @property
+    def learner(self) -> LearnerState:
+        """What has been learnt."""
+        return self._learning.state
+
+    def restore(self, learner: LearnerState, normaliser: Normaliser) -> None:
+        """Goes on from what was learnt elsewhere."""
+        self.normaliser = normaliser
+        self._learning.restore(learner, normaliser)
 
     def spend(self, configuration: Configuration, *, steps_before: int = 0, to_the_end: bool = False) -> None:
         """Goes on under the budget of a configuration that differs from the present one in that alone; of the steps so
@@ -121,11 +131,12 @@ class HostRound:
         return self.diverged_at is None and self.spent_share < 1
 
     def compile(self) -> None:
-        """Compiles what learning will call, by calling it on nothing."""
+        """Compiles what living and learning will call, by calling it on nothing."""
         slots, picks = self._plan.rows(0)
-        nothing = self.memory.blank(len(slots))
-        done = self._program.learn(self.learner, self.normaliser, self.numbers, nothing, picks, np.float32(0))
-        jax.block_until_ready(done)
+        if self.configuration.training.kernel == "xla":
+            nothing = self.memory.blank(len(slots))
+            done = self._program.learn(self.learner, self.normaliser, self.numbers, nothing, picks, np.float32(0))
+            jax.block_until_ready(done)
 
     def live_block(self) -> None:
         """A block of steps, then (where it is time) an outer iteration. What the environment does wrong is raised
@@ -154,22 +165,12 @@ class HostRound:
         self.diary.seats.append(block.seat.copy())
         self.diary.diagnostics.append(diagnostics)
 
-    def _learn(self, index: int) -> tuple[float, ...]:
+    def _learn(self, index: int) -> list[float]:
         slots, picks = self._plan.rows(index)
-        learner, diagnostics = self._program.learn(
-            self.learner,
-            self.normaliser,
-            self.numbers,
-            self.memory.gather(slots),
-            picks,
-            np.float32(self.spent_share),
-        )
-        told = tuple(np.asarray(diagnostics).tolist())
+        share = np.float32(self.spent_share)
+        good, told = self._learning.learn(self.memory, slots, picks, share, self.normaliser)
         self.iterations += 1
-        if np.isfinite(told[2]) and np.isfinite(told[3]):
-            self.learner = learner
-            self.policy.update(learner.parameters, self.normaliser)
-        else:
+        if not good:
             self.diverged_at = self.steps
         return told
 

@@ -1,15 +1,16 @@
-"""The kernel's two functions, called with arrays. The interpreter's lock is released while they run."""
+"""The kernel's functions, called with arrays. The interpreter's lock is released while they run."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import weakref
 from typing import Any
 
 import numpy as np
 
 from srgdqn.native.build import library
-from srgdqn.native.structures import STRUCTURES, Lanes, Limits, Log, Shape, Tree, pointer
+from srgdqn.native.structures import STRUCTURES, Lanes, Limits, Log, Mind, Shape, Tree, pointer
 
 
 def run_segment(
@@ -32,6 +33,42 @@ def run_evaluation(
     return rewards, lengths, terminated
 
 
+class Student:
+    """One round whose environment is elsewhere: it learns, and tells what to do, in arrays that stay where they are."""
+
+    def __init__(self, shape: Shape, numbers: np.ndarray) -> None:
+        kernel = _functions()
+        self._student = kernel.open_student(ctypes.byref(shape), pointer(numbers, np.float32))
+        if not self._student:
+            raise MemoryError("there is not enough memory for a batch of that size")
+        weakref.finalize(self, kernel.close_student, self._student)
+        rows, size, inner = shape.rows, shape.widths[0], shape.inner_iterations * shape.inner_batch
+        self.batch = np.zeros((rows, 2 * size + 3), np.float32)
+        self.picks = np.zeros(max(inner, 1), np.int32)
+        self.observation = np.zeros(size, np.float32)
+        self._diagnostics = np.zeros(4, np.float32)
+        self._teach, self._ask, self._move = kernel.teach_student, kernel.ask_student, kernel.move_student
+        self._work = pointer(self.batch, np.float32), pointer(self.picks, np.int32)
+        self._told = pointer(self._diagnostics, np.float32)
+        self._seen = pointer(self.observation, np.float32)
+
+    def learn(self, progress: float) -> tuple[bool, list[float]]:
+        """One outer iteration on `batch` and `picks`: whether it led to numbers (otherwise it is undone), the mean loss
+        and max_a Q, and the norms of Δ_M and θ.
+        """
+        good = self._teach(self._student, *self._work, progress, self._told)
+        return bool(good), self._diagnostics.tolist()
+
+    def act(self) -> int:
+        """The best action for `observation`."""
+        action: int = self._ask(self._student, self._seen)
+        return action
+
+    def move(self, mind: Mind, *, into: bool) -> None:
+        """Copies what arrays hold into the student, or what it knows into the arrays."""
+        self._move(self._student, ctypes.byref(mind), into)
+
+
 def _require_memory(code: int) -> None:
     if code:
         raise MemoryError("there is not enough memory for a batch of that size")
@@ -43,6 +80,11 @@ def _functions() -> Any:
     pointers, count = ctypes.c_void_p, ctypes.c_int32
     kernel.run_segment.argtypes = [*[pointers] * 5, *[count] * 3]
     kernel.run_evaluation.argtypes = [*[pointers] * 3, *[count] * 3, *[pointers] * 3]
+    kernel.open_student.argtypes, kernel.open_student.restype = [pointers] * 2, pointers
+    kernel.close_student.argtypes, kernel.close_student.restype = [pointers], None
+    kernel.move_student.argtypes, kernel.move_student.restype = [pointers, pointers, ctypes.c_int], None
+    kernel.teach_student.argtypes = [*[pointers] * 3, ctypes.c_float, pointers]
+    kernel.ask_student.argtypes = [pointers] * 2
     sizes = tuple((ctypes.c_int32 * len(STRUCTURES)).in_dll(kernel, "structure_sizes"))
     mirrored = tuple(map(ctypes.sizeof, STRUCTURES))
     if sizes != mirrored:

@@ -15,6 +15,8 @@ from srgdqn.settings import Configuration
 # Hidden layers up to which the kernel was measured to be the faster. Eight rounds share a vector, so that with fewer
 # most of its work is for nothing; but what runs a round must not depend on how many are asked for, so lanes decide.
 _WIDEST_IN_TEAMS, _WIDEST_ALONE = 256, 32
+# The same for a round whose environment is elsewhere.
+_WIDEST_STUDENT = 128
 
 
 # Of one layer; what is larger has no place in any memory, eight rounds at a time. No task has more inputs or actions.
@@ -32,17 +34,27 @@ class Surroundings(NamedTuple):
 
 def settled(configuration: Configuration, surroundings: Surroundings) -> Configuration:
     """The configuration with `kernel` decided; an error where the kernel is asked for and cannot be had."""
+    obstacles = itertools.chain(
+        _loop_obstacles(configuration, surroundings), _obstacles(configuration, surroundings.double)
+    )
+    narrow = max(configuration.network.hidden, default=1) <= _widest(configuration)
+    return _decided(configuration, obstacles, worthwhile=surroundings.on_cpu and narrow)
+
+
+def settled_on_host(configuration: Configuration, *, double: bool) -> Configuration:
+    """The same for rounds whose environment is elsewhere, of which the kernel is only the learner."""
+    narrow = max(configuration.network.hidden, default=1) <= _WIDEST_STUDENT
+    return _decided(configuration, _obstacles(configuration, double), worthwhile=narrow)
+
+
+def _decided(configuration: Configuration, obstacles: Iterator[str], *, worthwhile: bool) -> Configuration:
     asked = configuration.training.kernel
     if asked == "xla":
         return configuration
-    obstacle = next(_obstacles(configuration, surroundings), None)
-    if asked == "native":
-        if obstacle is not None:
-            raise InputError(f"kernel is 'native', but {obstacle}. Give kernel = 'xla' or 'auto'.")
-        return configuration
-    narrow = max(configuration.network.hidden, default=1) <= _widest(configuration)
-    fits = obstacle is None and surroundings.on_cpu and narrow
-    training = dataclasses.replace(configuration.training, kernel="native" if fits else "xla")
+    obstacle = next(obstacles, None) if asked == "native" or worthwhile else "it would be slower"
+    if asked == "native" and obstacle is not None:
+        raise InputError(f"kernel is 'native', but {obstacle}. Give kernel = 'xla' or 'auto'.")
+    training = dataclasses.replace(configuration.training, kernel="native" if obstacle is None else "xla")
     return dataclasses.replace(configuration, training=training)
 
 
@@ -50,11 +62,22 @@ def _widest(configuration: Configuration) -> int:
     return _WIDEST_IN_TEAMS if configuration.training.lanes >= TEAM else _WIDEST_ALONE
 
 
-def _obstacles(configuration: Configuration, surroundings: Surroundings) -> Iterator[str]:
-    """Why the kernel cannot run the configuration; the compiler is asked last, as that may take seconds."""
+def _loop_obstacles(configuration: Configuration, surroundings: Surroundings) -> Iterator[str]:
+    """Why the kernel cannot run the configuration's whole loop."""
     c = configuration
     if surroundings.own_environment or c.task.task not in TASKS:
         yield f"it knows {', '.join(TASKS)} alone, not {c.task.task!r}"
+    if c.task.reward_clip is not None:
+        yield "it clips no rewards"
+    if c.replay.sampling == "without-replacement" or c.estimator.inner_sampling == "without-replacement":
+        yield "it draws with replacement alone"
+    if not surroundings.partitionable:
+        yield "jax_threefry_partitionable is off, and its random numbers are those with it on"
+
+
+def _obstacles(configuration: Configuration, double: bool) -> Iterator[str]:
+    """Why the kernel cannot be the configuration's learner; the compiler is asked last, as that may take seconds."""
+    c = configuration
     if c.network.network != "mlp":
         yield f"it knows perceptrons alone, not {c.network.network!r}"
     if len(c.network.hidden) >= MOST_LAYERS:
@@ -68,15 +91,9 @@ def _obstacles(configuration: Configuration, surroundings: Surroundings) -> Iter
         yield f"it does not know the estimator {c.estimator.estimator!r}"
     if c.gradients.differentiation == "autodiff":
         yield "its gradients are in closed form, and differentiation is 'autodiff'"
-    if c.task.reward_clip is not None:
-        yield "it clips no rewards"
-    if c.replay.sampling == "without-replacement" or c.estimator.inner_sampling == "without-replacement":
-        yield "it draws with replacement alone"
     if c.normalisation.normalise_observations or c.normalisation.normalise_rewards:
         yield "it normalises nothing"
-    if not surroundings.partitionable:
-        yield "jax_threefry_partitionable is off, and its random numbers are those with it on"
-    if surroundings.double:
+    if double:
         yield "it computes in single precision, and jax is set to double"
     try:
         library()

@@ -45,7 +45,7 @@ class Shape(ctypes.Structure):
         *_fields(_INT, "target mask_terminal huber"),
         *_fields(_INT, "estimator inner_iterations inner_batch anchor_step"),
         *_fields(_INT, "adam_steps adam_process adam_takes_gradient adam_from_previous adam_norm clips schedule"),
-        *_fields(_INT, "rows matched_steps block slots capacity newest"),
+        *_fields(_INT, "rows matched_steps shared block slots capacity newest"),
     ]
 
 
@@ -81,13 +81,22 @@ class Lanes(ctypes.Structure):
     ]
 
 
+class Mind(ctypes.Structure):
+    """What one round has learnt."""
+
+    _fields_ = [
+        *_fields(Tree, "parameters first_moment second_moment target"),
+        *_fields(_POINTER, "updates iterations"),
+    ]
+
+
 class Log(ctypes.Structure):
     """Arrays with axes of lanes and of blocks first."""
 
     _fields_ = _fields(_POINTER, "reward loss max_q delta_norm theta_norm flags")
 
 
-STRUCTURES = (Shape, Numbers, Limits, Lanes, Log)
+STRUCTURES = (Shape, Numbers, Limits, Lanes, Log, Mind)
 
 
 def whole_teams(lanes: int) -> int:
@@ -99,19 +108,29 @@ def whole_teams(lanes: int) -> int:
     return lanes if lanes < TEAM else -(-lanes // TEAM) * TEAM
 
 
-def shape_of(configuration: Configuration, *, reward: str, widths: Iterable[int], rows: int, slots: int) -> Shape:
-    """The shape of a configuration's loop on a task with that reward, with batches of `rows` and rings of `slots`."""
-    c, sizes = configuration, tuple(widths)
-    settings, inner, optimiser = c.task, c.estimator, c.optimiser
+def task_of(configuration: Configuration, reward: str) -> Task:
+    """A task of the kernel's own, with that reward."""
+    settings = configuration.task
     first, spacing = TORQUES[settings.torques] if settings.torques is not None else (0.0, 0.0)
+    return Task(
+        TASKS.index(settings.task),
+        _REWARDS.index(reward),
+        settings.dynamics is not None and DYNAMICS[settings.dynamics],
+        first,
+        spacing,
+    )
+
+
+def shape_of(
+    configuration: Configuration, *, widths: Iterable[int], rows: int, slots: int = 0, task: Task | None = None
+) -> Shape:
+    """The shape of a configuration's loop with batches of `rows` and rings of `slots`; without a task, of its learner
+    alone.
+    """
+    c, sizes = configuration, tuple(widths)
+    inner, optimiser = c.estimator, c.optimiser
     return Shape(
-        task=Task(
-            TASKS.index(settings.task),
-            _REWARDS.index(reward),
-            settings.dynamics is not None and DYNAMICS[settings.dynamics],
-            first,
-            spacing,
-        ),
+        task=task or Task(),
         layers=len(sizes) - 1,
         widths=(_INT * (MOST_LAYERS + 1))(*sizes),
         target=_TARGETS.index(c.gradients.target),

@@ -35,7 +35,11 @@ class NativeProgram:
 
         def shape(reward: str) -> structures.Shape:
             return structures.shape_of(
-                configuration, reward=reward, widths=widths, rows=batch_rows(configuration), slots=program.slots
+                configuration,
+                widths=widths,
+                rows=batch_rows(configuration),
+                slots=program.slots,
+                task=structures.task_of(configuration, reward),
             )
 
         self._shape, self._judged = shape(configuration.task.reward), shape("raw")

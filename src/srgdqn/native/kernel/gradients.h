@@ -135,6 +135,11 @@ static Seen mean_gradient(const Network *network, const Loss *loss, const vector
         seen.max_q += part.max_q;
         add_up(network, (Pick){room, 0}, some, gradient, first == 0);
     }
+    if (network->shared) {
+        for (int i = 0; i < network->size; i++)
+            gradient[i] = averaged(gradient[i]);
+        seen = (Seen){averaged(seen.loss), averaged(seen.max_q)};
+    }
     return seen;
 }
 

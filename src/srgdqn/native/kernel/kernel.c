@@ -1,11 +1,13 @@
 /* The training loop of `srgdqn.training`, for teams of eight rounds, one team after another: a team's parameters stay
  * in the caches nearest to the processor, and what one round does depends on no other.
  *
- * Two functions are called from outside. Both give 0, or 1 if memory ran out.
+ * `run_segment` and `run_evaluation` are called from outside, and give 0, or 1 if memory ran out; so are the functions
+ * for a single round whose environment is elsewhere, at the end.
  */
 
 #include "acting.h"
 #include "learning.h"
+#include "student.h"
 
 #ifdef __x86_64__
 #include <xmmintrin.h>
@@ -138,5 +140,36 @@ int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts
     return 0;
 }
 
+/* A round that lives elsewhere and comes to learn and to be told what to do: NULL if memory ran out. */
+void *open_student(const Shape *shape, const float *numbers) { return make_student(shape, numbers); }
+
+void close_student(Student *student)
+{
+    free(student->arena.at);
+    free(student);
+}
+
+/* Gives it what it is to know, or takes what it knows. */
+void move_student(Student *student, const Mind *mind, int into) { move_mind(student, mind, into); }
+
+/* One outer iteration; 0 if that led to no number and was undone. */
+int teach_student(Student *student, const float *rows, const int32_t *picks, float progress, float *diagnostics)
+{
+    const unsigned mode = flush_tiny();
+    const int good = teach(student, rows, picks, progress, diagnostics);
+    restore_tiny(mode);
+    return good;
+}
+
+/* The best action for an observation. */
+int32_t ask_student(Student *student, const float *observation)
+{
+    const unsigned mode = flush_tiny();
+    const int32_t action = best_action(student, observation);
+    restore_tiny(mode);
+    return action;
+}
+
 /* By which the caller's mirrors of the structures are checked. */
-const int32_t structure_sizes[] = {sizeof(Shape), sizeof(Numbers), sizeof(Limits), sizeof(Lanes), sizeof(Log)};
+const int32_t structure_sizes[] = {sizeof(Shape), sizeof(Numbers), sizeof(Limits), sizeof(Lanes), sizeof(Log),
+                                   sizeof(Mind)};

@@ -79,6 +79,22 @@ static void step(const Shape *shape, const TeamNumbers *numbers, const Network *
 
 static void copy(vector *to, const vector *from, size_t count) { memcpy(to, from, count * sizeof *to); }
 
+INLINE int has_target_network(const Shape *shape)
+{
+    return shape->target == TARGET_HARD || shape->target == TARGET_POLYAK;
+}
+
+static void copy_learner(Learner *to, const Learner *from, int size, int with_target)
+{
+    copy(to->theta, from->theta, size);
+    copy(to->moments.first, from->moments.first, size);
+    copy(to->moments.second, from->moments.second, size);
+    if (with_target)
+        copy(to->target, from->target, size);
+    to->moments.updates = from->moments.updates;
+    to->iterations = from->iterations;
+}
+
 INLINE int has_inner_iterations(const Shape *shape) { return shape->estimator != NONE && shape->inner_iterations > 0; }
 
 /* Whether inner iterations look at picks from D, not at all of D. */

@@ -5,20 +5,6 @@
 
 #include "drawing.h"
 
-static void keep(Team *team)
-{
-    const int size = team->network.size;
-    const Learner *now = &team->learner;
-    Learner *kept = &team->kept;
-    copy(kept->theta, now->theta, size);
-    copy(kept->moments.first, now->moments.first, size);
-    copy(kept->moments.second, now->moments.second, size);
-    if (has_target_network(team->shape))
-        copy(kept->target, now->target, size);
-    kept->moments.updates = now->moments.updates;
-    kept->iterations = now->iterations;
-}
-
 /* Undoes the outer iteration of members outside the mask. */
 static void undo(Team *team, mask good)
 {
@@ -50,7 +36,7 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
     if (has_picks(shape))
         for (int member = 0; member < team->members; member++)
             draw_picks(team, member);
-    keep(team);
+    copy_learner(&team->kept, &team->learner, team->network.size, has_target_network(shape));
     vector share = progress(team->limits, steps, team->learner.iterations, team->episodes);
     Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->kept.theta, &team->learner, shop, share);
     const mask good = active & is_finite(d.delta_norm) & is_finite(d.theta_norm);

@@ -16,12 +16,13 @@ typedef struct {
 
 typedef struct {
     int depth, size; /* layers, and parameters in all */
+    int shared;      /* whether the places of a vector are one round */
     Layer layers[MOST_LAYERS];
 } Network;
 
 static Network make_network(const Shape *shape)
 {
-    Network network = {.depth = shape->layers, .size = 0};
+    Network network = {.depth = shape->layers, .size = 0, .shared = shape->shared};
     for (int l = 0; l < shape->layers; l++) {
         int inputs = shape->widths[l], outputs = shape->widths[l + 1];
         network.layers[l] = (Layer){inputs, outputs, network.size, network.size + inputs * outputs};

@@ -26,7 +26,7 @@ typedef struct {
     int32_t target, mask_terminal, huber;
     int32_t estimator, inner_iterations, inner_batch, anchor_step;
     int32_t adam_steps, adam_process, adam_takes_gradient, adam_from_previous, adam_norm, clips, schedule;
-    int32_t rows, matched_steps;
+    int32_t rows, matched_steps, shared; /* shared: the places of a vector are one round, and have a share of D each */
     int32_t block, slots, capacity, newest;
 } Shape;
 
@@ -58,6 +58,12 @@ typedef struct {
     int32_t *episode_steps, *updates, *iterations, *episodes, *diverged_at;
     uint8_t *active;
 } Lanes;
+
+/* What one round has learnt. */
+typedef struct {
+    Tree parameters, first_moment, second_moment, target;
+    int32_t *updates, *iterations;
+} Mind;
 
 /* Arrays with axes of lanes and of blocks first. */
 typedef struct {

@@ -51,11 +51,6 @@ INLINE int any(mask set)
     return found;
 }
 
-INLINE int has_target_network(const Shape *shape)
-{
-    return shape->target == TARGET_HARD || shape->target == TARGET_POLYAK;
-}
-
 /* What is spent of the budget, in its own unit, as a share. */
 static vector progress(const Limits *limits, int64_t steps, mask outer_iterations, mask episodes)
 {

@@ -16,6 +16,13 @@ typedef int32_t mask __attribute__((vector_size(4 * TEAM)));
 
 INLINE vector every(float value) { return value - (vector){0}; }
 
+/* The mean of all places, at each of them. */
+INLINE vector averaged(vector v)
+{
+    float sum = ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+    return every(sum * (1.0f / TEAM));
+}
+
 /* The numbers where the mask is set, and 0 elsewhere. */
 INLINE vector where(mask set, vector v) { return (vector)(set & (mask)v); }
 

@@ -1,0 +1,156 @@
+"""A round's learner, and the policy that it makes: compiled by XLA, or in the kernel."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from srgdqn.host.memory import Memory
+from srgdqn.host.policy import GreedyPolicy, greedy_policy
+from srgdqn.host.program import HostProgram
+from srgdqn.learner import LearnerState, batch_rows
+from srgdqn.native import structures
+from srgdqn.native.calls import Student
+from srgdqn.normalisation import Normaliser
+from srgdqn.settings import Configuration
+
+
+class Learning(Protocol):
+    """What learns from a memory, one outer iteration at a time."""
+
+    policy: GreedyPolicy
+
+    @property
+    def state(self) -> LearnerState:
+        """What has been learnt."""
+
+    def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
+        """Goes on from another state."""
+
+    def learn(
+        self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
+    ) -> tuple[bool, list[float]]:
+        """One outer iteration on the transitions at these slots: whether it led to numbers (otherwise nothing has
+        changed), the mean loss and max_a Q, and the norms of Δ_M and θ.
+        """
+
+
+def make_learning(
+    configuration: Configuration, program: HostProgram, state: LearnerState, normaliser: Normaliser, numbers: np.ndarray
+) -> Learning:
+    """The learner that the configuration's `kernel` asks for."""
+    made: Learning = (
+        NativeLearning(configuration, state)
+        if configuration.training.kernel == "native"
+        else XlaLearning(program, numbers)
+    )
+    made.restore(state, normaliser)
+    return made
+
+
+class XlaLearning:
+    """By the program that XLA compiled."""
+
+    def __init__(self, program: HostProgram, numbers: np.ndarray) -> None:
+        self._learn, self._numbers = program.learn, numbers
+        self.policy = greedy_policy(program.network, program.greedy)
+        self._state: Any = None
+
+    @property
+    def state(self) -> LearnerState:
+        """What has been learnt."""
+        state: LearnerState = self._state
+        return state
+
+    def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
+        """Goes on from another state."""
+        self._state = state
+        self.policy.update(state.parameters, normaliser)
+
+    def learn(
+        self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
+    ) -> tuple[bool, list[float]]:
+        """One outer iteration."""
+        given = (self._numbers, memory.gather(slots), picks, progress)
+        state, diagnostics = self._learn(self._state, normaliser, *given)
+        told: list[float] = np.asarray(diagnostics).tolist()
+        good = bool(np.isfinite(told[2]) and np.isfinite(told[3]))
+        if good:
+            self.restore(state, normaliser)
+        return good, told
+
+
+class NativeLearning:
+    """In the kernel, without a dispatch to a device: for a perceptron it takes less time than that would."""
+
+    def __init__(self, configuration: Configuration, state: LearnerState) -> None:
+        leaves, self._form = jax.tree.flatten(state.parameters)
+        self._shapes = [leaf.shape for leaf in leaves]
+        widths = [self._shapes[0][0], *(shape[0] for shape in self._shapes[1::2])]
+        shape = structures.shape_of(configuration, widths=widths, rows=batch_rows(configuration))
+        self._student = Student(shape, structures.numbers_of(configuration.numbers(), 1))
+        self._like = state
+        self.policy: GreedyPolicy = _StudentPolicy(self._student)
+
+    @property
+    def state(self) -> LearnerState:
+        """What has been learnt, copied out of the kernel."""
+        trees = [[np.zeros(shape, np.float32) for shape in self._shapes] for _ in range(4)]
+        counts = np.zeros(2, np.int32)
+        self._student.move(_mind(trees, counts), into=False)
+        parameters, first, second, target = (jax.tree.unflatten(self._form, tree) for tree in trees)
+        like = self._like
+        return like._replace(
+            parameters=parameters,
+            adam=like.adam._replace(first=first, second=second, updates=counts[0]),
+            target=None if like.target is None else target,
+            iterations=counts[1],
+        )
+
+    def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
+        """Goes on from another state."""
+        del normaliser  # the kernel has none
+        target = state.parameters if state.target is None else state.target
+        trees = [
+            [np.array(leaf, np.float32, order="C") for leaf in jax.tree.leaves(tree)]
+            for tree in (state.parameters, state.adam.first, state.adam.second, target)
+        ]
+        counts = np.array([state.adam.updates, state.iterations], np.int32)
+        self._student.move(_mind(trees, counts), into=True)
+
+    def learn(
+        self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
+    ) -> tuple[bool, list[float]]:
+        """One outer iteration."""
+        del normaliser
+        student = self._student
+        memory.gather(slots, out=student.batch)
+        if picks.size:
+            student.picks[:] = picks.ravel()
+        return student.learn(float(progress))
+
+
+class _StudentPolicy:
+    """What the kernel's round would do."""
+
+    def __init__(self, student: Student) -> None:
+        self._observation, self._act = student.observation, student.act
+
+    def update(self, parameters: Any, normaliser: Normaliser) -> None:
+        """Nothing: the parameters are where the kernel learns them."""
+
+    def one(self, observation: np.ndarray) -> int:
+        """The best action for one observation."""
+        self._observation[:] = observation
+        return self._act()
+
+    def rows(self, observations: np.ndarray) -> np.ndarray:
+        """The best action for each of several."""
+        return np.array([self.one(row) for row in observations])
+
+
+def _mind(trees: list[list[np.ndarray]], counts: np.ndarray) -> structures.Mind:
+    updates = structures.pointer(counts, np.int32)
+    return structures.Mind(*map(structures.tree, trees), updates, updates + counts.itemsize)
