@@ -1,0 +1,114 @@
+"""Atari games and other environments of images as stacks of four grey frames, 84 by 84.
+
+The protocol of the games is that of Machado et al. (2018) with the preprocessing of Mnih et al. (2015): one frame of
+every four, the brighter of the last two; up to 30 idle frames at a start; sticky actions as the id has them (with
+probability 0.25 in version 5); episodes to the game's end, and rewards as they are. Frames before the first are black.
+
+A single environment and those of a vector follow the same protocol, byte by byte, but for two details of the packages
+they come from: starts have 1 to 30 idle frames or 0 to 30, and the limit of an episode's frames does or does not count
+them.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, GrayscaleObservation, ResizeObservation
+
+from srgdqn.errors import InputError, unknown
+
+FRAMES, SIDE, SKIP, MOST_IDLE = 4, 84, 4, 30
+
+
+def make_atari(identifier: str, *, render_mode: str | None = None, **options: Any) -> gymnasium.Env:
+    """One game with observations of shape (4, 84, 84). `options` are those of `ale_py`'s environment."""
+    _require_game(identifier)
+    _require_opencv(identifier)
+    try:
+        game = gymnasium.make(identifier, render_mode=render_mode, frameskip=1, **options)
+    except TypeError as error:
+        raise _refused(identifier, error) from error
+    return _stacked(AtariPreprocessing(game, noop_max=MOST_IDLE, frame_skip=SKIP, screen_size=SIDE))
+
+
+def make_atari_vector(identifier: str, count: int, *, threads: int = 0, **options: Any) -> VectorEnv:
+    """Some copies of a game, stepped by `threads` of `ale_py`'s own (0: one per core), which change no bits.
+
+    An episode that ended begins anew with the next step (`AutoresetMode.NEXT_STEP`), or at once and from a seed with
+    `reset(seed=np.array([…]), options={"reset_mask": …})`.
+    """
+    _require_game(identifier)
+    protocol: dict[str, Any] = {
+        "frameskip": SKIP,
+        "stack_num": FRAMES,
+        "img_height": SIDE,
+        "img_width": SIDE,
+        "noop_max": MOST_IDLE + 1,  # which it never reaches
+        "use_fire_reset": False,
+        "reward_clipping": False,
+        "episodic_life": False,
+        "autoreset_mode": AutoresetMode.NEXT_STEP,
+        "num_threads": threads,
+    }
+    try:
+        return gymnasium.make_vec(identifier, count, vectorization_mode="vector_entry_point", **protocol, **options)
+    except TypeError as error:
+        raise _refused(identifier, error) from error
+
+
+def image_wrappers(environment: gymnasium.Env) -> gymnasium.Env:
+    """Any environment of images (height, width, colours) with observations of shape (4, 84, 84) instead."""
+    space = environment.observation_space
+    shape = space.shape or ()
+    is_image = isinstance(space, Box) and space.dtype == "uint8" and (len(shape) == 2 or shape[2:] == (3,))
+    if not is_image:
+        raise InputError(
+            f"an observation is {space}, but images have the shape (height, width, 3) or (height, width) and numbers "
+            "from 0 to 255 of type uint8. Wrap the environment so that it gives such, or use network = 'mlp'."
+        )
+    _require_opencv("an environment of images")
+    if len(shape) == 3:
+        environment = GrayscaleObservation(environment)
+    return _stacked(ResizeObservation(environment, (SIDE, SIDE)))
+
+
+def _stacked(environment: gymnasium.Env) -> gymnasium.Env:
+    return FrameStackObservation(environment, FRAMES, padding_type="zero")
+
+
+def _ale() -> ModuleType:
+    """`ale_py`, which registers its ids when it is imported, and greets on standard error unless told not to."""
+    try:
+        import ale_py
+    except ImportError as error:
+        raise InputError(
+            "Atari games need ale-py, which is not installed. Install it: pip install 'srgdqn[atari]'."
+        ) from error
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    return ale_py
+
+
+def _require_game(identifier: str) -> None:
+    _ale()
+    games = [name for name in gymnasium.registry if name.startswith("ALE/")]
+    if identifier not in games:
+        raise unknown("Atari game", identifier, games)
+
+
+def _require_opencv(what: str) -> None:
+    if find_spec("cv2") is None:
+        raise InputError(
+            f"{what} needs OpenCV to resize frames, which is not installed. Install it: pip install 'srgdqn[atari]'."
+        )
+
+
+def _refused(identifier: str, error: TypeError) -> InputError:
+    return InputError(
+        f"{identifier} does not take these options: {error}. Give such as ale-py "
+        "documents, but for the preprocessing's."
+    )
