@@ -16,8 +16,9 @@ from types import ModuleType
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.spaces import Box
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, GrayscaleObservation, ResizeObservation
 
 from srgdqn.errors import InputError, unknown
@@ -27,7 +28,7 @@ FRAMES, SIDE, SKIP, MOST_IDLE = 4, 84, 4, 30
 
 def make_atari(identifier: str, *, render_mode: str | None = None, **options: Any) -> gymnasium.Env:
     """One game with observations of shape (4, 84, 84). `options` are those of `ale_py`'s environment."""
-    _require_game(identifier)
+    require_game(identifier)
     _require_opencv(identifier)
     try:
         game = gymnasium.make(identifier, render_mode=render_mode, frameskip=1, **options)
@@ -42,7 +43,7 @@ def make_atari_vector(identifier: str, count: int, *, threads: int = 0, **option
     An episode that ended begins anew with the next step (`AutoresetMode.NEXT_STEP`), or at once and from a seed with
     `reset(seed=np.array([…]), options={"reset_mask": …})`.
     """
-    _require_game(identifier)
+    require_game(identifier)
     protocol: dict[str, Any] = {
         "frameskip": SKIP,
         "stack_num": FRAMES,
@@ -56,25 +57,37 @@ def make_atari_vector(identifier: str, count: int, *, threads: int = 0, **option
         "num_threads": threads,
     }
     try:
-        return gymnasium.make_vec(identifier, count, vectorization_mode="vector_entry_point", **protocol, **options)
+        made = gymnasium.make_vec(identifier, count, vectorization_mode="vector_entry_point", **protocol, **options)
     except TypeError as error:
         raise _refused(identifier, error) from error
+    return _SeededByLists(made)
+
+
+class _SeededByLists(VectorWrapper):
+    """Takes seeds as Gymnasium's own vector environments do, where `ale_py`'s takes an array of them."""
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        return self.env.reset(seed=np.array(seed) if isinstance(seed, list) else seed, options=options)
 
 
 def image_wrappers(environment: gymnasium.Env) -> gymnasium.Env:
     """Any environment of images (height, width, colours) with observations of shape (4, 84, 84) instead."""
     space = environment.observation_space
-    shape = space.shape or ()
-    is_image = isinstance(space, Box) and space.dtype == "uint8" and (len(shape) == 2 or shape[2:] == (3,))
-    if not is_image:
+    if not is_picture(space):
         raise InputError(
             f"an observation is {space}, but images have the shape (height, width, 3) or (height, width) and numbers "
             "from 0 to 255 of type uint8. Wrap the environment so that it gives such, or use network = 'mlp'."
         )
     _require_opencv("an environment of images")
-    if len(shape) == 3:
+    if len(space.shape or ()) == 3:
         environment = GrayscaleObservation(environment)
     return _stacked(ResizeObservation(environment, (SIDE, SIDE)))
+
+
+def is_picture(space: gymnasium.Space) -> bool:
+    """Whether observations are grey or coloured images as cameras give them."""
+    shape = space.shape or ()
+    return isinstance(space, Box) and space.dtype == "uint8" and (len(shape) == 2 or shape[2:] == (3,))
 
 
 def _stacked(environment: gymnasium.Env) -> gymnasium.Env:
@@ -93,7 +106,8 @@ def _ale() -> ModuleType:
     return ale_py
 
 
-def _require_game(identifier: str) -> None:
+def require_game(identifier: str) -> None:
+    """An `InputError` unless the id is that of a game that is there."""
     _ale()
     games = [name for name in gymnasium.registry if name.startswith("ALE/")]
     if identifier not in games:

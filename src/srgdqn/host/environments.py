@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import importlib
 import threading
 import warnings
@@ -16,6 +17,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
 from srgdqn.errors import InputError, unknown
+from srgdqn.host.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector, require_game
 from srgdqn.settings import TaskSettings
 
 # An environment whose episodes may never end is judged for so many steps.
@@ -90,7 +92,7 @@ def known_identifier(identifier: str) -> str:
                 f"imported ({error}). Install it, or mend its name."
             ) from error
     if plain.startswith("ALE/"):
-        register_atari(plain)
+        require_game(plain)
     if plain not in gym.registry:
         raise unknown("Gymnasium environment", plain, _known_names(plain))
     return identifier
@@ -100,17 +102,6 @@ def newest_version(name: str) -> str | None:
     """The newest id of an environment's name, such as `CartPole-v1` of `CartPole`; None if there is none."""
     versions = [spec for spec in gym.registry.values() if spec.name.lower() == name.lower() and spec.namespace is None]
     return max(versions, key=lambda spec: spec.version or 0).id if versions else None
-
-
-def register_atari(identifier: str) -> None:
-    """Tells Gymnasium of the Atari games."""
-    try:
-        import ale_py
-    except ImportError as error:
-        raise InputError(
-            f"{identifier!r} is an Atari game, which needs ale-py. Install it: pip install 'srgdqn[atari]'."
-        ) from error
-    gym.register_envs(ale_py)
 
 
 def _known_names(given: str) -> list[str]:
@@ -129,11 +120,10 @@ def _made(identifier: str, render_mode: str | None) -> gym.Env:
     plain = identifier.rpartition(":")[2]
     try:
         if plain.startswith("ALE/"):
-            from srgdqn.host.atari import make_atari
-
             return make_atari(plain, render_mode=render_mode)
         # Its checker looks at the first step alone, and we at every one.
-        return gym.make(identifier, render_mode=render_mode, disable_env_checker=True)
+        made = gym.make(identifier, render_mode=render_mode, disable_env_checker=True)
+        return image_wrappers(made) if is_picture(made.observation_space) else made
     except gym.error.DependencyNotInstalled as error:
         extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
         fix = f"Install it: pip install 'srgdqn[{extra}]'." if extra else "Install what it needs."
@@ -151,12 +141,7 @@ def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:
     if not identifier.startswith("ALE/"):
         return None
 
-    def make(count: int) -> VectorEnv:
-        from srgdqn.host.atari import make_atari_vector
-
-        return make_atari_vector(identifier, count)
-
-    return make
+    return functools.partial(make_atari_vector, identifier)
 
 
 def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
@@ -232,8 +217,12 @@ def limited(environment: gym.Env, settings: TaskSettings, cap: int | None = None
 
 
 def own_limit(environment: gym.Env | VectorEnv) -> int | None:
-    """The steps after which Gymnasium truncates an episode of it, where it tells."""
-    return None if environment.spec is None else environment.spec.max_episode_steps
+    """The steps after which an episode of it is truncated, where its spec tells."""
+    spec = environment.spec
+    if spec is None:
+        return None
+    frames = spec.kwargs.get("max_num_frames_per_episode")  # as Atari games have it
+    return frames // SKIP if spec.max_episode_steps is None and frames else spec.max_episode_steps
 
 
 def close(environment: gym.Env | VectorEnv, name: str) -> None:
