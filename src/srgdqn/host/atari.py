@@ -67,7 +67,7 @@ class _SeededByLists(VectorWrapper):
     """Takes seeds as Gymnasium's own vector environments do, where `ale_py`'s takes an array of them."""
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        return self.env.reset(seed=np.array(seed) if isinstance(seed, list) else seed, options=options)
+        return self.env.reset(seed=np.array(seed) if isinstance(seed, list) else seed, options=options)  # type: ignore[arg-type]  # as it is documented
 
 
 def image_wrappers(environment: gymnasium.Env) -> gymnasium.Env:
