@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+RAISED = (Exception, SystemExit)
+"""What is taken for an environment's own failure: also an attempt to end the whole process, as some make when their
+window is closed.
+"""
+
 
 class EnvironmentFailedError(RuntimeError):
     """An environment raised, or gave what it must not give.
@@ -21,3 +26,22 @@ def failed(name: str, when: str, what: str) -> EnvironmentFailedError:
     return EnvironmentFailedError(
         f"the environment {name} {what} {when}. Mend the environment; what was learnt before is kept."
     )
+
+
+def told(error: BaseException) -> str:
+    """An error in words, also where it has none of its own or cannot tell them.
+
+    >>> told(ValueError("no pole")), told(ValueError())
+    ('ValueError (no pole)', 'ValueError')
+    """
+    text = shortly(error, str)
+    return f"{type(error).__name__} ({text})" if text else type(error).__name__
+
+
+def shortly(value: Any, words: type[str] | Any = repr) -> str:
+    """A value in a few words, whatever it is."""
+    try:
+        text: str = words(value)
+    except Exception as error:
+        return f"something that cannot be shown ({type(error).__name__})"
+    return text if len(text) <= 200 else f"{text[:197]}..."

@@ -4,12 +4,15 @@ episode's number alone, no exploration, a limit on every episode.
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 
-from srgdqn.host.failures import failed
+from srgdqn.host.failures import RAISED, failed, told
+from srgdqn.host.outcomes import flag_of, reward_of
 from srgdqn.host.policy import ActsOnOne
-from srgdqn.host.spaces import Actions, Observations
+from srgdqn.host.spaces import Actions, Observations, OddValueError
 from srgdqn.training.evaluation import Evaluation
 
 _STREAM = 0xE7A1  # keeps the evaluation's seeds apart from the rounds'
@@ -31,20 +34,37 @@ def judge(
     for episode in range(episodes):
         try:
             given, _ = environment.reset(seed=evaluation_seed(seed, episode))
+            present = _finite(observations.encode(given))
             for _ in range(limit):
-                chosen = policy.one(observations.encode(given))
-                given, reward, terminated, truncated, _ = environment.step(actions.table[chosen])
-                returns[episode] += float(reward)
+                given, reward, terminated, truncated, _ = environment.step(actions.table[policy.one(present)])
+                gained, end = _finite_reward(reward), flag_of(terminated, "terminated")
+                ended = end or flag_of(truncated, "truncated")
+                returns[episode] += gained
                 lengths[episode] += 1
-                if terminated or truncated:
-                    terminations[episode] = bool(terminated)
+                if ended:
+                    terminations[episode] = end
                     break
-        except Exception as error:
+                present = _finite(observations.encode(given))
+        except RAISED as error:
             when = f"at step {lengths[episode]} of episode {episode} of an evaluation"
-            raise failed(name, when, f"raised {type(error).__name__} ({error})") from error
+            what = f"gave {error}" if isinstance(error, OddValueError) else f"raised {told(error)}"
+            raise failed(name, when, what) from error
     return Evaluation(returns, lengths, terminations)  # type: ignore[arg-type]  # NumPy's arrays serve as well
 
 
 def evaluation_seed(seed: int, episode: int) -> int:
     """The seed of an evaluation's episode."""
     return int(np.random.SeedSequence(seed, spawn_key=(_STREAM, episode)).generate_state(1)[0] >> 1)
+
+
+def _finite(observation: np.ndarray) -> np.ndarray:
+    if not np.isfinite(observation).all():
+        raise OddValueError(f"the observation {observation}")
+    return observation
+
+
+def _finite_reward(told: Any) -> float:
+    reward = reward_of(told)
+    if not np.isfinite(reward):
+        raise OddValueError(f"the reward {reward}")
+    return reward

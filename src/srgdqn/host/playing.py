@@ -14,8 +14,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from srgdqn.errors import InputError
-from srgdqn.host.failures import failed
+from srgdqn.host.failures import RAISED, failed, shortly, told
 from srgdqn.host.memory import Block
+from srgdqn.host.outcomes import flag_of, reward_of
 from srgdqn.host.policy import GreedyPolicy
 from srgdqn.host.spaces import Actions, Observations, OddValueError
 
@@ -87,7 +88,7 @@ class CopiesPlayer:
 
     def play(self, block: Block, policy: GreedyPolicy, chances: Chances, lived: int) -> None:
         """Fills a block, the copies taking turns."""
-        seats = len(self._environments)
+        seats, self._step_of_block = len(self._environments), 0
         try:
             for seat in range(seats):
                 if self._present[seat] is None:
@@ -97,7 +98,6 @@ class CopiesPlayer:
             else:
                 self._play_several(block, policy, chances)
         except _Misbehaviour as error:
-            self.forget()
             raise failed(self._name, f"at step {lived + self._step_of_block}", str(error)) from error.__cause__
 
     def _play_several(self, block: Block, policy: GreedyPolicy, chances: Chances) -> None:
@@ -123,20 +123,20 @@ class CopiesPlayer:
         self._step_of_block = step
         try:
             outcome = self._environments[seat].step(self._actions.table[chosen])
-        except Exception as error:
+        except RAISED as error:
             raise _raised(error) from error
         try:
             given, reward, terminated, truncated, _ = outcome
             after = self._observations.encode(given)
-            block.observation[step] = present
-            block.next_observation[step] = after
-            block.action[step] = chosen
-            block.reward[step] = reward
-            block.terminated[step] = terminated
-            block.truncated[step] = truncated
-            block.seat[step] = seat
-        except (TypeError, ValueError) as error:
+            block.reward[step] = reward_of(reward)
+            block.terminated[step] = terminated = flag_of(terminated, "terminated")
+            block.truncated[step] = truncated = flag_of(truncated, "truncated")
+        except RAISED as error:
             raise _gave(error, outcome) from error
+        block.observation[step] = present
+        block.next_observation[step] = after
+        block.action[step] = chosen
+        block.seat[step] = seat
         if terminated or truncated:
             self.episodes += 1
             after = self._reset(seat)
@@ -146,17 +146,14 @@ class CopiesPlayer:
         seed = self._seeds(seat, self.begun[seat])
         try:
             outcome = self._environments[seat].reset(seed=seed)
-        except Exception as error:
-            raise _raised(error) from error
+        except RAISED as error:
+            raise _raised(error, _RESET) from error
         self.begun[seat] += 1
         try:
             given, _ = outcome
-            first = self._observations.encode(given)
-        except (TypeError, ValueError) as error:
-            raise _gave(error, outcome) from error
-        if first.dtype != np.uint8 and not np.isfinite(first).all():
-            raise _Misbehaviour(f"gave the first observation {first}")
-        return first
+            return self._observations.encode(given)
+        except RAISED as error:
+            raise _gave(error, outcome, _RESET) from error
 
     def forget(self) -> None:
         """The next block begins with new episodes."""
@@ -212,9 +209,7 @@ class VectorPlayer:
             while len(self._waiting) < len(block):
                 used += self._step(policy, chances, used)
         except _Misbehaviour as error:
-            step = lived + len(self._waiting)
-            self.forget()
-            raise failed(self._name, f"at step {step}", str(error)) from error.__cause__
+            raise failed(self._name, f"at step {lived + len(self._waiting)}", str(error)) from error.__cause__
         taken, self._waiting = self._waiting[: len(block)], self._waiting[len(block) :]
         columns = (
             block.observation,
@@ -241,19 +236,21 @@ class VectorPlayer:
                 chosen[seat] = chances.action[step]
         try:
             outcome = self._environment.step(self._table[chosen])
-        except Exception as error:
+        except RAISED as error:
             raise _raised(error) from error
         try:
-            given, *told, info = outcome
-            rewards, terminated, truncated = (self._per_seat(each) for each in told)
-            after = self._observations.encode_rows(given)
+            given, reward, terminated, truncated, info = outcome
+            rewards = self._per_seat(reward, "fiub", "rewards")
+            terminated = self._per_seat(terminated, "biu", "terminated").astype(bool)
+            truncated = self._per_seat(truncated, "biu", "truncated").astype(bool)
+            after = self._encoded(given)
             ended = (terminated | truncated) & ~self._resetting
             reached = after
             if self._mode is AutoresetMode.SAME_STEP and ended.any():
                 reached = after.copy()
                 for seat in np.flatnonzero(ended):
                     reached[seat] = self._observations.encode(_final_observation(info, int(seat)))
-        except (TypeError, ValueError) as error:
+        except RAISED as error:
             raise _gave(error, outcome) from error
         for seat in acting:
             self._waiting.append(
@@ -280,19 +277,25 @@ class VectorPlayer:
         try:
             options = None if which.all() else {"reset_mask": which}
             outcome = self._environment.reset(seed=seeds, options=options)  # type: ignore[arg-type]  # as documented
-        except Exception as error:
-            raise _raised(error) from error
+        except RAISED as error:
+            raise _raised(error, _RESET) from error
         self._begun += which
         try:
             given, _ = outcome
-            return self._observations.encode_rows(given)
-        except (TypeError, ValueError) as error:
-            raise _gave(error, outcome) from error
+            return self._encoded(given)
+        except RAISED as error:
+            raise _gave(error, outcome, _RESET) from error
 
-    def _per_seat(self, told: Any) -> np.ndarray:
-        array = np.asarray(told)
-        if array.shape != self._resetting.shape:
-            raise OddValueError(f"an array of shape {array.shape} where there are {len(self._resetting)} environments")
+    def _encoded(self, given: Any) -> np.ndarray:
+        rows = self._observations.encode_rows(given)
+        if len(rows) != len(self._resetting):
+            raise OddValueError(f"{len(rows)} observations where there are {len(self._resetting)} environments")
+        return rows
+
+    def _per_seat(self, given: Any, kinds: str, what: str) -> np.ndarray:
+        array = np.asarray(given)
+        if array.shape != self._resetting.shape or array.dtype.kind not in kinds:
+            raise OddValueError(f"{what} {shortly(given)} where there are {len(self._resetting)} environments")
         return array
 
     def forget(self) -> None:
@@ -320,14 +323,28 @@ def autoreset_mode(environment: VectorEnv) -> AutoresetMode:
 
 def check_block(block: Block, name: str, lived: int) -> None:
     """Raises if an environment gave numbers that are not finite, and tells where."""
-    pixels = block.next_observation.dtype == np.uint8
-    if np.isfinite(block.reward).all() and (pixels or np.isfinite(block.next_observation).all()):
+    odd = ~np.isfinite(block.reward)
+    if block.observation.dtype != np.uint8:
+        odd |= ~(_finite_rows(block.observation) & _finite_rows(block.next_observation))
+    if not odd.any():
         return
-    for step in range(len(block)):
-        if not np.isfinite(block.reward[step]):
-            raise failed(name, f"at step {lived + step}", f"gave the reward {block.reward[step]}")
-        if not np.isfinite(block.next_observation[step]).all():
-            raise failed(name, f"at step {lived + step}", f"gave the observation {block.next_observation[step]}")
+    step = int(odd.argmax())
+    # An observation is that of the step before, or the first of its episode.
+    what, value = next(
+        (what, value[step])
+        for what, value in (
+            ("first observation", block.observation),
+            ("reward", block.reward),
+            ("observation", block.next_observation),
+        )
+        if not np.isfinite(value[step]).all()
+    )
+    raise failed(name, f"at step {lived + step}", f"gave the {what} {value}")
+
+
+def _finite_rows(rows: np.ndarray) -> np.ndarray:
+    finite: np.ndarray = np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
+    return finite
 
 
 def _final_observation(info: dict[str, Any], seat: int) -> Any:
@@ -348,10 +365,14 @@ class _Misbehaviour(Exception):  # noqa: N818, as it never leaves this file
     """What an environment did, before it is known when."""
 
 
-def _raised(error: Exception) -> _Misbehaviour:
-    return _Misbehaviour(f"raised {type(error).__name__} ({error})")
+_RESET = " when it was reset"
 
 
-def _gave(error: Exception, outcome: Any) -> _Misbehaviour:
-    what = str(error) if isinstance(error, OddValueError) else f"{str(outcome)[:200]}, which cannot be used ({error}),"
-    return _Misbehaviour(f"gave {what}")
+def _raised(error: BaseException, when: str = "") -> _Misbehaviour:
+    return _Misbehaviour(f"raised {told(error)}{when}")
+
+
+def _gave(error: BaseException, outcome: Any, when: str = "") -> _Misbehaviour:
+    odd = isinstance(error, OddValueError)
+    what = str(error) if odd else f"{shortly(outcome)}, which cannot be used: {told(error)},"
+    return _Misbehaviour(f"gave {what}{when}")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.frames import FrameMemory
 from srgdqn.host.learning import make_learning
 from srgdqn.host.memory import Block, FlatMemory, Memory
@@ -145,8 +146,14 @@ class HostRound:
         block, index, lived = self._block, self.blocks, self.steps
         assert self.player is not None
         chances = self._plan.chances(lived + self.player.ahead, len(block) + self._spare)
-        self.player.play(block, self.policy, chances, lived)
-        check_block(block, self.task.name, lived)
+        ended_before = self.player.episodes
+        try:
+            self.player.play(block, self.policy, chances, lived)
+            check_block(block, self.task.name, lived)
+        except EnvironmentFailedError:
+            self.player.forget()
+            self.player.episodes = ended_before
+            raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
         self.memory.write(block, stored)
         if self.normaliser.observations is not None or self.normaliser.returns is not None:

@@ -68,10 +68,12 @@ class Observations(NamedTuple):
     def encode_rows(self, observations: Any) -> np.ndarray:
         """Rows of observations, as a vector environment gives them."""
         if self.kind == "one-hot":
-            return np.stack([self._one_hot(each) for each in np.asarray(observations)])
+            return np.stack([self._one_hot(each) for each in np.atleast_1d(observations)])
         array = np.asarray(observations)
-        if array.shape[1:] != self.given:
+        if array.ndim == 0 or array.shape[1:] != self.given:
             raise OddValueError(f"observations of shape {array.shape[1:]} each where the space has {self.given}")
+        if array.dtype.kind not in "fiub":
+            raise OddValueError(f"observations of type {array.dtype}, which is no number")
         if self.kind == "image":
             if array.dtype != np.uint8:
                 raise OddValueError(f"images of type {array.dtype} where their space has uint8")
