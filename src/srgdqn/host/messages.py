@@ -9,9 +9,19 @@ import cloudpickle
 _LENGTH_BYTES = 8
 
 
+def packed(message: Any) -> bytes:
+    """A message as bytes."""
+    data: bytes = cloudpickle.dumps(message)
+    return data
+
+
 def send(pipe: IO[bytes], message: Any) -> None:
     """Writes a message and lets it go at once."""
-    data = cloudpickle.dumps(message)
+    send_packed(pipe, packed(message))
+
+
+def send_packed(pipe: IO[bytes], data: bytes) -> None:
+    """Writes a message that is bytes already, and lets it go at once."""
     pipe.write(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
     pipe.flush()
 

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import IO, Any, NamedTuple
 
+from srgdqn.host.failures import RAISED, told
 from srgdqn.host.messages import receive, send
 
 
@@ -34,10 +35,8 @@ def main() -> None:
     threading.Thread(target=_listen, args=(inward, numbers, stop), daemon=True).start()
     try:
         _train(job, numbers, stop, outward)
-    except Exception as error:
-        import traceback
-
-        send(outward, ("error", f"{type(error).__name__}: {error}", traceback.format_exc()))
+    except RAISED as error:
+        send(outward, ("error", told(error)))
     # Whatever an environment has left running must not keep this process alive.
     outward.close()
     sys.stderr.flush()

@@ -18,18 +18,21 @@ import equinox as eqx
 import gymnasium
 import jax
 
+from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
-from srgdqn.host.messages import receive, send
+from srgdqn.host.failures import told as told_of
+from srgdqn.host.messages import packed, receive, send, send_packed
 from srgdqn.host.shared_progress import SharedProgress
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
 from srgdqn.host.worker import Job
-from srgdqn.networks import NetworkFactory
+from srgdqn.networks import NetworkFactory, make_network
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
+from srgdqn.training.precision import is_double
 from srgdqn.training.reports import RoundReport
 
-_JAX_OPTIONS = ("jax_enable_x64", "jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+_JAX_OPTIONS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 _POLL_SECONDS = 0.1
 
 
@@ -42,16 +45,12 @@ def train_in_processes(
     stopping: Callable[[], bool],
     measure_noise: bool,
 ) -> list[RoundOutcome]:
-    """Trains every round in one of so many processes. One that dies costs the round it was at, and no other."""
-    job = Job(
-        configuration,
-        task.source.recipe,
-        {name: spec for name, spec in gymnasium.registry.items() if name == task.name},
-        {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN},
-        user_network,
-        {name: jax.config.values[name] for name in _JAX_OPTIONS},
-        measure_noise,
-    )
+    """Trains every round in one of so many processes. One that dies costs the round it was at; the others go on with
+    the rest, as long as there are any.
+    """
+    # What is wrong with a network is found here, once, rather than in every process.
+    make_network(configuration.network, task.network_input, task.actions.count, user_network)
+    job = _packed_job(configuration, task, user_network, measure_noise)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(configuration.training.rounds):
         waiting.put(number)
@@ -64,8 +63,8 @@ def train_in_processes(
     for thread in threads:
         thread.start()
     outcomes: list[RoundOutcome] = []
+    at_work, asked = workers, False
     try:
-        at_work, asked = workers, False
         while at_work:
             if stopping() and not asked:
                 asked = True
@@ -84,7 +83,46 @@ def train_in_processes(
         for process in processes:
             process.kill()
             process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe is not None
+                with contextlib.suppress(OSError):  # what it was still to be told has nowhere to go
+                    pipe.close()
+    if not asked:
+        done = {outcome.number for outcome in outcomes}
+        outcomes += [
+            _lost(number, "no process was left for it")
+            for number in range(configuration.training.rounds)
+            if number not in done
+        ]
     return outcomes
+
+
+def _packed_job(
+    configuration: Configuration,
+    task: HostTask,
+    user_network: eqx.Module | NetworkFactory | None,
+    measure_noise: bool,
+) -> bytes:
+    job = Job(
+        configuration,
+        task.source.recipe,
+        {name: spec for name, spec in gymnasium.registry.items() if name == task.name},
+        {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN},
+        user_network,
+        {"jax_enable_x64": is_double(), **{name: jax.config.values[name] for name in _JAX_OPTIONS}},
+        measure_noise,
+    )
+    try:
+        return packed(job)
+    except Exception as error:  # whatever of the user's cannot be pickled
+        raise InputError(
+            f"the environment {task.name}, or a network or an estimator of yours, cannot be handed to another process "
+            f"({told_of(error)}). Give what can be pickled, or train one round."
+        ) from error
+
+
+def _lost(number: int, why: str) -> RoundOutcome:
+    return RoundOutcome(number, {}, {}, False, f"the process that trained round {number} failed: {why}")
 
 
 def _start() -> subprocess.Popen[bytes]:
@@ -103,7 +141,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 def _attend(
     process: subprocess.Popen[bytes],
-    job: Job,
+    job: bytes,
     waiting: queue.SimpleQueue[int],
     told: queue.SimpleQueue[RoundOutcome | None],
     shared: SharedProgress,
@@ -113,7 +151,7 @@ def _attend(
     assert process.stdout is not None
     number = None
     try:
-        send(process.stdin, job)
+        send_packed(process.stdin, job)
         while (number := _next(waiting)) is not None:
             listener, unread = shared.of(number), collections.deque[RoundReport]()
 
@@ -130,11 +168,14 @@ def _attend(
                     told.put(content[1])
                     break
                 else:
-                    raise RuntimeError(content[0])
-    except (EOFError, OSError, RuntimeError) as error:
+                    told.put(_lost(number, content[0]))
+                    return
+    except (EOFError, OSError):
         if number is not None:
-            why = str(error) if isinstance(error, RuntimeError) else f"it ended with code {process.wait()}"
-            told.put(RoundOutcome(number, {}, {}, False, f"the process that trained round {number} failed: {why}"))
+            told.put(_lost(number, f"it ended with code {process.wait()}"))
+    except Exception as error:  # of who listens
+        if number is not None:
+            told.put(_lost(number, told_of(error)))
     finally:
         told.put(None)
 
