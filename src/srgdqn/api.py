@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 import gymnasium as gym
 import jax
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
@@ -18,7 +19,7 @@ from srgdqn.configure import configure, is_identifier
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
-from srgdqn.host.environments import Source, source_of
+from srgdqn.host.environments import Environment, Source, check_name, source_of
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import about_task, host_task
@@ -33,7 +34,7 @@ from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import check
 from srgdqn.settings.network import BUILT_IN_NETWORKS
-from srgdqn.store.provenance import provenance
+from srgdqn.store.provenance import provenance, source_digest
 from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
@@ -43,7 +44,7 @@ from srgdqn.watching import Logger, listening
 
 
 def train(
-    task: str | FuncEnv | gym.Env | VectorEnv | Callable[[], gym.Env],
+    task: FuncEnv | Environment,
     algorithm: str = "srg-dqn",
     *,
     readings: str = "corrected",
@@ -161,7 +162,8 @@ def _train_on_host(
     engine = {"measure_noise": bool(loggers), **engine}
     with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
-    result = _result(configuration, trained, about_task(task), network, source)
+    about = {**about_task(task), "source": source_digest("srgdqn.host.rounds")}
+    result = _result(configuration, trained, about, network, source)
     if failures:
         told = "; ".join(f"round {number}: {failure}" for number, failure in failures.items())
         raise EnvironmentFailedError(told, result)
@@ -189,8 +191,11 @@ def _result(
 def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None]:
     """What may be a functional environment, or the source of an ordinary one; and what takes a preset's place."""
     if isinstance(task, str) and not is_identifier(task):
+        check_name(task)
         return None, None, None
-    if isinstance(task, str | gym.Env | VectorEnv) or (callable(task) and not isinstance(task, type | FuncEnv)):
+    ordinary = isinstance(task, str | EnvSpec | gym.Env | VectorEnv)
+    makes_one = issubclass(task, gym.Env) if isinstance(task, type) else callable(task)
+    if ordinary or (makes_one and not isinstance(task, FuncEnv)):
         source = source_of(task)
         return None, source, defaults_for(source)
     return task, None, {}

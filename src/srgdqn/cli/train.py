@@ -15,9 +15,9 @@ from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_opti
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray
-from srgdqn.configure import configure, is_identifier, layered, named_options
+from srgdqn.configure import configure, is_identifier, layered, named_options, preset_of
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS, is_compiled, preset
+from srgdqn.presets import PRESETS, is_compiled
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
@@ -226,14 +226,12 @@ def _check_names(task: str | None, algorithm: str, readings: str) -> None:
 def _check_task(task: str) -> None:
     if is_compiled(task):
         return
-    from srgdqn.host.environments import known_identifier, newest_version
+    from srgdqn.host.environments import check_name, known_identifier
 
     if is_identifier(task):
         known_identifier(task)
-    elif (identifier := newest_version(task)) is not None:
-        raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
     else:
-        preset(task)
+        check_name(task)
 
 
 def _defaults(task: str) -> dict[str, Any] | None:
@@ -296,7 +294,7 @@ def _tell(result: Result, saved: Path | None, *, as_json: bool) -> None:
 def _show_help(asked: _Asked) -> None:
     defaults = Configuration(asked.algorithm, asked.readings).with_options(
         layered(
-            {} if asked.task is None else preset(asked.task),
+            {} if asked.task is None else preset_of(asked.task),
             algorithm_named(asked.algorithm).options,
             readings_named(asked.readings),
             asked.file.options,

@@ -18,6 +18,8 @@ from gymnasium.vector import VectorEnv
 
 from srgdqn.errors import InputError, unknown
 from srgdqn.host.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector, require_game
+from srgdqn.host.failures import RAISED, told
+from srgdqn.presets import PRESETS, is_compiled
 from srgdqn.settings import TaskSettings
 
 # An environment whose episodes may never end is judged for so many steps.
@@ -98,6 +100,15 @@ def known_identifier(identifier: str) -> str:
     return identifier
 
 
+def check_name(task: str) -> None:
+    """Raises if a name that has not the form of an id is none of the compiled tasks, and tells which id was meant."""
+    if is_compiled(task):
+        return
+    if (identifier := newest_version(task)) is not None:
+        raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
+    raise unknown("task", task, PRESETS)
+
+
 def newest_version(name: str) -> str | None:
     """The newest id of an environment's name, such as `CartPole-v1` of `CartPole`; None if there is none."""
     versions = [spec for spec in gym.registry.values() if spec.name.lower() == name.lower() and spec.namespace is None]
@@ -167,7 +178,7 @@ def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
                 f"({type(error).__name__}: {error}), and another copy is needed. Give a function that makes it."
             ) from error
 
-    return Source(name, remade, environment, recipe=spec)
+    return Source(name, remade, environment, recipe=None if spec is None else _unseen(spec))
 
 
 # Wrappers that watch, of which a copy would write into the same files.
@@ -232,8 +243,8 @@ def close(environment: gym.Env | VectorEnv, name: str) -> None:
     def attempt() -> None:
         try:
             environment.close()
-        except Exception as error:
-            problem.append(f"raised {type(error).__name__} ({error})")
+        except RAISED as error:
+            problem.append(f"raised {told(error)}")
 
     closing = threading.Thread(target=attempt, daemon=True, name=f"closing {name}")
     closing.start()
