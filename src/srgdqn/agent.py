@@ -6,6 +6,7 @@ import dataclasses
 import os
 import secrets
 from collections.abc import Callable
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,12 +34,13 @@ from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import name_of
 from srgdqn.progress import reporting
 from srgdqn.settings import Configuration
+from srgdqn.settings.coercion import shown
 from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.shipping.export import write_policy
 from srgdqn.shipping.plain import PlainPolicy
 from srgdqn.shipping.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.store import agents, configurations
-from srgdqn.store.destination import write_file
+from srgdqn.store.destination import check_file, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.provenance import provenance
 from srgdqn.training.precision import is_double
@@ -156,8 +158,7 @@ class Agent:
           whole block, and can be saved or go on.
 
         """
-        if total_timesteps < 1:
-            raise InputError(f"total_timesteps is {total_timesteps}, but must be 1 or more.")
+        total_timesteps = _whole(total_timesteps)
         round_, told = self._round, as_callback(callback)
         before = round_.steps if reset_num_timesteps else round_.steps_before
         already = round_.steps - before
@@ -175,6 +176,7 @@ class Agent:
                 going = True
                 while going and round_.active:
                     round_.live_block()
+                    round_.diary.keep_newest()
                     going = told.on_step()
                     listener(self._progress())
                     if interrupted.is_set():
@@ -244,8 +246,7 @@ class Agent:
         place = Path(path)
         if place.suffix != ".safetensors":
             place = place.with_name(f"{place.name}.safetensors")
-        if not overwrite and place.exists():
-            raise InputError(f"{place} exists already. Give another name, or overwrite=True.")
+        check_file(place, (".safetensors",), what="agent", overwrite=overwrite)
         round_ = self._round
         tensors = _tensors({"learner": round_.learner, "normaliser": round_.normaliser})
         tensors["key"] = np.asarray(jax.random.key_data(round_.key))
@@ -281,14 +282,20 @@ class Agent:
         place = Path(path)
         if not place.exists() and place.suffix != ".safetensors":
             place = place.with_name(f"{place.name}.safetensors")
+        if not place.exists():
+            raise InputError(f"{place} does not exist. Give a file that Agent.save wrote.")
+        data = read_ordinary(place)
         try:
-            saved = agents.decode(read_ordinary(place))
+            saved = agents.decode(data)
             configuration = configurations.loads(saved.configuration)
-            agent = cls.__new__(cls)
-            agent._restore(saved, configuration, env, network)
         except InputError as error:
             told = str(error).rstrip(".")
             raise InputError(f"{place} cannot be loaded: {told}. Give a file that Agent.save wrote.") from error
+        agent = cls.__new__(cls)
+        try:
+            agent._restore(saved, configuration, env, network)
+        except InputError as error:
+            raise InputError(f"{place} cannot be loaded: {error}") from error
         return agent
 
     def _restore(
@@ -300,7 +307,7 @@ class Agent:
     ) -> None:
         needed = configuration.network.network
         if needed not in BUILT_IN_NETWORKS and network is None:
-            raise InputError(f"its network is the module {needed!r}, which is not stored with it: give network=…")
+            raise InputError(f"its network is the module {needed!r}, which is not stored with it. Give it: network=….")
         self._begin(configuration, _stored_task(configuration, saved.about, env), network)
         round_, stands = self._round, saved.about["stands"]
         tree = {"learner": round_.learner, "normaliser": round_.normaliser}
@@ -353,6 +360,15 @@ class Agent:
         return self._round.policy.one(row)
 
 
+def _whole(total_timesteps: Any) -> int:
+    """A number of steps, which may be written as 1e5 too."""
+    if isinstance(total_timesteps, float) and total_timesteps.is_integer():
+        total_timesteps = int(total_timesteps)
+    if not isinstance(total_timesteps, Integral) or isinstance(total_timesteps, bool) or total_timesteps < 1:
+        raise InputError(f"total_timesteps is {shown(total_timesteps)}, but must be a whole number of 1 or more.")
+    return int(total_timesteps)
+
+
 class _ExploringPolicy(NamedTuple):
     one: Callable[[np.ndarray], int]
 
@@ -386,7 +402,7 @@ def _filled(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
         found = tensors.get(name)
         if found is None or found.shape != like.shape or found.dtype != like.dtype:
             got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
-            raise InputError(f"it holds {got} for {name}, where {like.dtype} of shape {like.shape} is expected")
+            raise InputError(f"it holds {got} for {name}, where {like.dtype} of shape {like.shape} is expected.")
         return jnp.asarray(found)
 
     return jax.tree_util.tree_map_with_path(leaf, tree)

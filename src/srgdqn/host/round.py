@@ -37,6 +37,11 @@ class Diary(NamedTuple):
         steps: tuple[Any, ...] = (np.stack(self.reward)[None], np.stack(self.flags)[None])
         return BlockLog(*steps, *np.array(self.diagnostics, np.float32).T[:, None])
 
+    def keep_newest(self) -> None:
+        """Forgets all blocks but the last, where nobody is going to ask for them."""
+        for part in self:
+            del part[:-1]
+
     def seats_log(self) -> np.ndarray:
         """The seats with an axis of one round first."""
         return np.stack(self.seats)[None]

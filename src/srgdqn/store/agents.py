@@ -48,11 +48,12 @@ def decode(data: bytes) -> SavedAgent:
     if metadata.get("sha256") != _digest(metadata["agent"], tensors):
         raise InputError("its digest is not that of its content")
     content = json.loads(metadata["agent"])
-    if content.get("kind") != KIND:
-        raise InputError(f"it is of kind {content.get('kind')!r}, not {KIND!r}")
-    if content["version"] != VERSION:
+    if content["kind"] != KIND:
+        raise InputError(f"it is of kind {content['kind']!r}, not {KIND!r}")
+    if content["version"] > VERSION:
         raise InputError(
-            f"it has version {content['version']} of the format, and this release of srgdqn reads version {VERSION}"
+            f"a newer srgdqn wrote it: it has version {content['version']} of the format, and this one reads up to "
+            f"version {VERSION}"
         )
     return SavedAgent(tensors, content["configuration"], content["about"])
 
