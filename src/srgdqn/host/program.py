@@ -4,6 +4,7 @@ iteration, and the greedy policy of networks that NumPy does not know. The learn
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from srgdqn.acting import epsilon
 from srgdqn.gradients import Transitions
 from srgdqn.learner import LearnerState, batch_rows, init_learner
 from srgdqn.networks import Network, NetworkFactory, Parameters, make_network
-from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, observe
+from srgdqn.normalisation import Normaliser, init_normaliser, merge, normalise_observation, observe
 from srgdqn.replay import ring_length, unpack
 from srgdqn.settings import Configuration
 from srgdqn.training.batches import Served, choose_rows
@@ -64,8 +65,17 @@ def host_program(
     user_network: eqx.Module | NetworkFactory | None = None,
 ) -> tuple[HostProgram, bool]:
     """The program of a configuration, and whether it is new; those that differ in numbers or budget only share one."""
-    key = (shape_of_program(configuration), observation, actions, Identity(user_network), is_double())
+    key = (_shape(configuration), observation, actions, Identity(user_network), is_double())
     return _programs.get(key, lambda: _make(configuration, observation, actions, user_network))
+
+
+def _shape(configuration: Configuration) -> Configuration:
+    """What is compiled anew when it changes: which environment it is, and how it is judged, is not."""
+    shape, default = shape_of_program(configuration), Configuration()
+    task = dataclasses.replace(default.task, reward_clip=shape.task.reward_clip, reward_scale=shape.task.reward_scale)
+    judging = ("evaluation_episodes", "evaluation_limit", "lanes")
+    training = dataclasses.replace(shape.training, **{name: getattr(default.training, name) for name in judging})
+    return dataclasses.replace(shape, task=task, training=training)
 
 
 def numbers_of(configuration: Configuration) -> np.ndarray:
@@ -83,6 +93,7 @@ def _make(
     network = make_network(configuration.network, observation, actions, user_network)
     block = configuration.training.learning_frequency
     slots = ring_length(configuration.replay, block)
+    seats = configuration.training.environments
     size = observation if isinstance(observation, int) else int(np.prod(observation))
 
     def filled(numbers: Array) -> Configuration:
@@ -91,7 +102,10 @@ def _make(
     def begin(seed: Array, number: Array) -> tuple[LearnerState, Normaliser, PRNGKeyArray]:
         network_key, _, key, _ = round_keys(seed, number)
         learner = init_learner(shape, network.init(network_key))
-        return learner, init_normaliser(shape.normalisation, size), key
+        normaliser = init_normaliser(shape.normalisation, size)
+        if normaliser.open_return is not None and seats > 1:
+            normaliser = normaliser._replace(open_return=jnp.zeros(seats))
+        return learner, normaliser, key
 
     def page(
         key: PRNGKeyArray, numbers: Array, first: Array, limits: Limits, steps_before: Array, blocks_before: Array
@@ -126,8 +140,13 @@ def _make(
         served = Served(transitions, picks)
         return learn_on(filled(numbers), network, learner, normaliser, served, progress)[:2]
 
-    def watch(normaliser: Normaliser, numbers: Array, seen: Array, rewards: Array, ended: Array) -> Normaliser:
-        return observe(normaliser, seen, rewards, ended, filled(numbers).gradients.gamma)
+    def watch(
+        normaliser: Normaliser, numbers: Array, seen: Array, rewards: Array, ended: Array, seat: Array
+    ) -> Normaliser:
+        gamma = filled(numbers).gradients.gamma
+        if normaliser.returns is None or seats == 1:
+            return observe(normaliser, seen, rewards, ended, gamma)
+        return _observe_seats(normaliser, seen, rewards, ended, seat, gamma)
 
     def greedy(parameters: Parameters, normaliser: Normaliser, rows: Array) -> Array:
         return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
@@ -142,3 +161,19 @@ def _make(
         jax.jit(watch),
         jax.jit(greedy),
     )
+
+
+def _observe_seats(
+    normaliser: Normaliser, seen: Array, rewards: Array, ended: Array, seat: Array, gamma: Array | float
+) -> Normaliser:
+    """`observe` for environments side by side, each of which has an open episode and its return."""
+    assert normaliser.returns is not None
+    moments = None if normaliser.observations is None else merge(normaliser.observations, seen)
+
+    def add(totals: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        reward, end, place = step
+        total = gamma * totals[place] + reward
+        return totals.at[place].set(jnp.where(end, 0.0, total)), total
+
+    open_return, totals = jax.lax.scan(add, normaliser.open_return, (rewards, ended, seat))
+    return Normaliser(moments, merge(normaliser.returns, totals), open_return)

@@ -162,10 +162,9 @@ class HostRound:
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
         self.memory.write(block, stored)
         if self.normaliser.observations is not None or self.normaliser.returns is not None:
-            ended = block.terminated | block.truncated
             # Copies, as the program may still read them when the next block is being lived.
-            seen = block.observation.copy()
-            self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended)
+            seen, ended, seats = block.observation.copy(), block.terminated | block.truncated, block.seat.copy()
+            self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, seats)
             self.policy.update(self.learner.parameters, self.normaliser)
         diagnostics = _NOTHING_LEARNT
         self.blocks += 1

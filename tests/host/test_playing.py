@@ -1,0 +1,253 @@
+"""Transitions beside those that are counted by hand, whoever steps the environments and however blocks are cut."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from hypothesis import given
+from hypothesis import strategies as st
+
+from host_environments import Counting, ends, observed, rewarded
+from srgdqn.errors import InputError
+from srgdqn.host.memory import Block
+from srgdqn.host.playing import Chances, CopiesPlayer, VectorPlayer, autoreset_mode
+from srgdqn.host.spaces import read_actions, read_observations
+
+OBSERVATIONS = read_observations(Counting.observation_space, "Counting", as_image=False)
+ACTIONS = read_actions(Counting.action_space, "Counting", None)
+MODES = ("copies", *AutoresetMode)
+
+
+class Greedy:
+    """An action that tells what was seen."""
+
+    def update(self, parameters: Any, normaliser: Any) -> None:
+        raise AssertionError
+
+    def one(self, observation: np.ndarray) -> int:
+        return greedy(*observation)
+
+    def rows(self, observations: np.ndarray) -> np.ndarray:
+        return np.array([greedy(*row) for row in observations])
+
+
+def greedy(episode: float, step: float, action: float) -> int:
+    return int(episode + 2 * step + action) % 3
+
+
+class Row(NamedTuple):
+    s: tuple[float, ...]
+    a: int
+    r: float
+    s_next: tuple[float, ...]
+    terminated: bool
+    truncated: bool
+    seat: int
+
+
+class Seat:
+    """One environment, counted by hand."""
+
+    def __init__(self, number: int, lengths: Sequence[int]) -> None:
+        self.number, self.lengths, self.at, self.waits = number, lengths, (0, 0, 0), False
+
+    def act(self, action: int) -> Row:
+        episode, step, _ = before = self.at
+        after = (episode, step + 1, action)
+        terminated, truncated = ends(self.lengths, episode, step + 1)
+        ended = terminated or truncated
+        self.at = (episode + 1, 0, 0) if ended else after
+        self.waits = ended
+        reward = rewarded(episode, step + 1, action)
+        return Row(
+            tuple(observed(*before)), action, reward, tuple(observed(*after)), terminated, truncated, self.number
+        )
+
+
+def by_hand(
+    mode: Any, lengths: Sequence[Sequence[int]], explore: Sequence[bool], draws: Sequence[int]
+) -> Iterator[Row]:
+    """Turn by turn, seat by seat; step number t uses draw number t."""
+    seats = [Seat(number, each) for number, each in enumerate(lengths)]
+    chances = iter(zip(explore, draws, strict=True))
+    while True:
+        for seat in seats:
+            if mode is AutoresetMode.NEXT_STEP and seat.waits:
+                seat.waits = False  # this turn only begins its episode
+                continue
+            explores, random_action = next(chances)
+            yield seat.act(random_action if explores else greedy(*seat.at))
+
+
+def player_of(mode: Any, environments: list[Counting], vector: type[SyncVectorEnv] = SyncVectorEnv) -> Any:
+    def seeds(seat: int, episode: int) -> int:
+        return 1_000 * seat + episode
+
+    if mode == "copies":
+        return CopiesPlayer(environments, OBSERVATIONS, ACTIONS, seeds, "Counting")
+    together = vector([lambda each=each: each for each in environments], autoreset_mode=mode)
+    return VectorPlayer(together, OBSERVATIONS, ACTIONS, seeds, "Counting")
+
+
+def played(player: Any, blocks: int, length: int, explore: Sequence[bool], draws: Sequence[int]) -> list[Row]:
+    """As a round does it: chances from the first step that has not been lived, with some to spare."""
+    rows: list[Row] = []
+    for index in range(blocks):
+        first = index * length + player.ahead
+        chances = Chances([0.5] * len(draws[first:]), draws[first:], [float(each) for each in explore[first:]])
+        block = Block(length, OBSERVATIONS)
+        player.play(block, Greedy(), chances, index * length)
+        columns = (block.observation, block.action, block.reward, block.next_observation)
+        for s, a, r, s_next, *ended, seat in zip(*columns, block.terminated, block.truncated, block.seat, strict=True):
+            rows.append(Row(tuple(s), int(a), float(r), tuple(s_next), *map(bool, ended), int(seat)))
+    return rows
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@given(st.data())
+def test_every_transition_is_the_one_counted_by_hand(mode: Any, data: st.DataObject) -> None:
+    seats, turns, blocks = (data.draw(st.integers(1, most)) for most in (4, 4, 5))
+    length = seats * turns
+    lengths = [data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)) for _ in range(seats)]
+    count = (blocks + 1) * length + seats
+    explore = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
+    draws = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
+    environments = [Counting(each) for each in lengths]
+    player = player_of(mode, environments)
+    expected = by_hand(mode, lengths, explore, draws)
+    assert played(player, blocks, length, explore, draws) == [next(expected) for _ in range(blocks * length)]
+    # Whatever was lived ahead of the blocks has ended its episodes already, and no step is lived twice.
+    ahead = [next(expected) for _ in range(player.ahead)]
+    assert player.ahead < seats
+    behind = played_again(mode, lengths, explore, draws, blocks * length)
+    assert player.episodes == sum(row.terminated or row.truncated for row in [*behind, *ahead])
+    # Where the resets are ours, every episode has its own seed, by seat and number.
+    for seat, environment in enumerate(environments):
+        begun = environment.episode + 1
+        ours = begun if mode in ("copies", AutoresetMode.DISABLED) else 1
+        assert environment.seeds[:ours] == [1_000 * seat + episode for episode in range(ours)]
+        assert environment.seeds[ours:] == [None] * (begun - ours)
+        assert player.begun[seat] == ours
+
+
+def played_again(mode: Any, lengths: Any, explore: Any, draws: Any, count: int) -> list[Row]:
+    expected = by_hand(mode, lengths, explore, draws)
+    return [next(expected) for _ in range(count)]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_the_blocks_length_changes_nothing(mode: Any) -> None:
+    explore, draws = [False, True, True] * 50, [0, 1, 2, 2, 1] * 30
+    lives = [
+        played(player_of(mode, [Counting((3, 1, 4)), Counting((2, 5))]), 24 // turns, 2 * turns, explore, draws)
+        for turns in (1, 2, 3, 4, 12)
+    ]
+    assert all(life == lives[0] for life in lives)
+
+
+def test_environments_in_processes_of_their_own_live_the_same(mode: AutoresetMode = AutoresetMode.DISABLED) -> None:
+    explore, draws = [True, False, True] * 20, [2, 0, 1, 0] * 15
+    asynchronous = functools.partial(AsyncVectorEnv, context="spawn")
+    player = player_of(mode, [Counting((3, 1)), Counting((2,))], asynchronous)
+    try:
+        expected = by_hand(mode, [(3, 1), (2,)], explore, draws)
+        assert played(player, 5, 4, explore, draws) == [next(expected) for _ in range(20)]
+    finally:
+        player._environment.close()
+
+
+def test_exploration_follows_the_episodes_where_the_budget_does() -> None:
+    """ε is 1 until two episodes have ended, and 0 from then on, also for episodes beyond the budget."""
+    player = player_of("copies", [Counting((3, 2, 4))])
+    block = Block(20, OBSERVATIONS)
+    player.play(block, Greedy(), Chances([0.5] * 20, [2] * 20, None, [1.0, 1.0, 0.0]), 0)
+    expected = by_hand("copies", [(3, 2, 4)], [True] * 5 + [False] * 15, [2] * 20)
+    assert block.action.tolist() == [next(expected).a for _ in range(20)]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_forgetting_begins_new_episodes(mode: Any) -> None:
+    player = player_of(mode, [Counting((4, 4)), Counting((5, 5))])
+    draws = [0] * 40
+    played(player, 1, 6, [False] * 40, draws)
+    player.forget()
+    assert player.ahead == 0
+    rows = played(player, 1, 2, [False] * 40, draws)
+    assert [row.s for row in rows] == [(1, 0, 0), (1, 0, 0)]
+
+
+def test_final_observations_may_have_their_older_name() -> None:
+    class Older(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            *outcome, info = super().step(actions)
+            return (*outcome, {"final_observation" if name == "final_obs" else name: info[name] for name in info})
+
+    explore, draws = [False] * 30, [0] * 30
+    player = player_of(AutoresetMode.SAME_STEP, [Counting((2, 3))], Older)
+    expected = by_hand(AutoresetMode.SAME_STEP, [(2, 3)], explore, draws)
+    assert played(player, 4, 5, explore, draws) == [next(expected) for _ in range(20)]
+
+
+Vector = Callable[..., Any]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda o, r, e, t, i: (o[:1], r, e, t, i), "1 observations where there are 2 environments"),
+        (lambda o, r, e, t, i: (o[:, :2], r, e, t, i), "shape (2,) each where the space has (3,)"),
+        (lambda o, r, e, t, i: (o.astype(str), r, e, t, i), "which is no number"),
+        (lambda o, r, e, t, i: (o, r[:1], e, t, i), "gave rewards"),
+        (lambda o, r, e, t, i: (o, [None, 1.0], e, t, i), "gave rewards [None, 1.0]"),
+        (lambda o, r, e, t, i: (o, r, ["no", "no"], t, i), "gave terminated ['no', 'no']"),
+        (lambda o, r, e, t, i: (o, r, e, None, i), "gave truncated None"),
+        (lambda o, r, e, t, i: (o, r, e, t), "not enough values to unpack"),
+        (lambda o, r, e, t, i: None, "gave None, which cannot be used"),
+    ],
+)
+def test_what_a_vector_gives_is_looked_at(change: Vector, what: str) -> None:
+    class Odd(SyncVectorEnv):
+        steps = 0
+
+        def step(self, actions: Any) -> Any:
+            self.steps += 1
+            outcome = super().step(actions)
+            return change(*outcome) if self.steps == 3 else outcome
+
+    player = player_of(AutoresetMode.NEXT_STEP, [Counting((9,)), Counting((9,))], Odd)
+    with pytest.raises(RuntimeError) as caught:
+        played(player, 3, 4, [False] * 40, [0] * 40)
+    assert what in str(caught.value)
+    assert "the environment Counting" in str(caught.value)
+    assert "at step 4. " in str(caught.value)  # which is the third step of both
+
+
+def test_same_step_without_final_observations_is_an_error() -> None:
+    class Silent(SyncVectorEnv):
+        def step(self, actions: Any) -> Any:
+            return (*super().step(actions)[:-1], {})
+
+    player = player_of(AutoresetMode.SAME_STEP, [Counting((2,))], Silent)
+    with pytest.raises(RuntimeError, match=r"no final observation of an episode that ended \(info\['final_obs'\]\)"):
+        played(player, 1, 4, [False] * 40, [0] * 40)
+
+
+def test_an_unknown_autoreset_mode_is_refused() -> None:
+    together = SyncVectorEnv([Counting])
+    together.metadata = {**together.metadata, "autoreset_mode": "whenever"}
+    with pytest.raises(InputError, match=r"'whenever'.*NEXT_STEP, SAME_STEP, DISABLED"):
+        autoreset_mode(together)
+
+
+def test_vector_wrappers_change_nothing() -> None:
+    explore, draws = [False, True] * 30, [1, 2, 0] * 20
+    wrap = lambda make: gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(make))  # noqa: E731
+    player = VectorPlayer(wrap([Counting, Counting]), OBSERVATIONS, ACTIONS, lambda *_: 0, "Counting")
+    expected = by_hand(AutoresetMode.NEXT_STEP, [(3, 5, 2)] * 2, explore, draws)
+    assert played(player, 5, 4, explore, draws) == [next(expected) for _ in range(20)]

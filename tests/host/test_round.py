@@ -1,0 +1,246 @@
+"""Whole rounds on the host beside a plain program in double precision that gets nothing but the random numbers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+import reference
+from host_environments import SMALL, Slope, slope_start, slope_step
+from srgdqn.configure import configure
+from srgdqn.host.environments import source_of
+from srgdqn.host.program import host_program
+from srgdqn.host.round import HostRound
+from srgdqn.host.task import host_task, make_player, reset_seed
+from srgdqn.learner import batch_rows
+from srgdqn.presets import host_preset
+from srgdqn.settings import Configuration
+from srgdqn.training.draws import draw_block
+from srgdqn.training.lane import TERMINATED, TRUNCATED, round_keys
+from translation import flat, options_of
+
+SIZES = (2, 4, 3)
+BLOCK, SEED, NUMBER = SMALL["learning_frequency"], 3, 2
+
+# Budgets are powers of two, whose shares are the same in single precision, which they are computed in.
+# Every algorithm's arithmetic is compared elsewhere: here it is what surrounds it, in as few shapes as will do.
+CASES: dict[str, dict[str, Any]] = {
+    "steps": dict(algorithm="srg-dqn", steps=256, target="current", loss="squared", clip_norm=None, schedule="linear"),
+    "outer iterations": dict(
+        algorithm="dqn-adam",
+        outer_iterations=25,
+        normalise_observations=True,
+        normalise_rewards=True,
+        target_period=3,
+        environments=2,
+    ),
+    "episodes": dict(
+        algorithm="svr-dqn",
+        readings="printed",
+        episodes=32,
+        reward_clip=0.75,
+        reward_scale=0.5,
+        target="polyak",
+        schedule="linear",
+        normalise_rewards=True,
+    ),
+}
+
+
+def configuration_of(case: str) -> Configuration:
+    options = {**SMALL, "epsilon_fraction": 0.7, "epsilon_end": 0.1, "seed": SEED, "kernel": "xla", **CASES[case]}
+    return configure("Slope", defaults=host_preset("Slope"), **options)
+
+
+# The plain program
+
+
+class Draws(NamedTuple):
+    explore: np.ndarray
+    action: np.ndarray
+    batch: np.ndarray
+    picks: np.ndarray
+
+
+class Lived(NamedTuple):
+    rewards: list[float]
+    terminated: list[bool]
+    truncated: list[bool]
+    theta: list[np.ndarray]  # after every block
+    losses: list[float]  # NaN where nothing was learnt
+
+
+class Ball:
+    """The slope, seen by one seat."""
+
+    def __init__(self, seat: int) -> None:
+        self.seat, self.episode = seat, -1
+        self.begin()
+
+    def begin(self) -> None:
+        self.episode += 1
+        random, _ = gym.utils.seeding.np_random(reset_seed(SEED, NUMBER, self.seat, self.episode))
+        self.state, self.steps = (slope_start(random), 0.0), 0
+
+    def seen(self) -> np.ndarray:
+        return np.array(self.state, np.float32).astype(np.float64)
+
+
+class Running:
+    """Mean and variance of everything so far, beside a thousandth of a sample with mean 0 and variance 1."""
+
+    def __init__(self, size: int) -> None:
+        self.rows: list[np.ndarray] = []
+        self.size = size
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.array(self.rows).reshape(-1, self.size)
+        weight = len(rows) + 1e-3
+        mean = rows.sum(0) / weight
+        return mean, (((rows - mean) ** 2).sum(0) + 1e-3 * (1 + mean**2)) / weight
+
+
+def normalised(running: Running | None, row: np.ndarray) -> np.ndarray:
+    if running is None:
+        return row
+    mean, variance = running.moments()
+    return (row - mean) / np.sqrt(variance + 1e-8)
+
+
+def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived:
+    o, c = options_of(configuration, SIZES), configuration
+    unit, amount = next(
+        (u, getattr(c.training, u)) for u in ("steps", "outer_iterations", "episodes") if getattr(c.training, u)
+    )
+    learner = reference.init(o, theta)
+    memory: deque[tuple] = deque(maxlen=c.replay.replay_capacity)
+    balls = [Ball(seat) for seat in range(c.training.environments)]
+    seen_so_far = Running(2) if c.normalisation.normalise_observations else None
+    returns_so_far = Running(1) if c.normalisation.normalise_rewards else None
+    open_returns = [0.0] * len(balls)
+    spent = {"steps": 0, "outer_iterations": 0, "episodes": 0}
+    story = Lived([], [], [], [], [])
+    block = 0
+    while spent[unit] < amount:
+        rows, newly_seen = [], []
+        turn = []
+        for step in range(block * BLOCK, (block + 1) * BLOCK):
+            ball = balls[step % len(balls)]
+            if step % len(balls) == 0:
+                # All are seen before any of them acts.
+                turn = [reference.q_values(o, learner.theta, normalised(seen_so_far, each.seen())) for each in balls]
+            share = (step if unit == "steps" else spent[unit]) / amount
+            epsilon = 1.0 + (0.1 - 1.0) * min(share / 0.7, 1.0)
+            explores = draws.explore[step] < epsilon
+            action = int(draws.action[step]) if explores else int(turn[ball.seat].argmax())
+            before = ball.seen()
+            place, speed, reward, end = slope_step(*ball.state, action)
+            ball.state, ball.steps = (place, speed), ball.steps + 1
+            cut = ball.steps == 12 and not end
+            reward = float(np.float32(reward))
+            story.rewards.append(reward)
+            story.terminated.append(end)
+            story.truncated.append(cut)
+            if c.task.reward_clip is not None:
+                reward = min(max(reward, -c.task.reward_clip), c.task.reward_clip)
+            reward *= c.task.reward_scale
+            open_returns[ball.seat] = o.gamma * open_returns[ball.seat] + reward
+            rows.append((before, action, reward, ball.seen(), end))
+            newly_seen.append((before, open_returns[ball.seat]))
+            if end or cut:
+                open_returns[ball.seat] = 0.0
+                spent["episodes"] += 1
+                ball.begin()
+        memory.extend(rows)
+        for before, total in newly_seen:
+            if seen_so_far is not None:
+                seen_so_far.rows.append(before)
+            if returns_so_far is not None:
+                returns_so_far.rows.append(np.array([total]))
+        made = (block + 1) * BLOCK
+        spent["steps"] = made
+        loss = np.nan
+        if made >= c.training.learning_starts and (unit != "steps" or made <= amount):
+            scale = 1.0 if returns_so_far is None else float(np.sqrt(returns_so_far.moments()[1][0] + 1e-8))
+            data = []
+            for word in draws.batch[block]:
+                s, a, r, s_next, end = memory[-1 - int(word) % len(memory)]
+                transition = (normalised(seen_so_far, s), a, r / scale, normalised(seen_so_far, s_next), end)
+                data.append(reference.Transition(*transition))
+            picks = [[int(word) % len(data) for word in row] for row in draws.picks[block]]
+            learner, record = reference.outer_iteration(
+                c.algorithm, o, learner, data, picks, progress=spent[unit] / amount
+            )
+            spent["outer_iterations"] += 1
+            loss = record.loss
+        story.theta.append(learner.theta)
+        story.losses.append(loss)
+        block += 1
+    return story
+
+
+# The package
+
+
+def draws_of(configuration: Configuration, blocks: int) -> Draws:
+    def one(index: jax.Array) -> tuple[jax.Array, ...]:
+        key = round_keys(jnp.uint32(SEED), jnp.uint32(NUMBER))[2]
+        drawn = draw_block(configuration, key, index, actions=3, rows=batch_rows(configuration))
+        return drawn.explore, drawn.action, drawn.batch, drawn.picks
+
+    explore, action, batch, picks = map(np.asarray, jax.jit(jax.vmap(one))(jnp.arange(blocks)))
+    return Draws(explore.ravel(), action.ravel(), batch, picks)
+
+
+def round_of(configuration: Configuration, environment: Any = Slope) -> HostRound:
+    task = host_task(configuration, source_of(environment))
+    program, _ = host_program(configuration, task.network_input, task.actions.count)
+    player, _ = make_player(configuration, task, NUMBER)
+    return HostRound(configuration, task, program, player, NUMBER)
+
+
+def blocks_of(round_: HostRound) -> Iterator[np.ndarray]:
+    while round_.active:
+        round_.live_block()
+        yield flat(round_.learner.parameters)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_it_is_the_plain_programs_round_to_the_end(case: str) -> None:
+    """Also with far more blocks than the memory has room for, and random numbers of several pages."""
+    with jax.enable_x64(True):
+        configuration = configuration_of(case)
+        round_ = round_of(configuration)
+        story = live(configuration, flat(round_.learner.parameters), draws_of(configuration, 80))
+        theta = list(blocks_of(round_))
+    assert round_.diverged_at is None
+    assert len(theta) == len(story.theta) > 3 * SMALL["replay_capacity"] / BLOCK
+    np.testing.assert_array_equal(np.concatenate(round_.diary.reward), story.rewards)
+    flags = np.concatenate(round_.diary.flags)
+    np.testing.assert_array_equal((flags & TERMINATED) > 0, story.terminated)
+    np.testing.assert_array_equal((flags & TRUNCATED) > 0, story.truncated)
+    assert any(story.terminated)
+    assert any(story.truncated)
+    np.testing.assert_allclose(theta, story.theta, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(np.array(round_.diary.diagnostics)[:, 0], story.losses, rtol=1e-7)
+    assert 0 < np.abs(theta[-1] - theta[0]).max() < 10
+
+
+def test_a_vector_whose_resets_are_ours_lives_as_copies_do() -> None:
+    """The copies act one after the other, and the vector's environments at once, which comes to the same."""
+    configuration = configuration_of("outer iterations")
+    together = SyncVectorEnv([Slope, Slope], autoreset_mode=gym.vector.AutoresetMode.DISABLED)
+    with jax.enable_x64(True):
+        copies, vector = round_of(configuration), round_of(configuration, together)
+        for one, other in zip(blocks_of(copies), blocks_of(vector), strict=True):
+            np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(np.stack(copies.diary.reward), np.stack(vector.diary.reward))
+    np.testing.assert_array_equal(np.stack(copies.diary.seats), np.stack(vector.diary.seats))
