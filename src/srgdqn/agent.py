@@ -410,7 +410,8 @@ def _filled(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
 
 def _stored_task(configuration: Configuration, about: dict[str, Any], env: Environment | None) -> HostTask:
     """The task that a file tells of, in the environment given or in that of its name."""
-    observations, actions = Observations.told(about["observations"]), Actions.told(about["action_table"])
+    observations = Observations.told(about["observations"])
+    actions = Actions.told(about["action_table"], about["action_type"])
     if env is not None:
         task = host_task(configuration, source_of(env))
         _check_same_spaces(task, observations, actions)

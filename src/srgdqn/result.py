@@ -228,7 +228,7 @@ class Result:
             return None
         from srgdqn.host.spaces import Actions
 
-        return Actions.told(told).table
+        return Actions.told(told, self.run.provenance["action_type"]).table
 
     def _rows_of(self, numbers: Sequence[int]) -> np.ndarray:
         """Where the rounds of these numbers stand in the stored arrays."""

@@ -151,7 +151,8 @@ def test_the_blocks_length_changes_nothing(mode: Any) -> None:
     assert all(life == lives[0] for life in lives)
 
 
-def test_environments_in_processes_of_their_own_live_the_same(mode: AutoresetMode = AutoresetMode.DISABLED) -> None:
+def test_environments_in_processes_of_their_own_live_the_same() -> None:
+    mode = AutoresetMode.DISABLED
     explore, draws = [True, False, True] * 20, [2, 0, 1, 0] * 15
     asynchronous = functools.partial(AsyncVectorEnv, context="spawn")
     player = player_of(mode, [Counting((3, 1)), Counting((2,))], asynchronous)

@@ -11,7 +11,7 @@ from srgdqn.errors import InputError
 from srgdqn.host.environments import Source, close
 from srgdqn.host.judging import judge
 from srgdqn.host.policy import GreedyPolicy, greedy_policy
-from srgdqn.host.spaces import Actions, Observations
+from srgdqn.host.spaces import Observations
 from srgdqn.host.task import HostTask, host_task
 from srgdqn.networks import Network, Parameters
 from srgdqn.normalisation import Normaliser, normalise_observation
@@ -39,7 +39,7 @@ def same_task(configuration: Configuration, source: Source, about: dict[str, Any
             f"the observations of {source.name} are {task.observations.given}, but the policy was trained on "
             f"{tuple(about['observations']['given'])}. Give the environment that it was trained in."
         )
-    if task.actions.count != len(Actions.told(about["action_table"]).table):
+    if task.actions.count != len(about["action_table"]):
         raise InputError(
             f"{source.name} has {task.actions.count} actions, but the policy was trained with "
             f"{len(about['action_table'])}. Give the environment that it was trained in."

@@ -100,9 +100,15 @@ class Actions:
     table: tuple[Any, ...]
 
     @classmethod
-    def told(cls, table: list[Any]) -> Actions:
-        """The actions that a run tells of."""
-        return cls(tuple(action if isinstance(action, int) else np.array(action, np.float32) for action in table))
+    def told(cls, table: list[Any], kind: str | None) -> Actions:
+        """The actions that a run tells of: numbers of a Discrete space, or arrays of that kind of numbers."""
+        return cls(tuple(table if kind is None else (np.array(action, kind) for action in table)))
+
+    @property
+    def kind(self) -> str | None:
+        """Of the numbers in an action; None where it is but the number of one."""
+        first = self.table[0]
+        return first.dtype.name if isinstance(first, np.ndarray) else None
 
     @property
     def count(self) -> int:

@@ -81,6 +81,7 @@ def about_task(task: HostTask) -> dict[str, Any]:
             for name, value in task.observations._asdict().items()
         },
         "actions": task.actions.count,
+        "action_type": task.actions.kind,
         "action_table": [np.asarray(action).tolist() for action in task.actions.table],
         "evaluation_limit": task.evaluation_limit,
     }

@@ -1,0 +1,52 @@
+"""Episodes of environments that take turns, beside those counted one step after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from host_environments import SMALL
+from srgdqn.configure import configure
+from srgdqn.presets import host_preset
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.records import ChunkHistory, Endings, chunk_tables
+
+BLOCK = SMALL["learning_frequency"]
+STEP = st.tuples(st.integers(0, 3), st.integers(-64, 64), st.sampled_from([0, 0, 0, TERMINATED, TRUNCATED]))
+
+
+@given(st.lists(STEP, min_size=2 * BLOCK, max_size=6 * BLOCK), st.booleans())
+def test_episodes_are_their_seats_own(steps: list[tuple[int, int, int]], with_seats: bool) -> None:
+    steps = steps[: len(steps) // BLOCK * BLOCK]
+    if not with_seats:
+        steps = [(0, *rest) for _, *rest in steps]
+    seats, rewards, flags = (np.array(column) for column in zip(*steps, strict=True))
+    configuration = configure("Some-v0", defaults=host_preset("Some-v0"), **SMALL, steps=len(steps))
+    blocks = len(steps) // BLOCK
+    shape = (1, blocks, BLOCK)
+    log = BlockLog(
+        rewards.reshape(shape) / 8, (flags + LIVED).astype(np.uint8).reshape(shape), *np.full((4, 1, blocks), np.nan)
+    )
+    history = ChunkHistory(log, [], np.array([-1]), [], seats.reshape(shape) if with_seats else None)
+    tables = chunk_tables(configuration, Endings("truncated", "none"), [7], history)
+
+    expected, open_return, open_length = [], dict.fromkeys(range(4), 0.0), dict.fromkeys(range(4), 0)
+    for number, (seat, reward, flag) in enumerate(steps, start=1):
+        open_return[seat] += reward / 8
+        open_length[seat] += 1
+        if flag:
+            ending = "terminated" if flag == TERMINATED else "truncated"
+            expected.append((number, open_return[seat], open_length[seat], ending))
+            open_return[seat], open_length[seat] = 0.0, 0
+    found = tables["episodes"]
+    columns = (found[name].tolist() for name in ("step", "return", "length", "ending"))
+    assert list(zip(*columns, strict=True)) == expected
+    assert found["episode"].tolist() == list(range(len(expected)))
+    assert set(found["round"].tolist()) <= {7}
+    assert tables["rounds"]["episodes"].tolist() == [len(expected)]
+    assert tables["curves"]["episodes"][-1] == len(expected)
+    assert tables["curves"]["reward_cumulative"][-1] == pytest.approx(
+        sum(reward for _, reward, _ in steps) / 8 / len(steps)
+    )
