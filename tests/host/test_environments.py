@@ -1,0 +1,257 @@
+"""Where environments come from: ids, specs, factories and instances; and what is said about those that do not come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.envs.registration import registry
+
+import srgdqn
+from host_environments import SMALL, Slope
+from srgdqn.errors import InputError
+from srgdqn.host import environments
+from srgdqn.host.environments import check_name, close, known_identifier, newest_version, source_of
+from srgdqn.host.task import host_task, make_player
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """Ids that only this process knows."""
+    before = dict(registry)
+    gym.register("Slope-v3", "host_environments:Slope")
+    registry["Slope-v1"] = gym.envs.registration.EnvSpec("Slope-v1", Slope)
+    gym.register("house/Slope-v0", Slope)
+    gym.register("Boxed-v0", lambda **_: _lacks("Box2D is not installed, run `pip install swig`"))
+    gym.register("Strange-v0", lambda **_: _lacks("Strange is not installed"))
+    gym.register("Broken-v0", lambda **_: 1 / 0)
+    yield
+    registry.clear()
+    registry.update(before)
+
+
+def _lacks(text: str) -> Any:
+    raise gym.error.DependencyNotInstalled(text)
+
+
+# Ids
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ("CartPol-v1", ["unknown Gymnasium environment 'CartPol-v1'", "Did you mean 'CartPole-v1'?"]),
+        ("CartPole", ["Did you mean 'CartPole-v1'?"]),
+        ("Pendulum-v0", ["Did you mean 'Pendulum-v1'?"]),
+        ("slope-v2", ["Did you mean 'Slope-v3'?"]),
+        ("house/Slop-v0", ["Did you mean 'house/Slope-v0'?", "Known: house/Slope-v0."]),
+        ("nowhere:Slope-v3", ["the module 'nowhere'", "cannot be imported", "Install it"]),
+        ("host_environments:Slop-v1", ["unknown Gymnasium environment 'Slop-v1'"]),
+    ],
+)
+@pytest.mark.usefixtures("registered")
+def test_ids_that_nobody_knows_are_told_with_the_nearest(given: str, parts: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        source_of(given)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@pytest.mark.usefixtures("registered")
+def test_names_without_a_version_are_told_with_the_newest() -> None:
+    assert newest_version("slope") == "Slope-v3"
+    assert newest_version("Nothing") is None
+    with pytest.raises(InputError, match=r"Did you mean Gymnasium's 'Slope-v3'\?"):
+        srgdqn.train("Slope")
+    with pytest.raises(InputError, match=r"unknown task 'MountianCar'. Did you mean 'MountainCar'\?"):
+        check_name("MountianCar")
+    check_name("MountainCar")
+
+
+@pytest.mark.usefixtures("registered")
+def test_ids_may_bring_their_module() -> None:
+    assert known_identifier("host_environments:Slope-v3") == "host_environments:Slope-v3"
+    source = source_of("host_environments:Slope-v3")
+    assert isinstance(source.fresh().unwrapped, Slope)
+    assert source.name == "host_environments:Slope-v3"
+
+
+def test_an_older_version_is_made_with_gymnasiums_own_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="CartPole-v0 is out of date"):
+        assert source_of("CartPole-v0").fresh().spec.max_episode_steps == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ("Boxed-v0", ["Boxed-v0 cannot be made", "Box2D is not installed", "pip install 'srgdqn[box2d]'"]),
+        ("Strange-v0", ["Strange is not installed", "Install what it needs"]),
+        ("Broken-v0", ["ZeroDivisionError", "Try gymnasium.make('Broken-v0') by itself"]),
+    ],
+)
+@pytest.mark.usefixtures("registered")
+def test_what_cannot_be_made_is_told_with_its_reason(given: str, parts: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        source_of(given).fresh()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+# Factories
+
+
+@pytest.mark.parametrize("junk", [None, 3, "CartPole-v1", Slope, object()])
+def test_a_function_must_make_an_environment(junk: Any) -> None:
+    with pytest.raises(InputError, match=r"which is no Gymnasium environment. Return a gymnasium.Env from it"):
+        source_of(lambda: junk)
+
+
+def test_a_function_that_makes_a_vector_is_told_what_to_give() -> None:
+    with pytest.raises(InputError, match=r"makes the vector environment.*environments=…"):
+        source_of(lambda: gym.make_vec("CartPole-v1", 2))
+
+
+@pytest.mark.parametrize("junk", [None, 3, 1.5, b"CartPole-v1", ["CartPole-v1"]])
+def test_what_is_no_environment_is_refused(junk: Any) -> None:
+    with pytest.raises(InputError, match="neither a Gymnasium id, nor an environment, nor a function"):
+        source_of(junk)
+
+
+def test_classes_and_specs_make_environments_too() -> None:
+    for given in (Slope, gym.spec("CartPole-v1")):
+        source = source_of(given)
+        assert source.fresh() is not source.fresh()
+    assert source_of(Slope).name == "host_environments.Slope"
+    assert source_of(gym.spec("CartPole-v1")).name == "CartPole-v1"
+
+
+def test_a_function_is_asked_for_what_can_be_seen() -> None:
+    source = source_of(lambda: gym.make("CartPole-v1"))
+    with pytest.raises(InputError, match="with render_mode=None, and 'rgb_array' is needed"):
+        source.fresh("rgb_array")
+    assert source_of(lambda: gym.make("CartPole-v1", render_mode="rgb_array")).fresh("rgb_array").render_mode
+
+
+# Instances
+
+
+def test_an_instance_with_a_spec_is_made_again_with_its_wrappers() -> None:
+    given = gym.wrappers.TimeLimit(gym.wrappers.FlattenObservation(gym.make("CartPole-v1", max_episode_steps=7)), 5)
+    source = source_of(given)
+    copy = source.fresh()
+    assert copy is not given
+    assert copy.unwrapped is not given.unwrapped
+    assert gym.wrappers.FlattenObservation in {type(layer) for layer in _layers(copy)}
+    copy.reset(seed=0)
+    assert [copy.step(step % 2)[3] for step in range(5)] == [False] * 4 + [True]
+    assert source.name == "CartPole-v1"
+
+
+def test_an_instance_without_a_spec_is_copied() -> None:
+    given = Slope()
+    given.reset(seed=1)
+    given.mark = [1, 2]  # type: ignore[attr-defined]
+    copy: Any = source_of(given).fresh()
+    assert copy is not given
+    assert (copy.mark, copy.mark is given.mark) == ([1, 2], False)  # type: ignore[attr-defined]
+
+
+def test_an_instance_that_cannot_be_copied_is_told() -> None:
+    given = Slope()
+    given.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match=r"can neither be made again nor copied.*Give a function that makes it"):
+        source_of(given).fresh()
+
+
+def test_copies_of_what_records_do_not_record(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    given = gym.wrappers.RecordEpisodeStatistics(
+        gym.wrappers.RecordVideo(gym.make("CartPole-v1", render_mode="rgb_array"), str(tmp_path / "videos"))
+    )
+    source = source_of(given)
+    for copy in (source.fresh(), gym.make(source.recipe)):
+        kinds = {type(layer) for layer in _layers(copy)}
+        assert not kinds & {gym.wrappers.RecordVideo, gym.wrappers.RecordEpisodeStatistics}
+    assert gym.wrappers.RecordVideo in {type(layer) for layer in _layers(given)}
+    given.close()
+
+
+def _layers(environment: Any) -> Iterator[gym.Env]:
+    while isinstance(environment, gym.Wrapper):
+        yield environment
+        environment = environment.env
+
+
+@pytest.mark.parametrize("environments_", [1, 3])
+def test_given_instances_are_learned_in_themselves_and_never_closed(environments_: int) -> None:
+    given = Slope()
+    configuration = _configured(environments=environments_, learning_frequency=6, batch_size=4)
+    player, ours = make_player(configuration, host_task(configuration, source_of(given)), 0)
+    assert player.begun == [0] * environments_
+    assert (given in [each.unwrapped for each in player._environments]) == (environments_ == 1)  # type: ignore[attr-defined]
+    assert len(ours) == (0 if environments_ == 1 else environments_)
+
+
+def _configured(**options: Any) -> Any:
+    from srgdqn.configure import configure
+    from srgdqn.presets import host_preset
+
+    return configure("Slope", defaults=host_preset("Slope"), **{**SMALL, **options})
+
+
+# Refused before anything is done
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "parts"),
+    [
+        (lambda: gym.make_vec("CartPole-v1", 2), dict(environments=4), ["environments is 4", "has 2"]),
+        (lambda: gym.make_vec("CartPole-v1", 2), dict(time_limit=9), ["time_limit is 9", "max_episode_steps"]),
+        (lambda: gym.make_vec("CartPole-v1", 2), dict(rounds=2), ["rounds is 2", "one instance"]),
+        (Slope, dict(rounds=2), ["rounds is 2", "one instance", "Give an id or a function"]),
+        (Slope, dict(environments=3), ["not a multiple of environments = 3"]),
+        (Slope, dict(kernel="native"), ["kernel is 'native'"]),
+        (Slope, dict(action_bins=4), ["action_bins is 4", "discrete already"]),
+    ],
+)
+def test_options_that_do_not_fit_the_environment(given: Any, options: dict[str, Any], parts: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        srgdqn.train(given(), **{**SMALL, **options})
+    for part in parts:
+        assert part in str(caught.value)
+
+
+# Closing
+
+
+def test_closing_what_raises_or_hangs_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "_CLOSING_SECONDS", 0.05)
+    released = threading.Event()
+
+    class Raising(Slope):
+        def close(self) -> None:
+            raise ValueError("stuck door")
+
+    class Hanging(Slope):
+        def close(self) -> None:
+            released.wait(30)
+
+    with pytest.warns(RuntimeWarning, match=r"closing the environment Door raised ValueError \(stuck door\)"):
+        close(Raising(), "Door")
+    with pytest.warns(RuntimeWarning, match="closing the environment Door has not come back"):
+        close(Hanging(), "Door")
+    released.set()
+
+
+def test_the_first_observation_is_that_of_the_seed() -> None:
+    """The same episode, whether an id, a factory or an instance makes it."""
+    firsts = []
+    for given in ("CartPole-v1", lambda: gym.make("CartPole-v1"), gym.make("CartPole-v1"), gym.spec("CartPole-v1")):
+        first, _ = source_of(given).fresh().reset(seed=5)
+        firsts.append(np.asarray(first).tolist())
+    assert firsts == [firsts[0]] * 4
