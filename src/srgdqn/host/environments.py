@@ -71,7 +71,7 @@ def source_of(environment: Environment) -> Source:
         )
     if isinstance(environment, EnvSpec):
         spec = environment
-        return Source(spec.id, lambda mode: gym.make(spec, render_mode=mode), recipe=spec)
+        return Source(spec.id, lambda mode: gym.make(_without_mode(spec), **_seen_by(mode)), recipe=spec)
     if isinstance(environment, gym.Env | VectorEnv):
         return _source_of_instance(environment)
     if callable(environment):
@@ -135,6 +135,7 @@ def _made(identifier: str, render_mode: str | None) -> gym.Env:
         # Its checker looks at the first step alone, and we at every one.
         made = gym.make(identifier, render_mode=render_mode, disable_env_checker=True)
         return image_wrappers(made) if is_picture(made.observation_space) else made
+        return gym.make(identifier, disable_env_checker=True, **_seen_by(render_mode))
     except gym.error.DependencyNotInstalled as error:
         extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
         fix = f"Install it: pip install 'srgdqn[{extra}]'." if extra else "Install what it needs."
@@ -167,7 +168,7 @@ def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
     def remade(mode: str | None) -> gym.Env:
         if spec is not None:
             try:
-                return gym.make(_unseen(spec), render_mode=mode)
+                return gym.make(_unseen(spec), **_seen_by(mode))
             except Exception:  # a wrapper or an argument that no spec can tell of: then a copy of the thing itself
                 pass
         try:
@@ -188,7 +189,17 @@ _WATCHERS = ("RecordVideo", "RecordEpisodeStatistics", "HumanRendering", "Render
 def _unseen(spec: EnvSpec) -> EnvSpec:
     """The same environment without what watches it."""
     kept = tuple(wrapper for wrapper in spec.additional_wrappers if wrapper.name not in _WATCHERS)
-    return dataclasses.replace(spec, additional_wrappers=kept)
+    return dataclasses.replace(_without_mode(spec), additional_wrappers=kept)
+
+
+def _without_mode(spec: EnvSpec) -> EnvSpec:
+    kept = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
+    return dataclasses.replace(spec, kwargs=kept)
+
+
+def _seen_by(mode: str | None) -> dict[str, Any]:
+    """The argument for a render mode: none at all for none, as some environments have no such argument."""
+    return {} if mode is None else {"render_mode": mode}
 
 
 def _source_of_factory(factory: Callable[[], gym.Env]) -> Source:
