@@ -139,10 +139,18 @@ class EvalCallback(_Regular):
     def on_training_start(self, agent: Agent) -> None:
         """Introduces the callbacks it calls."""
         super().on_training_start(agent)
-        for each in (self._on_new_best, self._after):
-            if each is not None:
-                each.on_training_start(agent)
-                each.parent = self  # type: ignore[attr-defined]
+        for each in self._called:
+            each.parent = self  # type: ignore[attr-defined]
+            each.on_training_start(agent)
+
+    def on_training_end(self) -> None:
+        """Tells the callbacks it calls."""
+        for each in self._called:
+            each.on_training_end()
+
+    @property
+    def _called(self) -> list[Callback]:
+        return [each for each in (self._on_new_best, self._after) if each is not None]
 
     def on_step(self) -> bool:
         """Evaluates where it is time."""
@@ -165,10 +173,22 @@ class EvalCallback(_Regular):
         return go_on
 
 
-class StopTrainingOnRewardThreshold(Callback):
-    """Ends the training once an evaluation's mean return is high enough; give it to `EvalCallback`."""
+class _Stop(Callback):
+    """Ends the training by what an `EvalCallback` finds."""
 
     parent: EvalCallback
+
+    def on_training_start(self, agent: Agent) -> None:
+        super().on_training_start(agent)
+        if not hasattr(self, "parent"):
+            raise InputError(
+                f"{type(self).__name__} was given to the agent, but it needs evaluations. Give it to EvalCallback as "
+                "callback_after_eval."
+            )
+
+
+class StopTrainingOnRewardThreshold(_Stop):
+    """Ends the training once an evaluation's mean return is high enough; give it to `EvalCallback`."""
 
     def __init__(self, reward_threshold: float) -> None:
         self._threshold = reward_threshold
@@ -178,12 +198,10 @@ class StopTrainingOnRewardThreshold(Callback):
         return self.parent.best_mean_reward < self._threshold
 
 
-class StopTrainingOnNoModelImprovement(Callback):
+class StopTrainingOnNoModelImprovement(_Stop):
     """Ends the training after so many evaluations in a row without a new best; give it to `EvalCallback` as
     `callback_after_eval`.
     """
-
-    parent: EvalCallback
 
     def __init__(self, max_no_improvement_evals: int, min_evals: int = 0) -> None:
         self._most, self._least = max_no_improvement_evals, min_evals

@@ -1,0 +1,196 @@
+"""Rounds in processes of their own: the same bits, whatever happens to one of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+from gymnasium.envs.registration import registry
+
+import srgdqn
+from host_environments import SMALL, Deadly, Slope
+from srgdqn.configure import configure
+from srgdqn.errors import InputError
+from srgdqn.estimators import ESTIMATORS, register_estimator
+from srgdqn.host.environments import source_of
+from srgdqn.host.rounds import HostTrained, train_on_host
+from srgdqn.host.task import host_task, reset_seed
+from srgdqn.networks import make_network
+from srgdqn.presets import host_preset
+from srgdqn.settings import NetworkSettings
+from tiny import bits, reproducible
+
+
+def trained(environment: Any, workers: int, network: Any = None, **options: Any) -> HostTrained:
+    source = source_of(environment)
+    configuration = configure(
+        source.name,
+        defaults=host_preset(source.name),
+        estimators={"none", *ESTIMATORS},
+        **{**SMALL, "steps": 48, "kernel": "xla", "rounds": 3, **options},
+    )
+    return train_on_host(configuration, host_task(configuration, source), network, workers=workers)
+
+
+def same(one: HostTrained, other: HostTrained) -> bool:
+    policies = bits(one.trained.policies) == bits(other.trained.policies)
+    return policies and reproducible(one.trained.tables) == reproducible(other.trained.tables)
+
+
+class Wide(eqx.Module):
+    weight: jax.Array
+
+    def __call__(self, observation: jax.Array) -> jax.Array:
+        return observation @ self.weight
+
+
+def test_everything_of_the_users_works_in_processes(capfd: pytest.CaptureFixture[str]) -> None:
+    """An id that only this process knows, of an environment that prints; a network made by a lambda; an estimator."""
+    gym.register("Talking-v0", "host_environments:Talking")
+    register_estimator("mine", ESTIMATORS["svrg"])
+    try:
+        network = lambda key: Wide(jax.random.normal(key, (2, 3)))  # noqa: E731
+        alone, shared = (
+            trained("Talking-v0", workers, network, network="Wide", estimator="mine") for workers in (1, 2)
+        )
+    finally:
+        del registry["Talking-v0"], ESTIMATORS["mine"]
+    assert (alone.failures, shared.failures) == ({}, {})
+    assert not shared.trained.interrupted
+    assert same(alone, shared)
+    assert shared.trained.policies["network.weight"].shape == (3, 2, 3)
+    assert len(np.unique(shared.trained.policies["network.weight"][:, 0, 0])) == 3
+    assert "pushed" in capfd.readouterr().err  # where it does no harm
+
+
+def test_a_killed_process_costs_its_round_alone() -> None:
+    def deadly() -> gym.Env:
+        return Deadly([reset_seed(0, 1, 0, 1)], spared)
+
+    spared = os.getpid()
+    alone, shared = trained(deadly, 1), trained(deadly, 2)
+    assert shared.failures.keys() == {1}
+    assert "the process that trained round 1 failed: it ended with code -9" in shared.failures[1]
+    assert shared.trained.interrupted
+    rounds = np.asarray(shared.trained.tables["rounds"]["round"]).tolist()
+    assert rounds == [0, 2]
+    for name, array in shared.trained.policies.items():
+        np.testing.assert_array_equal(array, alone.trained.policies[name][[0, 2]])
+    # Another number of rounds gives the same ones.
+    assert same(trained(deadly, 1, rounds=1), _first(alone))
+
+
+def _first(all_of_them: HostTrained) -> HostTrained:
+    tables = {
+        name: {column: np.ma.asarray(values)[np.asarray(columns["round"]) == 0] for column, values in columns.items()}
+        for name, columns in all_of_them.trained.tables.items()
+        if name != "timings"
+    }
+    policies = {name: array[:1] for name, array in all_of_them.trained.policies.items()}
+    return HostTrained(all_of_them.trained._replace(tables=tables, policies=policies), {})
+
+
+def test_where_no_process_is_left_the_rounds_are_told_as_failures() -> None:
+    spared, seeds = os.getpid(), [reset_seed(0, number, 0, 0) for number in range(3)]
+    with pytest.raises(srgdqn.host.failures.EnvironmentFailedError) as caught:
+        srgdqn.train(lambda: Deadly(seeds, spared), **SMALL, steps=48, rounds=3, progress=False)
+    assert caught.value.result.rounds.height == 0
+    assert "round 0: the process that trained round 0 failed: it ended with code -9" in str(caught.value)
+    assert "round 2: the process that trained round 2 failed: no process was left for it" in str(caught.value)
+
+
+def test_what_cannot_be_handed_over_is_told_before_any_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr("srgdqn.host.workers._start", refuse)
+    lock = threading.Lock()
+
+    def make() -> gym.Env:
+        with lock:
+            return Slope()
+
+    with pytest.raises(InputError, match=r"cannot be handed to another process .*Give what can be pickled"):
+        trained(make, 2)
+    with pytest.raises(InputError, match=r"but the task has 3 actions"):
+        trained(Slope, 2, Wide(jax.numpy.ones((2, 5))), network="Wide")
+
+
+def test_a_stop_asked_for_keeps_what_was_reached() -> None:
+    """Asked for by the first progress that is heard, long before the budget is spent."""
+    source, stop = source_of(Slope), threading.Event()
+    configuration = configure(
+        source.name, defaults=host_preset(source.name), **{**SMALL, "steps": 10**8, "kernel": "xla"}
+    )
+    done = train_on_host(configuration, host_task(configuration, source), listener=lambda _: stop.set(), stop=stop)
+    assert done.trained.interrupted
+    assert done.failures == {}
+    (steps,) = done.trained.tables["rounds"]["steps"].tolist()
+    assert 0 < steps < 10**8
+    assert steps % 8 == 0
+
+
+SCRIPT = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.path.insert(0, {tests!r})
+import srgdqn
+from host_environments import SMALL, Slope
+from srgdqn.watching import Logger
+
+class Mine(Slope):
+    pass
+
+class Telling(Logger):
+    def start(self, configuration, about): pass
+    def hear(self, reports): print("heard", {{report.round for report in reports}}, flush=True)
+    def close(self): pass
+
+result = srgdqn.train(Mine, **SMALL, steps=10**8, rounds=2, progress=False, loggers=[Telling()])
+print("kept", result.rounds["round"].to_list(), result.rounds["steps"].min() > 0, result.run.provenance["interrupted"])
+"""
+
+
+def test_ctrl_c_in_a_script_without_a_guard_keeps_what_was_reached(tmp_path: Path) -> None:
+    """No process is left behind, and the script is run once only."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT).format(tests=str(Path(__file__).parents[1])))
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    heard: set[str] = set()
+    try:
+        for line in process.stdout:
+            heard |= {number for number in "01" if number in line}
+            if heard == {"0", "1"}:
+                break
+        children = _children(process.pid)
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert "kept [0, 1] True True" in out, errors
+    assert out.count("kept") == 1
+    assert len(children) == 2
+    assert not any(Path(f"/proc/{child}").exists() for child in children)
+
+
+def _children(parent: int) -> list[int]:
+    if not Path("/proc/self/task").exists():
+        pytest.skip("processes are told by /proc")
+    return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def test_networks_that_fit_are_not_refused() -> None:
+    make_network(NetworkSettings(), 2, 3, Wide(jax.numpy.ones((2, 3))))

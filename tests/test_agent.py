@@ -1,0 +1,421 @@
+"""Agents as people use them: learning, predicting, saving and loading, in other libraries' hands too."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import SyncVectorEnv
+
+import srgdqn
+from host_environments import SMALL, Counting, Slope
+from srgdqn.agent import Agent
+from srgdqn.errors import InputError
+from srgdqn.host.environments import source_of
+from srgdqn.host.judging import evaluation_seed
+from srgdqn.training.rounds import policy_arrays
+from tiny import bits
+
+SEEN = np.random.default_rng(0).uniform(-2, 2, (40, 2)).astype(np.float32)
+
+
+def agent_of(environment: Any = Slope, **options: Any) -> Agent:
+    return Agent("srg-dqn", environment, seed=0, **{**SMALL, **options})
+
+
+def state_of(agent: Agent) -> list[tuple[Any, ...]]:
+    """The bits of everything that is learnt."""
+    round_ = agent._round
+    return bits((round_.learner, round_.normaliser, jax.random.key_data(round_.key)))
+
+
+def actions_of(agent: Agent) -> list[int]:
+    return agent.predict(SEEN, deterministic=True)[0].tolist()
+
+
+# Learning
+
+
+def test_it_learns_what_train_learns() -> None:
+    agent = agent_of().learn(96)
+    result = srgdqn.train(Slope, "srg-dqn", **SMALL, steps=96, seed=0, progress=False)
+    expected = policy_arrays(agent._round.learner.parameters, agent._round.normaliser)
+    assert bits(result.parameters_of(0)) == bits(expected)
+    assert result.policy(0)(SEEN).tolist() == actions_of(agent)
+    assert len(set(actions_of(agent))) > 1
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        lambda: "CartPole-v1",
+        lambda: gym.make("CartPole-v1"),
+        lambda: lambda: gym.make("CartPole-v1"),
+        lambda: gym.spec("CartPole-v1"),
+    ],
+)
+def test_an_id_an_instance_and_a_factory_are_the_same(environment: Any, cart_poles: list[Any]) -> None:
+    cart_poles.append(state_of(agent_of(environment()).learn(48)))
+    assert cart_poles[-1] == cart_poles[0]
+
+
+@pytest.fixture(scope="module")
+def cart_poles() -> list[Any]:
+    return []
+
+
+def test_two_parts_of_a_budget_are_the_whole() -> None:
+    """The open episode goes on, and so do the schedules: its budget is what was lived and what is to come."""
+    whole = agent_of().learn(96)
+    parts = agent_of().learn(96, lambda agent: agent.num_timesteps < 40)
+    assert parts.num_timesteps == 40
+    assert state_of(parts) != state_of(whole)
+    parts.learn(56, reset_num_timesteps=False)
+    assert parts.num_timesteps == 96
+    assert state_of(parts) == state_of(whole)
+    assert parts.exploration_rate == whole.exploration_rate == pytest.approx(0.05)
+
+
+def test_a_new_budget_begins_the_schedules_anew() -> None:
+    agent = agent_of(epsilon_fraction=1.0).learn(80)
+    assert agent.exploration_rate == pytest.approx(0.05)
+    iterations = agent._round.iterations
+    rates = []
+    agent.learn(80, lambda each: rates.append(each.exploration_rate))
+    np.testing.assert_allclose(rates, [1 - 0.95 * steps / 80 for steps in range(8, 81, 8)], rtol=1e-5)
+    assert agent.num_timesteps == 80
+    assert agent._round.iterations == iterations + 10  # there was enough to learn from already
+
+
+@pytest.mark.parametrize("given", [0, -5, 2.5, "100", None, float("nan"), float("inf"), True])
+def test_budgets_are_whole_numbers(given: Any) -> None:
+    with pytest.raises(InputError, match=r"total_timesteps is .* but must be a whole number of 1 or more"):
+        agent_of().learn(given)
+
+
+def test_budgets_may_be_written_with_an_exponent() -> None:
+    assert agent_of().learn(1e1).num_timesteps == 16  # whole blocks
+
+
+def test_nothing_grows_without_end() -> None:
+    agent = agent_of().learn(400)
+    assert [len(part) for part in agent._round.diary] == [1] * 4
+
+
+def test_an_interrupt_leaves_whole_blocks() -> None:
+    agent = agent_of()
+
+    def press(each: Agent) -> None:
+        if each.num_timesteps == 24:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn(96, press)
+    assert agent.num_timesteps == 24
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert state_of(agent.learn(72, reset_num_timesteps=False)) == state_of(agent_of().learn(96))
+
+
+def test_divergence_stops_it_with_the_last_finite_parameters(tmp_path: Path) -> None:
+    agent = agent_of(eta=3e38).learn(96)
+    assert agent.diverged
+    assert agent.num_timesteps < 96
+    assert all(np.isfinite(array).all() for array in jax.tree.leaves(agent._round.learner.parameters))
+    loaded = Agent.load(agent.save(tmp_path / "agent"), Slope)
+    assert loaded.diverged
+    assert actions_of(loaded) == actions_of(agent)
+    assert loaded.learn(96).num_timesteps == 0
+
+
+# Predicting
+
+
+class Levels(Slope):
+    """Observes one of two levels, counted from 3; its actions are counted from 2."""
+
+    observation_space = Discrete(2, start=3)
+    action_space = Discrete(3, start=2)
+
+    def reset(self, **named: Any) -> Any:
+        return 3, {**super().reset(**named)[1]}
+
+    def step(self, action: Any) -> Any:
+        assert action in (2, 3, 4)
+        _, *rest = super().step(action - 2)
+        return np.int64(3 + (self.place > 1)), *rest
+
+
+class Pushed(Slope):
+    """A push from -1 to 1."""
+
+    action_space = Box(-1.0, 1.0, (1,), np.float64)
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        return super().step(1 + round(float(action.mean())))
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+@pytest.mark.parametrize(
+    ("environment", "options", "single", "rows"),
+    [
+        (Slope, {}, SEEN[0], SEEN[:7]),
+        (Levels, {}, 4, np.array([3, 4, 4, 3, 4, 4, 3])),
+        (Pushed, dict(action_bins=3), SEEN[0], SEEN[:7]),
+    ],
+)
+def test_predictions_are_actions_of_the_environment(
+    environment: Any, options: dict[str, Any], single: Any, rows: Any, deterministic: bool
+) -> None:
+    agent, space = agent_of(environment, **options), environment.action_space
+    action, state = agent.predict(single, state="as it came", deterministic=deterministic)
+    assert state == "as it came"
+    assert (np.shape(action), np.asarray(action).dtype) == (space.shape, space.dtype)
+    actions, _ = agent.predict(rows, deterministic=deterministic)
+    assert (actions.shape, actions.dtype) == ((7, *space.shape), space.dtype)
+    assert all(space.contains(each) for each in [action, *actions])
+    if deterministic:
+        again = [agent.predict(row, deterministic=True)[0] for row in rows]
+        np.testing.assert_array_equal(again, actions)
+
+
+@pytest.mark.parametrize("environment", [Levels, Pushed])
+def test_it_learns_with_spaces_of_other_kinds(environment: Any, tmp_path: Path) -> None:
+    options = dict(action_bins=3) if environment is Pushed else {}
+    agent = agent_of(environment, **options).learn(32)
+    loaded = Agent.load(agent.save(tmp_path / "agent"), environment)
+    rows = np.array([3, 4]) if environment is Levels else SEEN
+    before, after = (each.predict(rows, deterministic=True)[0] for each in (agent, loaded))
+    assert before.dtype == after.dtype
+    np.testing.assert_array_equal(before, after)
+
+
+def test_random_actions_come_as_often_as_it_explores() -> None:
+    agent = agent_of(epsilon_start=0.5, epsilon_end=0.5)
+    rows = np.repeat(SEEN[:1], 3_000, axis=0)
+    best = agent.predict(rows[0], deterministic=True)[0]
+    share = (agent.predict(rows)[0] == best).mean()
+    assert share == pytest.approx(0.5 + 0.5 / 3, abs=0.04)  # four standard deviations
+
+
+@pytest.mark.parametrize("odd", [np.zeros(3), np.zeros((2, 3)), "ball", None, np.zeros((1, 1, 2)), [["a", "b"]]])
+def test_observations_of_another_shape_are_refused(odd: Any) -> None:
+    with pytest.raises(InputError, match="Give what the environment gives"):
+        agent_of().predict(odd)
+
+
+# Saving and loading
+
+
+@pytest.mark.parametrize("include_replay", [True, False])
+@pytest.mark.parametrize("options", [{}, dict(normalise_observations=True, normalise_rewards=True, target="polyak")])
+def test_an_agent_is_the_same_when_loaded(options: dict[str, Any], include_replay: bool, tmp_path: Path) -> None:
+    agent = agent_of(**options).learn(72)
+    path = agent.save(tmp_path / "agent", include_replay=include_replay)
+    assert path == tmp_path / "agent.safetensors"
+    loaded = Agent.load(tmp_path / "agent", Slope)
+    assert state_of(loaded) == state_of(agent)
+    assert loaded.configuration == agent.configuration
+    assert (loaded.num_timesteps, loaded.exploration_rate) == (72, agent.exploration_rate)
+    assert actions_of(loaded) == actions_of(agent)
+    assert loaded.play(2)[0].tolist() == agent.play(2)[0].tolist()
+    # Both begin new episodes, with seeds that no episode has had.
+    agent.close()
+    for each in (agent, loaded):
+        each.learn(40, reset_num_timesteps=False)
+    assert (state_of(loaded) == state_of(agent)) == include_replay
+    assert loaded._round.iterations == agent._round.iterations - (0 if include_replay else 1)
+    twice = Agent.load(loaded.save(tmp_path / "again", include_replay=True), Slope)
+    twice.learn(8)
+    loaded.close()
+    assert state_of(twice) == state_of(loaded.learn(8))
+
+
+def test_an_episodes_seed_is_never_used_twice(tmp_path: Path) -> None:
+    seeds: list[int] = []
+
+    class Noting(Slope):
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            assert seed is not None
+            seeds.append(seed)
+            return super().reset(seed=seed)
+
+    agent = agent_of(Noting).learn(64)
+    agent.close()
+    agent.learn(32)
+    Agent.load(agent.save(tmp_path / "agent"), Noting).learn(64)
+    assert len(seeds) == len(set(seeds)) > 15
+
+
+def test_a_file_is_replaced_only_on_request_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = agent_of()
+    path = agent.save(tmp_path / "agent")
+    before = path.read_bytes()
+    agent.learn(32)
+    with pytest.raises(InputError, match="exists already"):
+        agent.save(path)
+    assert path.read_bytes() == before
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("srgdqn.store.destination.os.replace", full)
+        with pytest.raises(InputError, match="No space left"):
+            agent.save(path, overwrite=True)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    agent.save(path, overwrite=True)
+    assert Agent.load(path, Slope).num_timesteps == 32
+    with pytest.raises(InputError, match=r"is not a folder. Make it first"):
+        agent.save(tmp_path / "nowhere" / "agent")
+
+
+def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
+    agent = agent_of()
+    path = agent.save(tmp_path / "agent")
+    with pytest.raises(InputError, match=r"nothing.safetensors does not exist. Give a file that Agent.save wrote"):
+        Agent.load(tmp_path / "nothing")
+    with pytest.raises(InputError, match=r"observations of .*Counting are read as.*Give an environment with the same"):
+        Agent.load(path, Counting)
+    with pytest.raises(InputError, match=r"has 2 actions, but the agent was made for 3"):
+        Agent.load(path, type("Two", (Slope,), {"action_space": Discrete(2)}))
+    broken = tmp_path / "broken.safetensors"
+    broken.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(InputError, match=r"broken.safetensors cannot be loaded: .*Give a file that Agent.save wrote"):
+        Agent.load(broken)
+    run = srgdqn.train(Slope, **SMALL, steps=40, progress=False).save(tmp_path / "run")
+    with pytest.raises(InputError, match="it holds tensors, but no agent"):
+        Agent.load(next(run.glob("*.safetensors")))
+
+
+def test_an_agent_without_its_environment_still_acts(tmp_path: Path) -> None:
+    agent = agent_of().learn(32)
+    loaded = Agent.load(agent.save(tmp_path / "agent"))
+    assert actions_of(loaded) == actions_of(agent)
+    with pytest.raises(InputError, match="Give a function that makes it"):
+        loaded.learn(8)
+    loaded.set_env(Slope)
+    assert loaded.learn(8).num_timesteps == 8
+
+
+class Own(eqx.Module):
+    weight: jax.Array
+
+    def __call__(self, observation: jax.Array) -> jax.Array:
+        return observation @ self.weight
+
+
+def test_a_network_of_ones_own_is_given_again(tmp_path: Path) -> None:
+    network = Own(jax.numpy.ones((2, 3)) * jax.numpy.array([1.0, -1.0, 0.5]))
+    agent = Agent("srg-dqn", Slope, seed=0, network=network, **SMALL).learn(32)
+    path = agent.save(tmp_path / "agent")
+    with pytest.raises(InputError, match=r"its network is the module .*Own.* Give it: network="):
+        Agent.load(path, Slope)
+    loaded = Agent.load(path, Slope, network=network)
+    assert actions_of(loaded) == actions_of(agent)
+    q = SEEN @ np.asarray(agent._round.learner.parameters.weight)
+    assert actions_of(agent) == q.argmax(1).tolist()
+
+
+# Environments
+
+
+def test_another_environment_must_have_the_same_spaces() -> None:
+    agent = agent_of().learn(16)
+    with pytest.raises(InputError, match="Give an environment with the same spaces"):
+        agent.set_env(Counting)
+    other = Slope()
+    agent.set_env(other)
+    assert agent.get_env() is other
+    assert agent.learn(16).num_timesteps == 16
+
+
+def test_it_learns_in_the_instance_given_with_its_wrappers() -> None:
+    given = gym.wrappers.RecordEpisodeStatistics(gym.wrappers.TimeLimit(Slope(), 7))
+    agent = agent_of(given).learn(80)
+    assert agent.get_env() is given
+    assert list(given.length_queue) == [min(length, 7) for length in given.length_queue]
+    assert 80 - 7 < sum(given.length_queue) <= 80
+
+
+def test_it_learns_in_vectors() -> None:
+    """Also in wrapped ones, and it is known from them how many there are."""
+    given = gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv([Slope, Slope]))
+    agent = agent_of(given).learn(80)
+    assert agent.configuration.training.environments == 2
+    assert agent.num_timesteps == 80
+    assert set(agent._round.diary.seats[-1].tolist()) == {0, 1}
+    assert len(given.length_queue) > 3
+
+
+def test_recorded_videos_are_of_learning(tmp_path: Path) -> None:
+    pytest.importorskip("moviepy")
+    given = gym.wrappers.RecordVideo(
+        gym.make("CartPole-v1", render_mode="rgb_array"),
+        str(tmp_path / "films"),
+        episode_trigger=lambda number: number == 0,
+    )
+    agent = agent_of(given).learn(48)
+    agent.play(2)  # in a copy, which records nothing
+    given.close()
+    assert [path.name for path in tmp_path.glob("films/*.mp4")] == ["rl-video-episode-0.mp4"]
+
+
+def test_episodes_played_are_those_of_gymnasium_by_hand() -> None:
+    agent = agent_of("CartPole-v1").learn(48)
+    returns, lengths = agent.play(3, seed=9)
+    environment = gym.make("CartPole-v1")
+    for episode in range(3):
+        seen, _ = environment.reset(seed=evaluation_seed(9, episode))
+        total, steps, ended = 0.0, 0, False
+        while not ended:
+            seen, reward, terminated, truncated, _ = environment.step(agent.predict(seen, deterministic=True)[0])
+            total, steps, ended = total + float(reward), steps + 1, terminated or truncated
+        assert (total, steps) == (returns[episode], lengths[episode])
+
+
+# In other hands
+
+
+@pytest.mark.filterwarnings("ignore:Evaluation environment is not wrapped")
+def test_stable_baselines_evaluates_it_unchanged() -> None:
+    evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
+    monitor = pytest.importorskip("stable_baselines3.common.monitor")
+    vectors = pytest.importorskip("stable_baselines3.common.vec_env")
+    agent = agent_of("CartPole-v1").learn(48)
+
+    def by_hand(environment: Any, episodes: int) -> list[float]:
+        totals = []
+        for _ in range(episodes):
+            (seen, _), total, ended = environment.reset(), 0.0, False
+            while not ended:
+                seen, reward, terminated, truncated, _ = environment.step(agent.predict(seen, deterministic=True)[0])
+                total, ended = total + float(reward), terminated or truncated
+            totals.append(total)
+        return totals
+
+    def seeded() -> gym.Env:
+        environment = gym.make("CartPole-v1")
+        environment.reset(seed=3)
+        return environment
+
+    expected = by_hand(seeded(), 4)
+    for wrapped in (seeded(), monitor.Monitor(seeded()), vectors.DummyVecEnv([seeded])):
+        returns, lengths = evaluation.evaluate_policy(agent, wrapped, 4, return_episode_rewards=True)
+        assert returns == pytest.approx(expected)
+        assert lengths == expected
+    mean, _ = evaluation.evaluate_policy(agent, vectors.DummyVecEnv([seeded, seeded]), 4)
+    assert mean == pytest.approx(np.mean(expected[:2]))
+
+
+def test_its_name_tells_what_it_is() -> None:
+    assert repr(agent_of().learn(16)) == "<Agent srg-dqn in host_environments.Slope: 16 steps>"
+    assert source_of(Slope).name in repr(agent_of())
