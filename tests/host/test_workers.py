@@ -24,15 +24,14 @@ from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS, register_estimator
 from srgdqn.host.environments import source_of
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.rounds import HostTrained, train_on_host
 from srgdqn.host.task import host_task, reset_seed
-from srgdqn.networks import make_network
 from srgdqn.presets import host_preset
-from srgdqn.settings import NetworkSettings
 from tiny import bits, reproducible
 
 
-def trained(environment: Any, workers: int, network: Any = None, **options: Any) -> HostTrained:
+def trained(environment: Any, workers: int, own_network: Any = None, **options: Any) -> HostTrained:
     source = source_of(environment)
     configuration = configure(
         source.name,
@@ -40,7 +39,7 @@ def trained(environment: Any, workers: int, network: Any = None, **options: Any)
         estimators={"none", *ESTIMATORS},
         **{**SMALL, "steps": 48, "kernel": "xla", "rounds": 3, **options},
     )
-    return train_on_host(configuration, host_task(configuration, source), network, workers=workers)
+    return train_on_host(configuration, host_task(configuration, source), own_network, workers=workers)
 
 
 def same(one: HostTrained, other: HostTrained) -> bool:
@@ -101,13 +100,18 @@ def _first(all_of_them: HostTrained) -> HostTrained:
     return HostTrained(all_of_them.trained._replace(tables=tables, policies=policies), {})
 
 
-def test_where_no_process_is_left_the_rounds_are_told_as_failures() -> None:
-    spared, seeds = os.getpid(), [reset_seed(0, number, 0, 0) for number in range(3)]
-    with pytest.raises(srgdqn.host.failures.EnvironmentFailedError) as caught:
-        srgdqn.train(lambda: Deadly(seeds, spared), **SMALL, steps=48, rounds=3, progress=False)
+def test_where_no_process_is_left_the_rounds_are_told_as_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start() -> Any:
+        """A process that ends as soon as it is told anything."""
+        code = "import sys; sys.stdin.buffer.read(1); sys.exit(5)"
+        return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    monkeypatch.setattr("srgdqn.host.workers._start", start)
+    with pytest.raises(EnvironmentFailedError) as caught:
+        srgdqn.train(Slope, **SMALL, steps=48, rounds=9, progress=False)
     assert caught.value.result.rounds.height == 0
-    assert "round 0: the process that trained round 0 failed: it ended with code -9" in str(caught.value)
-    assert "round 2: the process that trained round 2 failed: no process was left for it" in str(caught.value)
+    assert "round 0: the process that trained round 0 failed: it ended with code 5" in str(caught.value)
+    assert "round 8: the process that trained round 8 failed: no process was left for it" in str(caught.value)
 
 
 def test_what_cannot_be_handed_over_is_told_before_any_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,6 +166,7 @@ print("kept", result.rounds["round"].to_list(), result.rounds["steps"].min() > 0
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_script_without_a_guard_keeps_what_was_reached(tmp_path: Path) -> None:
     """No process is left behind, and the script is run once only."""
     script = tmp_path / "script.py"
@@ -190,7 +195,3 @@ def _children(parent: int) -> list[int]:
     if not Path("/proc/self/task").exists():
         pytest.skip("processes are told by /proc")
     return [int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
-
-
-def test_networks_that_fit_are_not_refused() -> None:
-    make_network(NetworkSettings(), 2, 3, Wide(jax.numpy.ones((2, 3))))
