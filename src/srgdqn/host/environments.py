@@ -133,9 +133,8 @@ def _made(identifier: str, render_mode: str | None) -> gym.Env:
         if plain.startswith("ALE/"):
             return make_atari(plain, render_mode=render_mode)
         # Its checker looks at the first step alone, and we at every one.
-        made = gym.make(identifier, render_mode=render_mode, disable_env_checker=True)
+        made = gym.make(identifier, disable_env_checker=True, **_seen_by(render_mode))
         return image_wrappers(made) if is_picture(made.observation_space) else made
-        return gym.make(identifier, disable_env_checker=True, **_seen_by(render_mode))
     except gym.error.DependencyNotInstalled as error:
         extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
         fix = f"Install it: pip install 'srgdqn[{extra}]'." if extra else "Install what it needs."
