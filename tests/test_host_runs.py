@@ -77,8 +77,8 @@ def test_it_is_the_same_from_its_folder(result: Result, tmp_path: Path) -> None:
         InputError, match=r"the observations of .*Slope are \(2,\), but the policy was trained on \(4,\)"
     ):
         loaded.evaluate(episodes=1, environment=Slope)
+    three = type("Three", (Slope,), {"observation_space": Box(-1, 1, (4,)), "action_space": Discrete(3)})
     with pytest.raises(InputError, match="has 3 actions, but the policy was trained with 2"):
-        three = type("Three", (Slope,), {"observation_space": Box(-1, 1, (4,)), "action_space": Discrete(3)})
         loaded.evaluate(episodes=1, environment=three)
 
 

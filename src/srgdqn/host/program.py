@@ -168,6 +168,7 @@ def _observe_seats(
 ) -> Normaliser:
     """`observe` for environments side by side, each of which has an open episode and its return."""
     assert normaliser.returns is not None
+    assert normaliser.open_return is not None
     moments = None if normaliser.observations is None else merge(normaliser.observations, seen)
 
     def add(totals: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
