@@ -1,0 +1,171 @@
+"""A round that learns in the kernel while it lives elsewhere, beside the plain NumPy reference in double precision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import reference
+from srgdqn.algorithms import ALGORITHMS
+from srgdqn.configure import configure
+from srgdqn.host.learning import NativeLearning
+from srgdqn.host.memory import FlatMemory
+from srgdqn.learner import LearnerState, batch_rows, init_learner
+from srgdqn.normalisation import Normaliser
+from srgdqn.settings import Configuration
+from translation import flat, from_packed, options_of, to_packed, to_parameters
+
+pytestmark = pytest.mark.usefixtures("kernel")
+
+CLOSE, ROUNDING, MARGIN = 1e-4, 1e-6, 2e-5  # as in test_learning.py
+NO_STATISTICS = Normaliser(None, None, None)
+
+
+def student_of(configuration: Configuration, theta: np.ndarray, sizes: tuple[int, ...]) -> NativeLearning:
+    state = init_learner(configuration, to_parameters(theta.astype(np.float32), sizes))
+    made = NativeLearning(configuration, state)
+    made.restore(state, NO_STATISTICS)
+    return made
+
+
+def remembering(data: list[reference.Transition]) -> FlatMemory:
+    rows = to_packed(data).astype(np.float32)
+    memory = FlatMemory(len(rows), (rows.shape[1] - 3) // 2)
+    memory.rows[:] = rows
+    return memory
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> dict[str, Any]:
+    inner_iterations, inner_batch = draw(st.integers(0, 5)), draw(st.integers(1, 3))
+    return dict(
+        algorithm=draw(st.sampled_from(sorted(set(ALGORITHMS) - {"dqn-sgd-queries"}))),
+        readings=draw(st.sampled_from(["corrected", "printed"])),
+        sizes=(draw(st.integers(1, 9)), *draw(st.lists(st.integers(1, 9), max_size=2)), draw(st.integers(1, 5))),
+        rows=draw(st.sampled_from([1, 5, 8, 16, 40])),  # some can be shared out among eight, some cannot
+        seed=draw(st.integers(0, 2**32 - 1)),
+        progress=draw(st.floats(0, 1, width=32)),
+        options=dict(
+            inner_iterations=inner_iterations,
+            inner_batch=inner_batch,
+            target=draw(st.sampled_from(["current", "outer", "hard", "polyak"])),
+            loss=draw(st.sampled_from(["squared", "huber"])),
+            clip_norm=draw(st.sampled_from([None, 0.5])),
+            schedule=draw(st.sampled_from(["constant", "linear", "cosine"])),
+            schedule_end=0.25,
+            huber_delta=0.5,
+            target_period=2,
+            target_tau=0.25,
+            eta=0.01,
+            alpha=0.005,
+        ),
+    )
+
+
+@given(problems())
+@settings(max_examples=150, deadline=None)
+def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
+    sizes, count, options = problem["sizes"], problem["rows"], problem["options"]
+    learns = ALGORITHMS[problem["algorithm"]].options
+    assume(learns.get("estimator") == "none" or options["inner_iterations"] > 0)
+    configuration = configure(
+        "Lander-v0",
+        problem["algorithm"],
+        readings=problem["readings"],
+        defaults={},
+        hidden=sizes[1:-1],
+        batch_size=count,
+        learning_starts=max(count, 64),
+        replay_capacity=max(count, 64),
+        steps=10_000,
+        **options,
+    )
+    assert batch_rows(configuration) == count
+    o = options_of(configuration, sizes)
+    inner = configuration.estimator
+    theta, drawn, chosen = reference.random_problem(
+        problem["seed"], sizes, count, inner.inner_iterations, inner.inner_batch
+    )
+    theta, picks = theta.astype(np.float32), np.array(chosen, np.int32).reshape(-1, inner.inner_batch)
+    data = from_packed(to_packed(drawn).astype(np.float32))
+    student = student_of(configuration, theta, sizes)
+    expected = reference.init(o, theta.astype(float))
+    memory = remembering(data)
+    for _ in range(2):  # the second with moments, and with a target network that is another one
+        start = expected
+        good, told = student.learn(memory, np.arange(count), picks, np.float32(problem["progress"]), NO_STATISTICS)
+        expected, record = reference.outer_iteration(
+            problem["algorithm"], o, start, data, picks.tolist(), progress=problem["progress"]
+        )
+        assume(max(np.linalg.norm(each) for each in record.theta) < 1e3)
+        assume(len(sizes) == 2 or reference.smallest_preactivation(o, record.theta, data) > MARGIN)
+        assert good
+        got: LearnerState = student.state
+        largest = max(np.linalg.norm(v) for v in (*record.delta, record.raw))
+        along = max(np.linalg.norm(expected.theta - start.theta), 0.01 * largest)
+        size = np.linalg.norm(expected.theta)
+        for tree, wanted, scale, rounded in (
+            (got.parameters, expected.theta, along, size),
+            (got.adam.first, expected.first, largest, 1.0),
+            (got.adam.second, expected.second, largest**2, 1.0),
+            *(() if expected.target is None else ((got.target, expected.target, along, size),)),
+        ):
+            error = np.linalg.norm(flat(tree).astype(float) - wanted)
+            assert error <= 4 * (CLOSE * scale + ROUNDING * rounded)
+        assert (int(got.adam.updates), int(got.iterations)) == (expected.adam_count, expected.iterations)
+        assert told[0] == pytest.approx(record.loss, rel=1e-3, abs=1e-4)
+        assert told[3] == pytest.approx(size, rel=1e-5)
+
+
+def test_what_is_given_is_what_is_taken_back() -> None:
+    configuration = configure("Lander-v0", "srg-dqn", defaults={}, steps=10_000, hidden=(7, 5), target="hard")
+    rng = np.random.default_rng(0)
+    sizes = (3, 7, 5, 2)
+    student = student_of(configuration, rng.normal(size=4 * 7 + 8 * 5 + 6 * 2), sizes)
+    given = jax.tree.map(
+        lambda leaf: (
+            jnp.asarray(rng.normal(size=leaf.shape).astype(np.float32))
+            if leaf.dtype == np.float32
+            else jnp.asarray(rng.integers(100), jnp.int32)
+        ),
+        student.state,
+    )
+    student.restore(given, NO_STATISTICS)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((np.asarray(a) == np.asarray(b)).all()), given, student.state))
+
+
+@pytest.mark.parametrize("rows", [8, 7])
+def test_an_iteration_that_leads_to_no_number_is_undone(rows: int) -> None:
+    options = dict(steps=10_000, hidden=(4,), target="polyak", batch_size=rows, replay_capacity=64, learning_starts=64)
+    configuration = configure("Lander-v0", "srg-dqn", defaults={}, eta=1e30, **options)
+    sizes = (2, 4, 3)
+    rng = np.random.default_rng(1)
+    student = student_of(configuration, rng.normal(size=12 + 15), sizes)
+    _, data, _ = reference.random_problem(1, sizes, rows, 0)
+    before = jax.tree.leaves(student.state)
+    picks = np.zeros((16, 1), np.int32)
+    good, told = student.learn(remembering(data), np.arange(rows), picks, np.float32(0), NO_STATISTICS)
+    assert not good
+    assert not np.isfinite(told[2:]).all()
+    assert all((a == b).all() for a, b in zip(before, jax.tree.leaves(student.state), strict=True))
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_its_actions_are_the_best_by_its_parameters(seed: int) -> None:
+    configuration = configure("Lander-v0", "dqn-adam", defaults={}, steps=10_000, hidden=(11, 5))
+    sizes = (6, 11, 5, 4)
+    rng = np.random.default_rng(seed)
+    theta = np.float32(rng.normal(size=7 * 11 + 12 * 5 + 6 * 4))
+    student, o = student_of(configuration, theta, sizes), options_of(configuration, sizes)
+    rows = np.float32(rng.normal(size=(20, 6)))
+    chosen = student.policy.rows(rows)
+    for row, action in zip(rows.astype(float), chosen, strict=True):
+        q = reference.q_values(o, theta.astype(float), row)
+        assert q[action] >= q.max() - 1e-5 * (1 + np.abs(q).max())
