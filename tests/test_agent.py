@@ -306,6 +306,19 @@ def test_an_agent_without_its_environment_still_acts(tmp_path: Path) -> None:
     assert loaded.learn(8).num_timesteps == 8
 
 
+def test_an_environment_that_was_wrapped_is_given_again(tmp_path: Path) -> None:
+    """A file knows its id alone, and Gymnasium's own environment of that id may have other spaces."""
+    two = gym.wrappers.TransformObservation(
+        gym.make("Acrobot-v1"), lambda seen: seen[:2], Box(-np.inf, np.inf, (2,), np.float32)
+    )
+    path = agent_of(two).learn(16).save(tmp_path / "agent")
+    loaded = Agent.load(path)
+    assert loaded.predict(SEEN, deterministic=True)[0].shape == (40,)
+    with pytest.raises(InputError, match=r"the observations of Acrobot-v1 are read as .*given=\(6,\)"):
+        loaded.learn(16)
+    assert Agent.load(path, two).learn(16).num_timesteps == 16
+
+
 class Own(eqx.Module):
     weight: jax.Array
 

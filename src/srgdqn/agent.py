@@ -27,7 +27,7 @@ from srgdqn.host.judging import judge
 from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
-from srgdqn.host.task import HostTask, about_task, host_task, make_player
+from srgdqn.host.task import HostTask, about_task, host_task, make_player, read_spaces
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
@@ -132,7 +132,7 @@ class Agent:
         """Goes on in another environment with the same spaces; open episodes are left."""
         source = source_of(env)
         task = host_task(self.configuration, source)
-        _check_same_spaces(task, self._task.observations, self._task.actions)
+        _check_same_spaces(task.name, (task.observations, task.actions), (self._task.observations, self._task.actions))
         self.close()
         self._task = self._round.task = task
 
@@ -167,8 +167,9 @@ class Agent:
         )
         configuration = dataclasses.replace(self.configuration, training=training)
         if round_.player is None:
-            round_.player, self._environments = make_player(configuration, self._task, 0, self._begun)
+            self._enter(configuration)
         round_.spend(configuration, steps_before=before, to_the_end=True)
+        assert round_.player is not None
         round_.player.check_spaces(round_.steps)
         told.on_training_start(self)
         try:
@@ -184,6 +185,15 @@ class Agent:
         finally:
             told.on_training_end()
         return self
+
+    def _enter(self, configuration: Configuration) -> None:
+        """Makes what lives in the environment, which a file knows by its name alone, if it is the right one."""
+        player, environments = make_player(configuration, self._task, 0, self._begun)
+        present = environments[0] if environments else self._task.source.given
+        assert present is not None
+        found = read_spaces(configuration, present, self._task.name)
+        _check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
+        self._round.player, self._environments = player, environments
 
     def _progress(self) -> Progress:
         newest = self._round.diary.reward[-1]
@@ -222,7 +232,9 @@ class Agent:
         task = self._task
         if environment is not None:
             task = host_task(self.configuration, source)
-            _check_same_spaces(task, self._task.observations, self._task.actions)
+            _check_same_spaces(
+                task.name, (task.observations, task.actions), (self._task.observations, self._task.actions)
+            )
         given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
         played_in = source.fresh() if given is None else given
         try:
@@ -373,16 +385,16 @@ class _ExploringPolicy(NamedTuple):
     one: Callable[[np.ndarray], int]
 
 
-def _check_same_spaces(task: HostTask, observations: Observations, actions: Actions) -> None:
-    if task.observations != observations:
+def _check_same_spaces(name: str, found: tuple[Observations, Actions], expected: tuple[Observations, Actions]) -> None:
+    if found[0] != expected[0]:
         raise InputError(
-            f"the observations of {task.name} are read as {task.observations}, but the agent was made for "
-            f"{observations}. Give an environment with the same spaces."
-        )
-    if task.actions.count != actions.count:
-        raise InputError(
-            f"{task.name} has {task.actions.count} actions, but the agent was made for {actions.count}. Give an "
+            f"the observations of {name} are read as {found[0]}, but the agent was made for {expected[0]}. Give an "
             "environment with the same spaces."
+        )
+    if found[1].count != expected[1].count:
+        raise InputError(
+            f"{name} has {found[1].count} actions, but the agent was made for {expected[1].count}. Give an environment "
+            "with the same spaces."
         )
 
 
@@ -414,7 +426,7 @@ def _stored_task(configuration: Configuration, about: dict[str, Any], env: Envir
     actions = Actions.told(about["action_table"], about["action_type"])
     if env is not None:
         task = host_task(configuration, source_of(env))
-        _check_same_spaces(task, observations, actions)
+        _check_same_spaces(task.name, (task.observations, task.actions), (observations, actions))
         return task
     name = configuration.task.task
     source = source_of(name) if is_identifier(name) else Source(name, None)

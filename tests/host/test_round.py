@@ -244,3 +244,21 @@ def test_a_vector_whose_resets_are_ours_lives_as_copies_do() -> None:
             np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(np.stack(copies.diary.reward), np.stack(vector.diary.reward))
     np.testing.assert_array_equal(np.stack(copies.diary.seats), np.stack(vector.diary.seats))
+
+
+@pytest.mark.parametrize("mode", gym.vector.AutoresetMode, ids=str)
+def test_every_step_has_its_own_draw_also_of_those_lived_ahead(mode: gym.vector.AutoresetMode) -> None:
+    """Where every action is random, step number t takes action number t; several environments reach into the next
+    block, and the random numbers of a page into those of the next.
+    """
+    always = dict(epsilon_start=1.0, epsilon_end=1.0, outer_iterations=69)
+    configuration = configuration_of("outer iterations").with_options(always)
+    with jax.enable_x64(True):
+        round_ = round_of(configuration, SyncVectorEnv([Slope, Slope], autoreset_mode=mode))
+        actions, ahead = [], set()
+        while round_.active:
+            round_.live_block()
+            actions += round_._block.action.tolist()
+            ahead.add(round_.player.ahead)  # type: ignore[union-attr]
+        assert actions == draws_of(configuration, 70).action.tolist()
+    assert ahead == ({0, 1} if mode is gym.vector.AutoresetMode.NEXT_STEP else {0})

@@ -53,21 +53,29 @@ def host_task(configuration: Configuration, source: Source) -> HostTask:
     environment = source.given if source.given is not None else source.fresh()
     try:
         many = isinstance(environment, VectorEnv)
-        seen, done = space_of(environment, "observation"), space_of(environment, "action")
+        observations, actions = read_spaces(configuration, environment, source.name)
         limit = own_limit(environment)
     finally:
         if source.given is None:
             close(environment, source.name)
-    observations = read_observations(seen, source.name, as_image=configuration.network.network != "mlp")
     _check_fits(configuration, observations, source, many)
     endless = settings.time_limit is None and limit is None and budget_of(configuration.training).unit == "episodes"
     return HostTask(
         source,
         observations,
-        read_actions(done, source.name, settings.action_bins),
+        actions,
         configuration.training.evaluation_limit or settings.time_limit or limit or UNLIMITED_EVALUATION,
         configuration.training.episode_cap if endless else None,
     )
+
+
+def read_spaces(
+    configuration: Configuration, environment: gym.Env | VectorEnv, name: str
+) -> tuple[Observations, Actions]:
+    """How an environment's observations and actions are read; an `InputError` where they cannot be."""
+    seen, done = space_of(environment, "observation"), space_of(environment, "action")
+    observations = read_observations(seen, name, as_image=configuration.network.network != "mlp")
+    return observations, read_actions(done, name, configuration.task.action_bins)
 
 
 def about_task(task: HostTask) -> dict[str, Any]:
