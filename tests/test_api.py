@@ -363,7 +363,7 @@ def test_every_task_is_learned_from(task: str, algorithm: str) -> None:
 @pytest.mark.parametrize(
     ("task", "options", "words"),
     [
-        ("CartPole", dict(network="mlp"), "neither an equinox module"),
+        ("CartPole", dict(network="mpl"), "neither an equinox module"),
         (tasks.CartPole, dict(steps=2_000), "is a class"),
         (3, dict(steps=2_000), "int lacks initial"),
         ("MountainCar", dict(episodes=5, episode_cap=None), "may never be spent"),

@@ -31,7 +31,7 @@ from srgdqn.host.task import HostTask, about_task, host_task, make_player, read_
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
-from srgdqn.networks.naming import name_of
+from srgdqn.networks.naming import named
 from srgdqn.progress import reporting
 from srgdqn.settings import Configuration
 from srgdqn.settings.coercion import shown
@@ -55,7 +55,7 @@ class Agent:
       env: a Gymnasium id, an environment, a vector environment, or a function that makes an environment.
       seed: what everything random comes from; drawn from the system, and kept, if it is None.
       readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
-      network: an equinox module of your own, or a function from a random key to one.
+      network: `mlp`, `cnn`, an equinox module of your own, or a function from a random key to one.
       **options: any option that `srgdqn train --help` shows.
 
     >>> agent = Agent("dqn-adam", "CartPole-v1", seed=0, learning_starts=64)
@@ -71,14 +71,14 @@ class Agent:
         *,
         seed: int | None = None,
         readings: str = "corrected",
-        network: eqx.Module | NetworkFactory | None = None,
+        network: str | eqx.Module | NetworkFactory | None = None,
         **options: Any,
     ) -> None:
         source = source_of(env)
         if isinstance(source.given, VectorEnv):
             options.setdefault("environments", source.given.num_envs)
-        if network is not None:
-            options["network"] = name_of(network)
+        name_option, network = named(network)
+        options |= name_option
         configuration = configure(
             source.name,
             algorithm,

@@ -27,7 +27,7 @@ from srgdqn.interrupts import let_interrupts_through
 from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled, settled_on_host
 from srgdqn.networks import NetworkFactory
-from srgdqn.networks.naming import name_of
+from srgdqn.networks.naming import named
 from srgdqn.presets import is_compiled
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
@@ -48,7 +48,7 @@ def train(
     algorithm: str = "srg-dqn",
     *,
     readings: str = "corrected",
-    network: eqx.Module | NetworkFactory | None = None,
+    network: str | eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
     loggers: Sequence[Logger] = (),
     **options: Any,
@@ -61,7 +61,7 @@ def train(
         attributes must not change once it is trained on: compiled programs would not notice.
       algorithm: a name that `srgdqn list` shows.
       readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
-      network: an equinox module from one observation (flat, or an image with its channels first) to Q-values, or a
+      network: `mlp`, `cnn`, or an equinox module from one observation (flat, or an image with its channels first) to Q-values, or a
         function from a random key to one; by default a perceptron with `hidden` widths, or a convolutional network.
       progress: show a progress bar (by default where there is a terminal).
       loggers: what hears how every round goes, such as `srgdqn.watching.TensorBoard("logs")`.
@@ -75,8 +75,8 @@ def train(
     [(0, 1000), (0, 2000)]
 
     """
-    if network is not None:
-        options["network"] = name_of(network)
+    name_option, network = named(network)
+    options |= name_option
     environment, source, defaults = _what_to_learn(task)
     if source is not None:
         name = source.name
