@@ -77,8 +77,8 @@ class Agent:
         source = source_of(env)
         if isinstance(source.given, VectorEnv):
             options.setdefault("environments", source.given.num_envs)
-        name_option, network = named(network)
-        options |= name_option
+        its_name, module = named(network)
+        options |= its_name
         configuration = configure(
             source.name,
             algorithm,
@@ -89,7 +89,7 @@ class Agent:
             **options,
         )
         configuration = settled_on_host(configuration, double=is_double())
-        self._begin(configuration, host_task(configuration, source), network)
+        self._begin(configuration, host_task(configuration, source), module)
 
     def _begin(self, configuration: Configuration, task: HostTask, network: eqx.Module | NetworkFactory | None) -> None:
         self._task, self._network = task, network

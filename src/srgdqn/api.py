@@ -61,8 +61,8 @@ def train(
         attributes must not change once it is trained on: compiled programs would not notice.
       algorithm: a name that `srgdqn list` shows.
       readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
-      network: `mlp`, `cnn`, or an equinox module from one observation (flat, or an image with its channels first) to Q-values, or a
-        function from a random key to one; by default a perceptron with `hidden` widths, or a convolutional network.
+      network: `mlp` (a perceptron with `hidden` widths) or `cnn`; or an equinox module from one observation (flat, or
+        an image with its channels first) to Q-values, or a function from a random key to one.
       progress: show a progress bar (by default where there is a terminal).
       loggers: what hears how every round goes, such as `srgdqn.watching.TensorBoard("logs")`.
       **options: any option that `srgdqn train --help` shows, such as `rounds=50`, `seed=0`, `steps=…`, `eta=…`.
@@ -75,8 +75,8 @@ def train(
     [(0, 1000), (0, 2000)]
 
     """
-    name_option, network = named(network)
-    options |= name_option
+    its_name, module = named(network)
+    options |= its_name
     environment, source, defaults = _what_to_learn(task)
     if source is not None:
         name = source.name
@@ -88,7 +88,7 @@ def train(
         name, algorithm, readings=readings, defaults=defaults, estimators={"none", *ESTIMATORS}, **options
     )
     return train_configured(
-        configuration, environment=environment, source=source, network=network, progress=progress, loggers=loggers
+        configuration, environment=environment, source=source, network=module, progress=progress, loggers=loggers
     )
 
 
