@@ -238,6 +238,18 @@ def test_an_agent_is_the_same_when_loaded(options: dict[str, Any], include_repla
     assert state_of(twice) == state_of(loaded.learn(8))
 
 
+def test_without_its_replay_it_learns_only_from_what_it_has_lived_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = Agent.load(agent_of().learn(72).save(tmp_path / "agent"), Slope)
+    memory, drawn = loaded._round.memory, []
+    gather = memory.gather
+    monkeypatch.setattr(memory, "gather", lambda slots: drawn.append((slots.max(), memory.written)) or gather(slots))
+    loaded.learn(32)
+    assert [written for _, written in drawn] == [16, 24, 32]
+    assert all(newest < written for newest, written in drawn)
+
+
 def test_an_episodes_seed_is_never_used_twice(tmp_path: Path) -> None:
     seeds: list[int] = []
 

@@ -91,7 +91,8 @@ def player_of(mode: Any, environments: list[Counting], vector: type[SyncVectorEn
 
     if mode == "copies":
         return CopiesPlayer(environments, OBSERVATIONS, ACTIONS, seeds, "Counting")
-    together = vector([lambda each=each: each for each in environments], autoreset_mode=mode)
+    # It writes into the same arrays at every step, as vector environments may.
+    together = vector([lambda each=each: each for each in environments], autoreset_mode=mode, copy=False)
     return VectorPlayer(together, OBSERVATIONS, ACTIONS, seeds, "Counting")
 
 
