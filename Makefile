@@ -9,7 +9,7 @@ BENCH   := build/bench
 # Compiled programs are kept here between test runs and shared by the test workers.
 test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings test test-slow check format wheel bench clean
+.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets test test-slow check format wheel bench clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -38,6 +38,9 @@ paper-tuned: install  ## the same as paper, and every algorithm with tuned step 
 
 paper-readings: install  ## the same as paper, and the comparisons over combinations of readings
 	$(BIN)/srgdqn reproduce --out $(OUT) --readings
+
+presets: install  ## what the presets of Gymnasium's environments come to on fresh seeds, into docs/presets.md
+	$(BIN)/python docs/record_presets.py $(OPTIONS)
 
 test: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests
