@@ -101,8 +101,22 @@ IMAGE_DEFAULTS: dict[str, Any] = dict(
     steps=1_000_000,
 )
 
+_MOUNTAIN_CAR: dict[str, Any] = dict(
+    alpha=1e-3, target_tau=0.1, clip_norm=100.0, learning_frequency=8, normalise_observations=True
+)
+
 # Tuned, with what came of it: docs/presets.md.
-HOST_PRESETS: dict[str, dict[str, Any]] = {}
+# MountainCar's velocity is a hundredth of its position, which normalisation mends; a continuous MountainCar with two
+# actions cannot do nothing, which would be the easiest thing to learn.
+HOST_PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": dict(steps=40_000, alpha=1e-3, target_tau=0.1, clip_norm=100.0),
+    "Acrobot-v1": dict(steps=40_000),
+    "MountainCar-v0": dict(**_MOUNTAIN_CAR, steps=80_000),
+    "MountainCarContinuous-v0": dict(**_MOUNTAIN_CAR, steps=50_000, action_bins=2),
+    "Pendulum-v1": dict(steps=20_000, action_bins=12, gamma=0.95, alpha=1e-3, reward_scale=0.1),
+    "LunarLander-v3": dict(steps=120_000),
+    "LunarLanderContinuous-v3": dict(action_bins=3),
+}
 
 
 def preset(task: str) -> dict[str, Any]:
