@@ -279,13 +279,6 @@ def test_an_environment_of_ones_own_needs_a_budget() -> None:
         srgdqn.train(Levers(), "dqn-adam")
 
 
-def test_an_environment_that_steps_on_the_host_is_refused() -> None:
-    import gymnasium
-
-    with pytest.raises(InputError, match="ordinary Gymnasium environment"):
-        srgdqn.train(gymnasium.make("CartPole-v1"), "dqn-adam", steps=2_000)  # type: ignore[arg-type]
-
-
 # Learning
 
 

@@ -61,7 +61,6 @@ def test_a_budget_of_none_is_none_given() -> None:
     ("arguments", "options", "said"),
     [
         (("MountianCar",), {}, "unknown task 'MountianCar'. Did you mean 'MountainCar'?"),
-        (("MountainCar-v0",), {}, "'MountainCar-v0' is the id of a Gymnasium environment"),
         ((3,), {}, "task is 3, which is not a name"),
         ((["CartPole"],), {}, "task is ['CartPole'], which is not a name"),
         (("CartPole", "srgdqn"), {}, "unknown algorithm 'srgdqn'. Did you mean 'srg-dqn'?"),

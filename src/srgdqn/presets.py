@@ -4,6 +4,7 @@ that suit one nobody has tuned, and those that were.
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from srgdqn.errors import unknown
@@ -133,6 +134,15 @@ def preset(task: str) -> dict[str, Any]:
 def host_preset(task: str, *, images: bool = False) -> dict[str, Any]:
     """The options of a Gymnasium environment, of which nothing need be known but whether it shows images."""
     return {**HOST_DEFAULTS, **(IMAGE_DEFAULTS if images else {}), **HOST_PRESETS.get(task, {})}
+
+
+def resembles_compiled(task: str) -> bool:
+    """Whether a name can only be a misspelt compiled task's.
+
+    >>> resembles_compiled("MountianCar"), resembles_compiled("cartpole"), resembles_compiled("LunarLander")
+    (True, True, False)
+    """
+    return bool(difflib.get_close_matches(task.lower(), [name.lower() for name in PRESETS], n=1, cutoff=0.75))
 
 
 def is_compiled(task: str) -> bool:

@@ -17,7 +17,7 @@ from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray
 from srgdqn.configure import configure, is_identifier, layered, named_options, preset_of
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS, is_compiled
+from srgdqn.presets import PRESETS, is_compiled, preset, resembles_compiled
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
@@ -224,7 +224,8 @@ def _check_names(task: str | None, algorithm: str, readings: str) -> None:
 
 
 def _check_task(task: str) -> None:
-    if is_compiled(task):
+    if is_compiled(task) or (resembles_compiled(task) and not is_identifier(task)):
+        preset(task)  # which tells of a misspelt one without having Gymnasium imported
         return
     from srgdqn.host.environments import check_name, known_identifier
 

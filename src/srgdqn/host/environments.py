@@ -19,7 +19,7 @@ from gymnasium.vector import VectorEnv
 from srgdqn.errors import InputError, unknown
 from srgdqn.host.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector, require_game
 from srgdqn.host.failures import RAISED, told
-from srgdqn.presets import PRESETS, is_compiled
+from srgdqn.presets import PRESETS, is_compiled, resembles_compiled
 from srgdqn.settings import TaskSettings
 
 # An environment whose episodes may never end is judged for so many steps.
@@ -104,7 +104,7 @@ def check_name(task: str) -> None:
     """Raises if a name that has not the form of an id is none of the compiled tasks, and tells which id was meant."""
     if is_compiled(task):
         return
-    if (identifier := newest_version(task)) is not None:
+    if not resembles_compiled(task) and (identifier := newest_version(task)) is not None:
         raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
     raise unknown("task", task, PRESETS)
 

@@ -155,7 +155,7 @@ def _check_interface(environment: object) -> None:
         raise InputError(
             f"{type(environment).__name__} is an ordinary Gymnasium environment, which steps on the host; expected a "
             "functional one (gymnasium.experimental.functional.FuncEnv). If it was made from a functional one, give "
-            "that (environment.unwrapped.func_env); ordinary environments cannot be trained on yet."
+            "that (environment.unwrapped.func_env); srgdqn.train takes ordinary ones as they are."
         )
     parts = ("initial", "transition", "observation", "reward", "terminal", "observation_space", "action_space")
     missing = [part for part in parts if not hasattr(environment, part)]
