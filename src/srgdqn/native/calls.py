@@ -77,6 +77,10 @@ def _require_memory(code: int) -> None:
 @functools.cache
 def _functions() -> Any:
     kernel = library()
+    sizes = tuple((ctypes.c_int32 * len(STRUCTURES)).in_dll(kernel, "structure_sizes"))
+    mirrored = tuple(map(ctypes.sizeof, STRUCTURES))
+    if sizes != mirrored:
+        raise RuntimeError(f"the kernel's structures have sizes {sizes}, their mirrors {mirrored}")
     pointers, count = ctypes.c_void_p, ctypes.c_int32
     kernel.run_segment.argtypes = [*[pointers] * 5, *[count] * 3]
     kernel.run_evaluation.argtypes = [*[pointers] * 3, *[count] * 3, *[pointers] * 3]
@@ -85,8 +89,4 @@ def _functions() -> Any:
     kernel.move_student.argtypes, kernel.move_student.restype = [pointers, pointers, ctypes.c_int], None
     kernel.teach_student.argtypes = [*[pointers] * 3, ctypes.c_float, pointers]
     kernel.ask_student.argtypes = [pointers] * 2
-    sizes = tuple((ctypes.c_int32 * len(STRUCTURES)).in_dll(kernel, "structure_sizes"))
-    mirrored = tuple(map(ctypes.sizeof, STRUCTURES))
-    if sizes != mirrored:
-        raise RuntimeError(f"the kernel's structures have sizes {sizes}, their mirrors {mirrored}")
     return kernel
