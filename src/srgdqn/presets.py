@@ -107,8 +107,8 @@ _MOUNTAIN_CAR: dict[str, Any] = dict(
     alpha=1e-3, target_tau=0.1, clip_norm=100.0, learning_frequency=8, normalise_observations=True
 )
 
-# Tuned; docs/record_presets.py records what comes of it. With two actions the continuous MountainCar cannot stand still, which it
-# learns to do with three.
+# Tuned; docs/record_presets.py records what comes of it. With two actions the continuous MountainCar cannot stand still,
+# which it learns to do with three.
 HOST_PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": dict(steps=40_000, eta=3e-4, alpha=1e-3, target_tau=0.1, clip_norm=100.0),
     "Acrobot-v1": dict(steps=40_000),
