@@ -244,7 +244,12 @@ def test_without_its_replay_it_learns_only_from_what_it_has_lived_since(
     loaded = Agent.load(agent_of().learn(72).save(tmp_path / "agent"), Slope)
     memory, drawn = loaded._round.memory, []
     gather = memory.gather
-    monkeypatch.setattr(memory, "gather", lambda slots: drawn.append((slots.max(), memory.written)) or gather(slots))
+
+    def noting(slots: Any, **kept: Any) -> Any:
+        drawn.append((slots.max(), memory.written))
+        return gather(slots, **kept)
+
+    monkeypatch.setattr(memory, "gather", noting)
     loaded.learn(32)
     assert [written for _, written in drawn] == [16, 24, 32]
     assert all(newest < written for newest, written in drawn)

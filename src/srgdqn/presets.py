@@ -56,8 +56,8 @@ PRESETS: dict[str, dict[str, Any]] = {
 FIGURE_2_ROUNDS = {"MountainCar": 50, "Pendulum": 50, "CartPole": 10}
 
 
-# For a Gymnasium environment of which nothing is known, chosen on CartPole-v1, Acrobot-v1 and LunarLander-v3. The loss
-# is squared because Huber's follows the median of what it sees, and thinks little of the rare end of an episode.
+# For a Gymnasium environment of which nothing is known; docs/presets.md tells how they were chosen. The loss is squared
+# because Huber's follows the median of what it sees, and thinks little of the rare end of an episode.
 HOST_DEFAULTS: dict[str, Any] = {
     **_SHARED,
     **dict(
@@ -107,8 +107,8 @@ _MOUNTAIN_CAR: dict[str, Any] = dict(
     alpha=1e-3, target_tau=0.1, clip_norm=100.0, learning_frequency=8, normalise_observations=True
 )
 
-# Tuned; docs/record_presets.py records what comes of it. With two actions the continuous MountainCar cannot stand still,
-# which it learns to do with three.
+# Tuned, with what came of it: docs/presets.md. With two actions the continuous MountainCar cannot stand still, which it
+# learns to do with three.
 HOST_PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": dict(steps=40_000, eta=3e-4, alpha=1e-3, target_tau=0.1, clip_norm=100.0),
     "Acrobot-v1": dict(steps=40_000),
