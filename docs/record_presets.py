@@ -1,10 +1,10 @@
 """Trains with every tuned preset on seeds that no tuning has seen, and writes down what came of it.
 
-    python docs/record_presets.py [--only ID …]  # trains (make presets), then writes
-    python docs/record_presets.py --page         # writes the page anew from what is recorded
+    python docs/record_presets.py [--only ID …] [--algorithms NAME …]  # trains (make presets), then writes
+    python docs/record_presets.py --page  # writes the page anew from what is recorded
 
-Records lie in `docs/presets.json`, from which the tables between the marks of `docs/presets.md` are made. Every
-environment is written as soon as it is done; those that are not trained anew keep their records.
+Records lie in `docs/presets.json`, from which the tables between the marks of `docs/presets.md` are made. Every run is
+written as soon as it is done; what is not trained anew keeps its records, as long as the preset is the same.
 """
 
 from __future__ import annotations
@@ -47,15 +47,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--page", action="store_true", help="train nothing")
     parser.add_argument("--only", nargs="+", choices=HOST_PRESETS, default=list(HOST_PRESETS), metavar="ID")
+    parser.add_argument("--algorithms", nargs="+", choices=ALGORITHMS, default=list(ALGORITHMS), metavar="NAME")
     options = parser.parse_args()
     if not options.page:
         for environment in options.only:
-            keep(environment, record(environment))
+            about = describe(environment)
+            for algorithm in options.algorithms:
+                keep(environment, about, algorithm, train(environment, algorithm))
     write_page(json.loads(RECORDS.read_text(encoding="utf-8")))
 
 
-def record(environment: str) -> dict[str, Any]:
-    """What its preset came to with every algorithm."""
+def describe(environment: str) -> dict[str, Any]:
+    """What is the same for every algorithm."""
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "circumstances": {name: provenance()[name] for name in ("versions", "processor", "cores")},
@@ -65,7 +68,6 @@ def record(environment: str) -> dict[str, Any]:
         "preset": HOST_PRESETS[environment],
         "threshold": gym.spec(environment).reward_threshold,
         "random": random_return(environment),
-        "algorithms": {algorithm: train(environment, algorithm) for algorithm in ALGORITHMS},
     }
 
 
@@ -111,10 +113,17 @@ def random_return(environment: str) -> float:
     return float(np.mean(returns))
 
 
-def keep(environment: str, recorded: dict[str, Any]) -> None:
-    """Writes an environment's records beside those of the others."""
+def keep(environment: str, about: dict[str, Any], algorithm: str, told: dict[str, Any]) -> None:
+    """Writes what an algorithm came to beside what others did under the same conditions, and other environments."""
     records = json.loads(RECORDS.read_text(encoding="utf-8")) if RECORDS.exists() else {}
-    records[environment] = recorded
+    old = records.get(environment, {})
+    about = json.loads(json.dumps(about))  # as it is read again
+    same = all(old.get(name) == about[name] for name in ("seed", "rounds", "evaluation_episodes", "preset"))
+    algorithms = {**(old["algorithms"] if same else {}), algorithm: told}
+    records[environment] = {
+        **about,
+        "algorithms": {name: algorithms[name] for name in ALGORITHMS if name in algorithms},
+    }
     known = {name: records[name] for name in HOST_PRESETS if name in records}
     write_file(RECORDS, (json.dumps(known, indent=2) + "\n").encode())
 
@@ -132,7 +141,7 @@ def texts(records: dict[str, Any]) -> dict[str, str]:
 
 def preset_table(records: dict[str, Any]) -> str:
     """The settings, of the defaults and of every preset that was recorded."""
-    lines = ["| environment | what differs from the defaults |", "|---|---|"]
+    lines = ["| environment | settings: the defaults, and what differs from them |", "|---|---|"]
     rows = [("*defaults*", HOST_DEFAULTS), *((f"`{name}`", each["preset"]) for name, each in records.items())]
     for name, options in rows:
         lines.append(f"| {name} | {', '.join(f'`{option} = {_shown(value)}`' for option, value in options.items())} |")
