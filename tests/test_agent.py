@@ -302,7 +302,7 @@ def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
         Agent.load(tmp_path / "nothing")
     with pytest.raises(InputError, match=r"observations of .*Counting are read as.*Give an environment with the same"):
         Agent.load(path, Counting)
-    with pytest.raises(InputError, match=r"has 2 actions, but the agent was made for 3"):
+    with pytest.raises(InputError, match=r"has 2 actions, but 3 were learned with"):
         Agent.load(path, type("Two", (Slope,), {"action_space": Discrete(2)}))
     broken = tmp_path / "broken.safetensors"
     broken.write_bytes(path.read_bytes()[:-1])

@@ -27,7 +27,7 @@ from srgdqn.host.judging import judge
 from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
-from srgdqn.host.task import HostTask, about_task, host_task, make_player, read_spaces
+from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
@@ -45,6 +45,7 @@ from srgdqn.store.folders import read_ordinary
 from srgdqn.store.provenance import provenance
 from srgdqn.training.precision import is_double
 from srgdqn.training.rounds import Progress, policy_arrays
+from srgdqn.trees import by_path, name_of
 
 
 class Agent:
@@ -132,7 +133,7 @@ class Agent:
         """Goes on in another environment with the same spaces; open episodes are left."""
         source = source_of(env)
         task = host_task(self.configuration, source)
-        _check_same_spaces(task.name, (task.observations, task.actions), (self._task.observations, self._task.actions))
+        check_same_spaces(task.name, (task.observations, task.actions), (self._task.observations, self._task.actions))
         self.close()
         self._task = self._round.task = task
 
@@ -192,7 +193,7 @@ class Agent:
         present = environments[0] if environments else self._task.source.given
         assert present is not None
         found = read_spaces(configuration, present, self._task.name)
-        _check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
+        check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
         self._round.player, self._environments = player, environments
 
     def _progress(self) -> Progress:
@@ -232,7 +233,7 @@ class Agent:
         task = self._task
         if environment is not None:
             task = host_task(self.configuration, source)
-            _check_same_spaces(
+            check_same_spaces(
                 task.name, (task.observations, task.actions), (self._task.observations, self._task.actions)
             )
         given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
@@ -260,7 +261,7 @@ class Agent:
             place = place.with_name(f"{place.name}.safetensors")
         check_file(place, (".safetensors",), what="agent", overwrite=overwrite)
         round_ = self._round
-        tensors = _tensors({"learner": round_.learner, "normaliser": round_.normaliser})
+        tensors = by_path({"learner": round_.learner, "normaliser": round_.normaliser})
         tensors["key"] = np.asarray(jax.random.key_data(round_.key))
         if include_replay:
             tensors |= {f"replay.{name}": array for name, array in round_.memory.tensors().items()}
@@ -385,32 +386,11 @@ class _ExploringPolicy(NamedTuple):
     one: Callable[[np.ndarray], int]
 
 
-def _check_same_spaces(name: str, found: tuple[Observations, Actions], expected: tuple[Observations, Actions]) -> None:
-    if found[0] != expected[0]:
-        raise InputError(
-            f"the observations of {name} are read as {found[0]}, but the agent was made for {expected[0]}. Give an "
-            "environment with the same spaces."
-        )
-    if found[1].count != expected[1].count:
-        raise InputError(
-            f"{name} has {found[1].count} actions, but the agent was made for {expected[1].count}. Give an environment "
-            "with the same spaces."
-        )
-
-
-def _tensors(tree: Any) -> dict[str, np.ndarray]:
-    """The arrays of a tree, by path."""
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
-
-
 def _filled(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
     """A tree of the same form with the arrays that were stored of it."""
 
     def leaf(path: Any, like: Any) -> Any:
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        name = name_of(path)
         found = tensors.get(name)
         if found is None or found.shape != like.shape or found.dtype != like.dtype:
             got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
@@ -426,7 +406,7 @@ def _stored_task(configuration: Configuration, about: dict[str, Any], env: Envir
     actions = Actions.told(about["action_table"], about["action_type"])
     if env is not None:
         task = host_task(configuration, source_of(env))
-        _check_same_spaces(task.name, (task.observations, task.actions), (observations, actions))
+        check_same_spaces(task.name, (task.observations, task.actions), (observations, actions))
         return task
     name = configuration.task.task
     source = source_of(name) if is_identifier(name) else Source(name, None)

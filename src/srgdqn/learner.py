@@ -20,6 +20,7 @@ __all__ = [
     "Trace",
     "batch_rows",
     "evaluations_per_iteration",
+    "frozen_parameters",
     "init_learner",
     "outer_iteration",
     "queries_per_iteration",
@@ -70,6 +71,11 @@ def init_learner(configuration: Configuration, parameters: Parameters) -> Learne
         None if name == "none" else estimator(name).init(parameters),
         jnp.zeros((), jnp.int32),
     )
+
+
+def frozen_parameters(configuration: Configuration, state: LearnerState) -> Parameters | None:
+    """Those behind the targets y of an outer iteration from this state; None if y moves with θ."""
+    return {"current": None, "outer": state.parameters}.get(configuration.gradients.target, state.target)
 
 
 def batch_rows(configuration: Configuration) -> int:
@@ -130,8 +136,7 @@ def outer_iteration(
     settings, inner = configuration.optimiser, configuration.estimator
     theta_0 = state.parameters
     source = make_gradients(configuration.gradients, network)
-    frozen = {"current": None, "outer": theta_0}.get(configuration.gradients.target, state.target)
-    batch = make_batch(configuration.gradients, network, transitions, frozen)
+    batch = make_batch(configuration.gradients, network, transitions, frozen_parameters(configuration, state))
     factor = schedule(settings, progress)
 
     def step(theta: Parameters, delta: Parameters, moments: AdamState) -> tuple[Parameters, AdamState]:

@@ -11,7 +11,6 @@ them.
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +21,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, GrayscaleObservation, ResizeObservation
 
 from srgdqn.errors import InputError, unknown
+from srgdqn.extras import require
 
 FRAMES, SIDE, SKIP, MOST_IDLE = 4, 84, 4, 30
 
@@ -29,7 +29,7 @@ FRAMES, SIDE, SKIP, MOST_IDLE = 4, 84, 4, 30
 def make_atari(identifier: str, *, render_mode: str | None = None, **options: Any) -> gymnasium.Env:
     """One game with observations of shape (4, 84, 84). `options` are those of `ale_py`'s environment."""
     require_game(identifier)
-    _require_opencv(identifier)
+    _require_opencv()
     try:
         game = gymnasium.make(identifier, render_mode=render_mode, frameskip=1, **options)
     except TypeError as error:
@@ -78,7 +78,7 @@ def image_wrappers(environment: gymnasium.Env) -> gymnasium.Env:
             f"an observation is {space}, but images have the shape (height, width, 3) or (height, width) and numbers "
             "from 0 to 255 of type uint8. Wrap the environment so that it gives such, or use network = 'mlp'."
         )
-    _require_opencv("an environment of images")
+    _require_opencv()
     if len(space.shape or ()) == 3:
         environment = GrayscaleObservation(environment)
     return _stacked(ResizeObservation(environment, (SIDE, SIDE)))
@@ -96,12 +96,9 @@ def _stacked(environment: gymnasium.Env) -> gymnasium.Env:
 
 def _ale() -> ModuleType:
     """`ale_py`, which registers its ids when it is imported, and greets on standard error unless told not to."""
-    try:
-        import ale_py
-    except ImportError as error:
-        raise InputError(
-            "Atari games need ale-py, which is not installed. Install it: pip install 'srgdqn[atari]'."
-        ) from error
+    require("ale_py", "atari", "An Atari game")
+    import ale_py
+
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     return ale_py
 
@@ -114,11 +111,8 @@ def require_game(identifier: str) -> None:
         raise unknown("Atari game", identifier, games)
 
 
-def _require_opencv(what: str) -> None:
-    if find_spec("cv2") is None:
-        raise InputError(
-            f"{what} needs OpenCV to resize frames, which is not installed. Install it: pip install 'srgdqn[atari]'."
-        )
+def _require_opencv() -> None:
+    require("cv2", "atari", "Resizing images")
 
 
 def _refused(identifier: str, error: TypeError) -> InputError:

@@ -151,7 +151,6 @@ def _made(identifier: str, render_mode: str | None) -> gym.Env:
 def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:
     if not identifier.startswith("ALE/"):
         return None
-
     return functools.partial(make_atari_vector, identifier)
 
 

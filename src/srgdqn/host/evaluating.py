@@ -7,12 +7,11 @@ from typing import Any
 
 import jax
 
-from srgdqn.errors import InputError
 from srgdqn.host.environments import Source, close
 from srgdqn.host.judging import judge
 from srgdqn.host.policy import GreedyPolicy, greedy_policy
-from srgdqn.host.spaces import Observations
-from srgdqn.host.task import HostTask, host_task
+from srgdqn.host.spaces import Actions, Observations
+from srgdqn.host.task import HostTask, check_same_spaces, host_task
 from srgdqn.networks import Network, Parameters
 from srgdqn.normalisation import Normaliser, normalise_observation
 from srgdqn.settings import Configuration
@@ -34,16 +33,8 @@ def policy_of(network: Network, parameters: Parameters, normaliser: Normaliser) 
 def same_task(configuration: Configuration, source: Source, about: dict[str, Any]) -> HostTask:
     """The task of a source, if a run that tells of itself so could have been trained on it."""
     task = host_task(configuration, source)
-    if task.observations != Observations.told(about["observations"]):
-        raise InputError(
-            f"the observations of {source.name} are {task.observations.given}, but the policy was trained on "
-            f"{tuple(about['observations']['given'])}. Give the environment that it was trained in."
-        )
-    if task.actions.count != len(about["action_table"]):
-        raise InputError(
-            f"{source.name} has {task.actions.count} actions, but the policy was trained with "
-            f"{len(about['action_table'])}. Give the environment that it was trained in."
-        )
+    stored = Observations.told(about["observations"]), Actions.told(about["action_table"], about["action_type"])
+    check_same_spaces(source.name, (task.observations, task.actions), stored)
     return task
 
 

@@ -11,12 +11,13 @@ import optax
 from jaxtyping import Array
 
 from srgdqn.gradients import Transitions, make_batch, make_gradients
+from srgdqn.host.program import filling
 from srgdqn.host.round import HostRound
-from srgdqn.learner import batch_rows
+from srgdqn.learner import batch_rows, frozen_parameters
 from srgdqn.networks import Network
-from srgdqn.normalisation import normalise_observation, normalise_reward
 from srgdqn.replay import unpack
 from srgdqn.settings import Configuration
+from srgdqn.training.lane import normalised
 
 # Transitions that stand for the whole replay: many times a batch, and still a matter of milliseconds.
 _REFERENCE_ROWS = 1_024
@@ -51,21 +52,15 @@ class GradientNoise:
 
 
 def _program(configuration: Configuration, network: Network) -> Any:
-    shape, names = configuration.shape(), list(configuration.numbers())
+    filled = filling(configuration)
     count = batch_rows(configuration)
 
     def measure(learner: Any, normaliser: Any, numbers: Array, rows: Any) -> tuple[Array, Array]:
-        settings = shape.with_numbers({name: numbers[place] for place, name in enumerate(names)}).gradients
-        transitions = rows if isinstance(rows, Transitions) else unpack(rows)
-        transitions = transitions._replace(
-            observation=normalise_observation(normaliser, transitions.observation),
-            next_observation=normalise_observation(normaliser, transitions.next_observation),
-            reward=normalise_reward(normaliser, transitions.reward),
-        )
+        settings = filled(numbers)
+        transitions = normalised(normaliser, rows if isinstance(rows, Transitions) else unpack(rows))
         theta = learner.parameters
-        frozen = {"current": None, "outer": theta}.get(settings.target, learner.target)
-        batch = make_batch(settings, network, transitions, frozen)
-        source = make_gradients(settings, network)
+        batch = make_batch(settings.gradients, network, transitions, frozen_parameters(settings, learner))
+        source = make_gradients(settings.gradients, network)
         few = batch.rows(slice(None, count))
         mean = source.mean(theta, few)[0]
 

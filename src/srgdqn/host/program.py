@@ -83,21 +83,24 @@ def numbers_of(configuration: Configuration) -> np.ndarray:
     return np.array(list(configuration.numbers().values()), jnp.result_type(float))
 
 
+def filling(configuration: Configuration) -> Callable[[Array], Configuration]:
+    """From numbers as the program takes them to the configuration with these."""
+    shape, names = configuration.shape(), list(configuration.numbers())
+    return lambda numbers: shape.with_numbers({name: numbers[place] for place, name in enumerate(names)})
+
+
 def _make(
     configuration: Configuration,
     observation: int | tuple[int, ...],
     actions: int,
     user_network: eqx.Module | NetworkFactory | None,
 ) -> HostProgram:
-    shape, names = configuration.shape(), list(configuration.numbers())
+    shape, filled = configuration.shape(), filling(configuration)
     network = make_network(configuration.network, observation, actions, user_network)
     block = configuration.training.learning_frequency
     slots = ring_length(configuration.replay, block)
     seats = configuration.training.environments
     size = observation if isinstance(observation, int) else int(np.prod(observation))
-
-    def filled(numbers: Array) -> Configuration:
-        return shape.with_numbers({name: numbers[place] for place, name in enumerate(names)})
 
     def begin(seed: Array, number: Array) -> tuple[LearnerState, Normaliser, PRNGKeyArray]:
         network_key, _, key, _ = round_keys(seed, number)

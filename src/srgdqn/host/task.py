@@ -78,6 +78,20 @@ def read_spaces(
     return observations, read_actions(done, name, configuration.task.action_bins)
 
 
+def check_same_spaces(name: str, found: tuple[Observations, Actions], expected: tuple[Observations, Actions]) -> None:
+    """An `InputError` if what was learned with some spaces is to be used with others."""
+    if found[0] != expected[0]:
+        raise InputError(
+            f"the observations of {name} are read as {found[0]}, but {expected[0]} is what was learned with. Give an "
+            "environment with the same spaces."
+        )
+    if found[1].count != expected[1].count:
+        raise InputError(
+            f"{name} has {found[1].count} actions, but {expected[1].count} were learned with. Give an environment "
+            "with the same spaces."
+        )
+
+
 def about_task(task: HostTask) -> dict[str, Any]:
     """What a run tells of its task, so that its policies can be used without it: JSON values alone."""
     return {

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from srgdqn.shipping.extras import require
+from srgdqn.extras import require
 from srgdqn.store.destination import check_file, write_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def check_export(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
     """The path, if a policy can be written there in the format of its suffix."""
     target = check_file(path, SUFFIXES, what="policy", overwrite=overwrite)
     if target.suffix.lower() == ".onnx":
-        require("onnx", extra="onnx")
+        require("onnx", "onnx", "An ONNX model")
     return target
 
 

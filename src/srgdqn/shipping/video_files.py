@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
 
 from srgdqn.errors import InputError
-from srgdqn.shipping.extras import require
+from srgdqn.extras import require
 from srgdqn.store.destination import check_file, disk_errors_told, written_whole
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def check_video(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pat
     """The path, if a video can be written there in the format of its suffix."""
     target = check_file(path, SUFFIXES, what="video", overwrite=overwrite)
     if target.suffix.lower() == ".mp4":
-        require("imageio_ffmpeg", extra="video")
+        require("imageio_ffmpeg", "video", "An .mp4")
     return target
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import dataclass
 from typing import Any
 
 from srgdqn.errors import InputError
+from srgdqn.extras import require
 from srgdqn.settings.coercion import shown
 from srgdqn.sweeps.grid import Base, Cell, cells_of
 from srgdqn.sweeps.ranges import Space
@@ -51,8 +51,7 @@ def search_plan(
     ):
         if type(value) is not int or not least <= value <= most:
             raise InputError(f"{name} is {shown(value)}, but must be a whole number from {least} to {most}.")
-    if importlib.util.find_spec("optuna") is None:
-        raise InputError("searching needs Optuna. Install it with: pip install 'srgdqn[optuna]'.")
+    require("optuna", "optuna", "Searching")
     corners = _corners(base, space)
     alike = len({corner.configuration.shape() for corner in corners}) == 1
     return SearchPlan(space, trials, (AT_ONCE if alike else 1) if at_once is None else at_once, sampler_seed)

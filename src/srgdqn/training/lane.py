@@ -15,6 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from srgdqn.acting import epsilon, epsilon_greedy
+from srgdqn.gradients import Transitions
 from srgdqn.learner import LearnerState, Trace, batch_rows, init_learner, outer_iteration
 from srgdqn.networks import Network
 from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
@@ -202,6 +203,15 @@ def _learn(
     )
 
 
+def normalised(normaliser: Normaliser, transitions: Transitions) -> Transitions:
+    """Transitions as the learner sees them."""
+    return transitions._replace(
+        observation=normalise_observation(normaliser, transitions.observation),
+        next_observation=normalise_observation(normaliser, transitions.next_observation),
+        reward=normalise_reward(normaliser, transitions.reward),
+    )
+
+
 def learn_on(
     configuration: Configuration,
     network: Network,
@@ -214,11 +224,7 @@ def learn_on(
     """One outer iteration on what was served, as normalised: the learner's new state, the mean loss and mean max_a Q on
     D, the norms of Δ_M and of the new parameters, and what the probe measured.
     """
-    batch = served.transitions._replace(
-        observation=normalise_observation(normaliser, served.transitions.observation),
-        next_observation=normalise_observation(normaliser, served.transitions.next_observation),
-        reward=normalise_reward(normaliser, served.transitions.reward),
-    )
+    batch = normalised(normaliser, served.transitions)
     after, trace = outer_iteration(
         configuration,
         network,

@@ -25,6 +25,7 @@ from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers, programs_for
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, endings_of, merge_tables
 from srgdqn.training.reports import ChunkReports, Reports, no_reports
+from srgdqn.trees import by_path
 
 
 class Progress(NamedTuple):
@@ -281,11 +282,7 @@ def _policies(lanes: Lane, seats: slice) -> dict[str, np.ndarray]:
 
 def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> dict[str, np.ndarray]:
     """A network's parameters, and the statistics its observations are normalised with, by path."""
-    tree = {"network": parameters, "normaliser": normaliser.observations}
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-    }
+    return by_path({"network": parameters, "normaliser": normaliser.observations})
 
 
 class _SharedListener:

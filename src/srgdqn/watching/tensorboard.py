@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srgdqn.errors import InputError
+from srgdqn.extras import require
 from srgdqn.settings import Configuration
 from srgdqn.store.configurations import dumps
 from srgdqn.store.destination import make_folder
-from srgdqn.watching.extras import require
 from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:

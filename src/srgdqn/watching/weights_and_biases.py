@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from srgdqn.errors import InputError, unknown
+from srgdqn.extras import require
 from srgdqn.settings import Configuration
-from srgdqn.watching.extras import require
 from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:
