@@ -317,23 +317,45 @@ def test_an_agent_without_its_environment_still_acts(tmp_path: Path) -> None:
     agent = agent_of().learn(32)
     loaded = Agent.load(agent.save(tmp_path / "agent"))
     assert actions_of(loaded) == actions_of(agent)
-    with pytest.raises(InputError, match="Give a function that makes it"):
+    with pytest.raises(InputError, match="or a function that makes it"):
         loaded.learn(8)
     loaded.set_env(Slope)
     assert loaded.learn(8).num_timesteps == 8
 
 
 def test_an_environment_that_was_wrapped_is_given_again(tmp_path: Path) -> None:
-    """A file knows its id alone, and Gymnasium's own environment of that id may have other spaces."""
+    """Its id alone would make another one, which may have other spaces, or other rewards."""
     two = gym.wrappers.TransformObservation(
         gym.make("Acrobot-v1"), lambda seen: seen[:2], Box(-np.inf, np.inf, (2,), np.float32)
     )
     path = agent_of(two).learn(16).save(tmp_path / "agent")
     loaded = Agent.load(path)
     assert loaded.predict(SEEN, deterministic=True)[0].shape == (40,)
-    with pytest.raises(InputError, match=r"the observations of Acrobot-v1 are read as .*given=\(6,\)"):
+    with pytest.raises(InputError, match=r"Acrobot-v1 \(as given\) cannot be made from its name"):
         loaded.learn(16)
+    with pytest.raises(InputError, match=r"the observations of Acrobot-v1 are read as .*given=\(6,\)"):
+        Agent.load(path, "Acrobot-v1")
     assert Agent.load(path, two).learn(16).num_timesteps == 16
+
+
+def test_an_agent_of_an_id_that_nobody_knows_here_still_acts(tmp_path: Path) -> None:
+    gym.register("Passing-v0", Slope)
+    try:
+        agent = agent_of("Passing-v0").learn(32)
+        path = agent.save(tmp_path / "agent")
+    finally:
+        del gym.registry["Passing-v0"]
+    loaded = Agent.load(path)
+    assert actions_of(loaded) == actions_of(agent)
+    with pytest.raises(InputError, match="Passing-v0 cannot be made from its name"):
+        loaded.learn(8)
+
+
+def test_an_agent_goes_on_in_the_environment_with_its_options(tmp_path: Path) -> None:
+    path = agent_of(gym.make("Acrobot-v1", max_episode_steps=5)).learn(16).save(tmp_path / "agent")
+    loaded = Agent.load(path)
+    assert loaded.configuration.task.task == "Acrobot-v1,max_episode_steps=5"
+    assert loaded.play(2)[1].tolist() == [5, 5]
 
 
 class Own(eqx.Module):

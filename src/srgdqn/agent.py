@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import secrets
@@ -18,7 +19,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from srgdqn.callbacks import CallbackLike, as_callback
-from srgdqn.configure import configure, is_identifier
+from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
@@ -28,6 +29,7 @@ from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
+from srgdqn.identifiers import is_identifier
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
@@ -408,6 +410,12 @@ def _stored_task(configuration: Configuration, about: dict[str, Any], env: Envir
         task = host_task(configuration, source_of(env))
         check_same_spaces(task.name, (task.observations, task.actions), (observations, actions))
         return task
-    name = configuration.task.task
-    source = source_of(name) if is_identifier(name) else Source(name, None)
-    return HostTask(source, observations, actions, about["evaluation_limit"], None)
+    return HostTask(_source_named(configuration.task.task), observations, actions, about["evaluation_limit"], None)
+
+
+def _source_named(name: str) -> Source:
+    """Where a file's name leads; nowhere, if that is no id or nobody here knows it. Predicting needs no more."""
+    if is_identifier(name):
+        with contextlib.suppress(InputError):
+            return source_of(name)
+    return Source(name, None)

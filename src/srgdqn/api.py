@@ -15,14 +15,16 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
-from srgdqn.configure import configure, is_identifier
+from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
-from srgdqn.host.environments import Environment, Source, check_name, source_of
+from srgdqn.host.environments import Environment, Source, source_of
 from srgdqn.host.failures import EnvironmentFailedError
+from srgdqn.host.registry import check_name
 from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import about_task, host_task
+from srgdqn.identifiers import is_identifier
 from srgdqn.interrupts import let_interrupts_through
 from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled, settled_on_host

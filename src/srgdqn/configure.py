@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.errors import InputError, unknown
+from srgdqn.identifiers import is_identifier
 from srgdqn.presets import host_preset, is_compiled, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
@@ -73,15 +73,6 @@ def preset_of(task: str) -> dict[str, Any]:
     if is_compiled(task) or not is_identifier(task):
         return preset(task)
     return host_preset(task, images=task.startswith("ALE/"))
-
-
-def is_identifier(task: str) -> bool:
-    """Whether a name has the form of a Gymnasium id, which none of the compiled tasks has.
-
-    >>> is_identifier("CartPole-v1"), is_identifier("ALE/Pong-v5"), is_identifier("CartPole")
-    (True, True, False)
-    """
-    return re.search(r"-v\d+$|[/:]", task) is not None
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:

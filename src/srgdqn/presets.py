@@ -8,6 +8,7 @@ import difflib
 from typing import Any
 
 from srgdqn.errors import unknown
+from srgdqn.identifiers import plain
 
 # The rows of Table 1 that are the same for every task.
 _SHARED: dict[str, Any] = dict(activation="relu", alpha=1e-3, beta1=0.9, beta2=0.999, inner_iterations=16)
@@ -133,7 +134,7 @@ def preset(task: str) -> dict[str, Any]:
 
 def host_preset(task: str, *, images: bool = False) -> dict[str, Any]:
     """The options of a Gymnasium environment, of which nothing need be known but whether it shows images."""
-    return {**HOST_DEFAULTS, **(IMAGE_DEFAULTS if images else {}), **HOST_PRESETS.get(task, {})}
+    return {**HOST_DEFAULTS, **(IMAGE_DEFAULTS if images else {}), **HOST_PRESETS.get(plain(task), {})}
 
 
 def resembles_compiled(task: str) -> bool:

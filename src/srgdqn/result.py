@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from srgdqn.configure import is_identifier
 from srgdqn.errors import InputError
+from srgdqn.identifiers import is_identifier
 from srgdqn.presets import PRESETS
 from srgdqn.settings import Configuration
 from srgdqn.settings.network import BUILT_IN_NETWORKS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,19 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.registration import registry
+from hypothesis import given as given_options
+from hypothesis import strategies as st
 
 import srgdqn
 from host_environments import SMALL, Slope
+from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.host import environments
-from srgdqn.host.environments import check_name, close, known_identifier, newest_version, source_of
+from srgdqn.host.defaults import defaults_for
+from srgdqn.host.environments import close, source_of
+from srgdqn.host.registry import check_name, known_identifier, newest_version
 from srgdqn.host.task import host_task, make_player
+from srgdqn.identifiers import is_identifier, options_of, plain, with_options
 
 
 @pytest.fixture
@@ -137,6 +144,68 @@ def test_a_function_is_asked_for_what_can_be_seen() -> None:
     assert source_of(lambda: gym.make("CartPole-v1", render_mode="rgb_array")).fresh("rgb_array").render_mode
 
 
+# Options of an id
+
+
+def test_options_decide_how_an_environment_is_made() -> None:
+    lake = source_of("FrozenLake-v1,map_name=8x8,is_slippery=false").fresh()
+    assert lake.observation_space == gym.spaces.Discrete(64)
+    lake.reset(seed=0)
+    assert [lake.step(2)[0] for _ in range(3)] == [1, 2, 3]  # which ice would not always allow
+    result = srgdqn.train("FrozenLake-v1,map_name=8x8,is_slippery=false", **SMALL)
+    assert result.run.provenance["observation_size"] == 64
+
+
+@pytest.mark.parametrize("action_type", ["discrete", "continuous"])
+def test_images_of_a_car_are_learned_with_discrete_actions(action_type: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Box2D's bindings warn when they are first imported
+        pytest.importorskip("Box2D")
+    name = f"CarRacing-v3,continuous={'false' if action_type == 'discrete' else 'true'}"
+    configuration = configure(name, defaults=defaults_for(source_of(name)))
+    assert configuration.network.network == "cnn"
+    if action_type == "discrete":
+        task = host_task(configuration, source_of(name))
+        assert (task.actions.count, task.observations.shape) == (5, (4, 84, 84))
+    else:
+        with pytest.raises(InputError, match=r"action space of CarRacing-v3,continuous=true .*"):
+            host_task(configuration, source_of(name))
+
+
+@pytest.mark.parametrize(
+    ("given", "parts"),
+    [
+        ("CartPole-v1,", ["'' is no option", "name=value"]),
+        ("CartPole-v1,fast", ["'fast' is no option"]),
+        ("CartPole-v1,a-b=1", ["'a-b=1' is no option"]),
+        ("CartPole-v1,a=1,a=2", ["'a=2' is given twice"]),
+        ("CartPol-v1,a=1", ["unknown Gymnasium environment 'CartPol-v1'", "Did you mean 'CartPole-v1'?"]),
+        ("CartPole-v1,mood=3", ["CartPole-v1,mood=3 cannot be made", "unexpected keyword argument 'mood'"]),
+        ("FrozenLake-v1,map_name=9x9", ["FrozenLake-v1,map_name=9x9 cannot be made"]),
+    ],
+)
+def test_options_that_are_none_are_told(given: str, parts: list[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        source_of(given).fresh()
+    for part in parts:
+        assert part in str(caught.value)
+
+
+@given_options(
+    st.dictionaries(
+        st.from_regex(r"[a-z_]{1,5}", fullmatch=True),
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    )
+)
+def test_options_are_read_as_they_were_written(options: dict[str, Any]) -> None:
+    written = with_options("CartPole-v1", options)
+    if written is None:  # a text that holds a comma, or that would be read as something else
+        assert any(isinstance(value, str) for value in options.values())
+        return
+    assert (plain(written), options_of(written)) == ("CartPole-v1", options)
+    assert is_identifier(written)
+
+
 # Instances
 
 
@@ -149,7 +218,38 @@ def test_an_instance_with_a_spec_is_made_again_with_its_wrappers() -> None:
     assert gym.wrappers.FlattenObservation in {type(layer) for layer in _layers(copy)}
     copy.reset(seed=0)
     assert [copy.step(step % 2)[3] for step in range(5)] == [False] * 4 + [True]
-    assert source.name == "CartPole-v1"
+    assert source.name == "CartPole-v1 (as given)"
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        (lambda: gym.make("CartPole-v1"), "CartPole-v1"),
+        (lambda: gym.make("CartPole-v1", render_mode="rgb_array"), "CartPole-v1"),
+        (lambda: gym.wrappers.RecordEpisodeStatistics(gym.make("CartPole-v1")), "CartPole-v1"),
+        (lambda: gym.make("CartPole-v1", max_episode_steps=7), "CartPole-v1,max_episode_steps=7"),
+        (lambda: gym.wrappers.TimeLimit(gym.make("CartPole-v1"), 7), "CartPole-v1,max_episode_steps=7"),
+        (lambda: gym.make("Pendulum-v1", g=9.81), "Pendulum-v1,g=9.81"),
+        (lambda: gym.make("Pendulum-v1", g=np.float64(9.81)), "Pendulum-v1 (as given)"),
+        (lambda: gym.make("FrozenLake-v1", desc=["SF", "FG"]), "FrozenLake-v1 (as given)"),
+        (lambda: gym.make("FrozenLake-v1", map_name="8x8"), "FrozenLake-v1,map_name=8x8"),
+        (lambda: gym.wrappers.TransformReward(gym.make("CartPole-v1"), lambda r: 2 * r), "CartPole-v1 (as given)"),
+        (lambda: gym.make_vec("CartPole-v1", 2), "CartPole-v1"),
+        (lambda: gym.make_vec("Pendulum-v1", 2, g=9.81), "Pendulum-v1,g=9.81"),
+    ],
+)
+def test_a_name_says_how_the_same_environment_is_made_or_that_none_can(given: Any, name: str) -> None:
+    made = given()
+    assert source_of(made).name == name
+    if isinstance(made, gym.Env):
+        assert source_of(given).name == name
+        assert source_of(made.spec).name == name
+    assert is_identifier(name) == (not name.endswith(")"))
+    if is_identifier(name):
+        again = source_of(name)
+        assert source_of(again.fresh()).name == again.name == name
+        assert again.fresh().spec.kwargs.get("g") == made.spec.kwargs.get("g")
+        assert again.fresh().spec.max_episode_steps == made.spec.max_episode_steps
 
 
 def test_an_instance_without_a_spec_is_copied() -> None:
@@ -198,7 +298,6 @@ def test_given_instances_are_learned_in_themselves_and_never_closed(environments
 
 
 def _configured(**options: Any) -> Any:
-    from srgdqn.configure import configure
     from srgdqn.presets import host_preset
 
     return configure("Slope", defaults=host_preset("Slope"), **{**SMALL, **options})

@@ -15,8 +15,9 @@ from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_opti
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray
-from srgdqn.configure import configure, is_identifier, layered, named_options, preset_of
+from srgdqn.configure import configure, layered, named_options, preset_of
 from srgdqn.errors import InputError
+from srgdqn.identifiers import is_identifier
 from srgdqn.presets import PRESETS, is_compiled, preset, resembles_compiled
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
@@ -35,6 +36,7 @@ _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
   srgdqn train CartPole dqn-adam --steps 50000 --alpha 0.005 --hidden 20 20
   srgdqn train LunarLander-v3 srg-dqn --steps 200000 --out runs/lander
   srgdqn train Pendulum-v1 svr-dqn --action-bins 12 --rounds 4
+  srgdqn train FrozenLake-v1,is_slippery=false,map_name=8x8 dqn-adam
   srgdqn train --config runs/srg/configuration.toml --out again
   srgdqn train Pendulum svr-dqn --tensorboard logs/svr             then: tensorboard --logdir logs
 
@@ -227,7 +229,7 @@ def _check_task(task: str) -> None:
     if is_compiled(task) or (resembles_compiled(task) and not is_identifier(task)):
         preset(task)  # which tells of a misspelt one without having Gymnasium imported
         return
-    from srgdqn.host.environments import check_name, known_identifier
+    from srgdqn.host.registry import check_name, known_identifier
 
     if is_identifier(task):
         known_identifier(task)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import importlib
 import threading
 import warnings
 from collections.abc import Callable
@@ -13,13 +12,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv
 
-from srgdqn.errors import InputError, unknown
-from srgdqn.host.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector, require_game
+from srgdqn.errors import InputError
+from srgdqn.host.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector
 from srgdqn.host.failures import RAISED, told
-from srgdqn.presets import PRESETS, is_compiled, resembles_compiled
+from srgdqn.host.registry import known_identifier
+from srgdqn.identifiers import as_given, is_identifier, options_of, plain, with_options
 from srgdqn.settings import TaskSettings
 
 # An environment whose episodes may never end is judged for so many steps.
@@ -49,8 +50,8 @@ class Source:
         """A new copy."""
         if self.make is None:
             raise InputError(
-                f"the environment {self.name} was given as an instance that cannot be made again (it has no spec), "
-                "and another copy is needed. Give a function that makes it."
+                f"the environment {self.name} cannot be made from its name (as it was given as an instance, or is not "
+                "registered here), and a copy is needed. Give the environment again, or a function that makes it."
             )
         return self.make(render_mode)
 
@@ -71,7 +72,7 @@ def source_of(environment: Environment) -> Source:
         )
     if isinstance(environment, EnvSpec):
         spec = environment
-        return Source(spec.id, lambda mode: gym.make(_without_mode(spec), **_seen_by(mode)), recipe=spec)
+        return Source(_name_of(spec), lambda mode: gym.make(_without_mode(spec), **_seen_by(mode)), recipe=spec)
     if isinstance(environment, gym.Env | VectorEnv):
         return _source_of_instance(environment)
     if callable(environment):
@@ -82,58 +83,13 @@ def source_of(environment: Environment) -> Source:
     )
 
 
-def known_identifier(identifier: str) -> str:
-    """The id, if Gymnasium knows it (a module before a colon is imported, as Gymnasium does)."""
-    module, _, plain = identifier.rpartition(":")
-    if module:
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise InputError(
-                f"the environment {identifier!r} is to be registered by the module {module!r}, which cannot be "
-                f"imported ({error}). Install it, or mend its name."
-            ) from error
-    if plain.startswith("ALE/"):
-        require_game(plain)
-    if plain not in gym.registry:
-        raise unknown("Gymnasium environment", plain, _known_names(plain))
-    return identifier
-
-
-def check_name(task: str) -> None:
-    """Raises if a name that has not the form of an id is none of the compiled tasks, and tells which id was meant."""
-    if is_compiled(task):
-        return
-    if not resembles_compiled(task) and (identifier := newest_version(task)) is not None:
-        raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
-    raise unknown("task", task, PRESETS)
-
-
-def newest_version(name: str) -> str | None:
-    """The newest id of an environment's name, such as `CartPole-v1` of `CartPole`; None if there is none."""
-    versions = [spec for spec in gym.registry.values() if spec.name.lower() == name.lower() and spec.namespace is None]
-    return max(versions, key=lambda spec: spec.version or 0).id if versions else None
-
-
-def _known_names(given: str) -> list[str]:
-    """The ids that may have been meant: all of the same namespace, in their newest version only."""
-    prefix = given.rpartition("/")[0]
-    newest: dict[str, str] = {}
-    for identifier, spec in gym.registry.items():
-        if identifier.rpartition("/")[0] == prefix:
-            known = newest.get(spec.name)
-            if known is None or (gym.registry[known].version or 0) < (spec.version or 0):
-                newest[spec.name] = identifier
-    return list(newest.values()) or list(gym.registry)
-
-
 def _made(identifier: str, render_mode: str | None) -> gym.Env:
-    plain = identifier.rpartition(":")[2]
+    name, options = plain(identifier), options_of(identifier)
     try:
-        if plain.startswith("ALE/"):
-            return make_atari(plain, render_mode=render_mode)
+        if name.startswith("ALE/"):
+            return make_atari(name, render_mode=render_mode, **options)
         # Its checker looks at the first step alone, and we at every one.
-        made = gym.make(identifier, disable_env_checker=True, **_seen_by(render_mode))
+        made = gym.make(name, disable_env_checker=True, **_seen_by(render_mode), **options)
         return image_wrappers(made) if is_picture(made.observation_space) else made
     except gym.error.DependencyNotInstalled as error:
         extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
@@ -149,18 +105,18 @@ def _made(identifier: str, render_mode: str | None) -> gym.Env:
 
 
 def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:
-    if not identifier.startswith("ALE/"):
+    """Games have a vector of their own, which does not take all the options that a single one does."""
+    if not identifier.startswith("ALE/") or options_of(identifier):
         return None
     return functools.partial(make_atari_vector, identifier)
 
 
 def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
     spec = environment.spec
-    plain = environment if isinstance(environment, VectorEnv) else environment.unwrapped
-    name = spec.id if spec is not None else f"{type(plain).__module__}.{type(plain).__qualname__}"
+    itself = environment if isinstance(environment, VectorEnv) else environment.unwrapped
+    name = _name_of(spec) if spec is not None else f"{type(itself).__module__}.{type(itself).__qualname__}"
     if isinstance(environment, VectorEnv):
-        # A vector's own spec may hold arguments that no single environment takes: its id says which one it is.
-        single = (lambda mode: _made(spec.id, mode)) if spec is not None else None
+        single = (lambda mode: _made(name, mode)) if is_identifier(name) else None
         return Source(name, single, environment, recipe=spec)
 
     def remade(mode: str | None) -> gym.Env:
@@ -188,6 +144,28 @@ def _unseen(spec: EnvSpec) -> EnvSpec:
     """The same environment without what watches it."""
     kept = tuple(wrapper for wrapper in spec.additional_wrappers if wrapper.name not in _WATCHERS)
     return dataclasses.replace(_without_mode(spec), additional_wrappers=kept)
+
+
+# What a vector's spec tells beside the arguments of each environment in it.
+_OF_VECTORS = ("num_envs", "vectorization_mode", "vector_kwargs")
+
+
+def _name_of(spec: EnvSpec) -> str:
+    """The id by which what a spec tells of is made again, where wrappers or arguments are not beyond words."""
+    registered = gym.registry.get(spec.id)
+    if registered is None or spec.entry_point != registered.entry_point or _unseen(spec).additional_wrappers:
+        return as_given(spec.id)
+    before = {**registered.kwargs, "max_episode_steps": registered.max_episode_steps}
+    now = {**_without_mode(spec).kwargs, "max_episode_steps": spec.max_episode_steps}
+    if "num_envs" in now:
+        # The vector of games has arguments of its own for what a single one's wrappers do.
+        now = {} if spec.namespace == "ALE" else {name: now[name] for name in now if name not in _OF_VECTORS}
+    changed = {name: value for name, value in now.items() if not _same(before.get(name), value)}
+    return with_options(spec.id, changed) or as_given(spec.id)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(np.all(one == other))
 
 
 def _without_mode(spec: EnvSpec) -> EnvSpec:

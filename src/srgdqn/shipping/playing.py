@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from srgdqn.configure import is_identifier
 from srgdqn.errors import InputError
+from srgdqn.identifiers import is_identifier
 from srgdqn.presets import is_compiled
 from srgdqn.settings import Configuration
 

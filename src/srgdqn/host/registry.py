@@ -1,0 +1,60 @@
+"""Ids that Gymnasium knows, and which one was meant by one that it does not."""
+
+from __future__ import annotations
+
+import importlib
+
+import gymnasium as gym
+
+from srgdqn.errors import InputError, unknown
+from srgdqn.host.atari import require_game
+from srgdqn.identifiers import options_of, plain
+from srgdqn.presets import PRESETS, is_compiled, resembles_compiled
+
+
+def known_identifier(identifier: str) -> str:
+    """The id, if Gymnasium knows it (a module before a colon is imported, as Gymnasium does) and its options have a
+    form.
+    """
+    module, name = identifier.partition(",")[0].rpartition(":")[0], plain(identifier)
+    if module:
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise InputError(
+                f"the environment {identifier!r} is to be registered by the module {module!r}, which cannot be "
+                f"imported ({error}). Install it, or mend its name."
+            ) from error
+    if name.startswith("ALE/"):
+        require_game(name)
+    if name not in gym.registry:
+        raise unknown("Gymnasium environment", name, _known_names(name))
+    options_of(identifier)
+    return identifier
+
+
+def check_name(task: str) -> None:
+    """Raises if a name that has not the form of an id is none of the compiled tasks, and tells which id was meant."""
+    if is_compiled(task):
+        return
+    if not resembles_compiled(task) and (identifier := newest_version(task)) is not None:
+        raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
+    raise unknown("task", task, PRESETS)
+
+
+def newest_version(name: str) -> str | None:
+    """The newest id of an environment's name, such as `CartPole-v1` of `CartPole`; None if there is none."""
+    versions = [spec for spec in gym.registry.values() if spec.name.lower() == name.lower() and spec.namespace is None]
+    return max(versions, key=lambda spec: spec.version or 0).id if versions else None
+
+
+def _known_names(given: str) -> list[str]:
+    """The ids that may have been meant: all of the same namespace, in their newest version only."""
+    prefix = given.rpartition("/")[0]
+    newest: dict[str, str] = {}
+    for identifier, spec in gym.registry.items():
+        if identifier.rpartition("/")[0] == prefix:
+            known = newest.get(spec.name)
+            if known is None or (gym.registry[known].version or 0) < (spec.version or 0):
+                newest[spec.name] = identifier
+    return list(newest.values()) or list(gym.registry)
