@@ -196,7 +196,8 @@ class Agent:
         assert present is not None
         found = read_spaces(configuration, present, self._task.name)
         check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
-        self._round.player, self._environments = player, environments
+        self._round.enter(player)
+        self._environments = environments
 
     def _progress(self) -> Progress:
         newest = self._round.diary.reward[-1]

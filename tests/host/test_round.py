@@ -262,3 +262,15 @@ def test_every_step_has_its_own_draw_also_of_those_lived_ahead(mode: gym.vector.
             ahead.add(round_.player.ahead)  # type: ignore[union-attr]
         assert actions == draws_of(configuration, 70).action.tolist()
     assert ahead == ({0, 1} if mode is gym.vector.AutoresetMode.NEXT_STEP else {0})
+
+
+def test_an_episode_that_is_left_open_is_no_part_of_the_next_ones_return() -> None:
+    configuration = configuration_of("outer iterations")
+    round_ = round_of(configuration)
+    round_.live_block()
+    assert np.any(np.asarray(round_.normaliser.open_return) != 0)
+    seen = round_.normaliser.returns
+    player, _ = make_player(configuration, round_.task, NUMBER)
+    round_.enter(player)
+    np.testing.assert_array_equal(round_.normaliser.open_return, np.zeros(2))
+    assert round_.normaliser.returns is seen

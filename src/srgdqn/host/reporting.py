@@ -18,8 +18,7 @@ class RoundReports:
     def __init__(self, round_: HostRound, noise: GradientNoise | None = None) -> None:
         """`noise` measures the gradients' at every report, where it is given."""
         self._round, self._noise = round_, noise
-        self._read = self._step = round_.blocks
-        self._episodes, self._iterations = 0, round_.iterations
+        self._read, self._episodes = round_.blocks, 0
         self._evaluations: list[GreedyEpisodes] = []
         seats = round_.configuration.training.environments
         self._open_returns, self._open_lengths = np.zeros(seats), np.zeros(seats, int)

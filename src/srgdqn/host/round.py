@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.host.failures import EnvironmentFailedError
@@ -85,6 +86,19 @@ class HostRound:
         self.normaliser = normaliser
         self._learning.restore(learner, normaliser)
 
+    def enter(self, player: Player) -> None:
+        """Goes on elsewhere, with new episodes."""
+        self.player = player
+        self._leave_episodes()
+
+    def _leave_episodes(self) -> None:
+        """Of an episode that is left open, no reward is part of the next one's return."""
+        assert self.player is not None
+        self.player.forget()
+        if self.normaliser.open_return is not None:
+            nothing = jnp.zeros_like(self.normaliser.open_return)
+            self.normaliser = self.normaliser._replace(open_return=nothing)
+
     def spend(self, configuration: Configuration, *, steps_before: int = 0, to_the_end: bool = False) -> None:
         """Goes on under the budget of a configuration that differs from the present one in that alone; of the steps so
         far, `steps_before` were lived before that budget began. `to_the_end`: a last block that the budget does not
@@ -156,7 +170,7 @@ class HostRound:
             self.player.play(block, self.policy, chances, lived)
             check_block(block, self.task.name, lived)
         except EnvironmentFailedError:
-            self.player.forget()
+            self._leave_episodes()
             self.player.episodes = ended_before
             raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
