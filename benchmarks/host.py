@@ -9,10 +9,8 @@ because a shared machine's speed drifts.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from arrangements import ALONE, ContenderError
 from host_lineup import AIMS, HOST_COMPARISONS, HOST_CONTENDERS, TO_BASELINE, TO_ENVIRONMENT, TO_PLAIN
@@ -21,7 +19,7 @@ from job.settings import TASKS
 from measuring import circumstances, spread
 from reporting import Bar, Panel, console, multiple, place_for, print_table, write_report
 from standings import Entry, Row, standings
-from turns import Budget, absences, measure_in_turns, print_absences
+from turns import Budget, absences, asked, measure_in_turns, print_absences
 
 TASK = "CartPole"
 TITLE = f"{TASKS[TASK].identifier} stepped on the host, one round on one core"
@@ -35,17 +33,9 @@ Parts = dict[str, float]  # microseconds per step, by part
 
 def main() -> None:
     names = [contender.name for contender in HOST_CONTENDERS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one turn of short rounds: does it run?")
-    parser.add_argument("--turns", type=int, help="how often each is measured")
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--out", type=Path, default=place_for(__file__))
-    options = parser.parse_args()
-    budget = QUICK if options.quick else FULL
-    if options.turns is not None:
-        budget = budget._replace(turns=options.turns)
+    budget, only, out = asked(__doc__, names, full=FULL, quick=QUICK, out=place_for(__file__))
 
-    chosen = [contender for contender in HOST_CONTENDERS if contender.name in options.only]
+    chosen = [contender for contender in HOST_CONTENDERS if contender.name in only]
     taken: dict[str, list[Parts]] = {}
     wholes: dict[str, str] = {}  # what could not be taken apart, and why
     if any(contender.ours for contender in chosen):
@@ -75,7 +65,7 @@ def main() -> None:
         "parts": parts,
         "absent": absent,
     }
-    write_report(options.out, report, _panels(rows, parts))
+    write_report(out, report, _panels(rows, parts))
 
 
 def take_apart(taken: dict[str, list[Parts]], wholes: dict[str, str], budget: Budget) -> None:

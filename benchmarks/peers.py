@@ -1,6 +1,6 @@
 """How fast contenders do the same job: DQN, and SRG-DQN beside the obvious way to write it in PyTorch.
 
-    python benchmarks/peers.py [--quick] [--only NAME …] [--out FILE]
+    python benchmarks/peers.py [--quick] [--only NAME …] [--turns N] [--out FILE]
 
 Aggregate environment steps per second once learning is under way: of one round alone on one core, and of 50 rounds on
 all cores in each contender's best arrangement. All are measured in turns, because a shared machine's speed drifts.
@@ -8,16 +8,14 @@ all cores in each contender's best arrangement. All are measured in turns, becau
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from job.settings import TASKS
 from lineup import COMPARISONS, CONTENDERS
 from measuring import circumstances
 from reporting import Bar, Panel, between, multiple, place_for, print_table, write_report
 from standings import Entry, Row, standings
-from turns import Budget, absences, measure_in_turns, print_absences
+from turns import Budget, absences, asked, measure_in_turns, print_absences
 
 FULL = Budget(turns=3, steps=100_000, seconds=3.0, limit=300.0, tasks=tuple(TASKS))
 QUICK = Budget(turns=1, steps=2_000, seconds=0.3, limit=120.0, tasks=("MountainCar",))
@@ -25,17 +23,9 @@ QUICK = Budget(turns=1, steps=2_000, seconds=0.3, limit=120.0, tasks=("MountainC
 
 def main() -> None:
     names = [contender.name for contender in CONTENDERS]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one task, one turn and tiny budgets: does it run?")
-    parser.add_argument("--turns", type=int, help="how often each is measured")
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--out", type=Path, default=place_for(__file__))
-    options = parser.parse_args()
-    budget = QUICK if options.quick else FULL
-    if options.turns is not None:
-        budget = budget._replace(turns=options.turns)
+    budget, only, out = asked(__doc__, names, full=FULL, quick=QUICK, out=place_for(__file__))
 
-    entries = list(_entries(budget.tasks, options.only))
+    entries = list(_entries(budget.tasks, only))
     turns, failures = measure_in_turns(entries, budget)
     rows = standings(turns, COMPARISONS)
     absent = absences(failures)
@@ -44,7 +34,7 @@ def main() -> None:
         print_table(_title(task, rounds), COLUMNS, [_cells(row) for row in shown], names=3)
     print_absences(absent)
     report = {"circumstances": circumstances(), "budget": budget._asdict(), "rows": rows, "absent": absent}
-    write_report(options.out, report, _panels(rows))
+    write_report(out, report, _panels(rows))
 
 
 def _entries(tasks: Sequence[str], only: Sequence[str]) -> Iterator[Entry]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from arrangements import ContenderError, Measurement, measure
@@ -18,6 +20,20 @@ class Budget(NamedTuple):
     seconds: float | None  # of learning that are timed, if not every round to its end
     limit: float  # seconds after which a contender is given up
     tasks: tuple[str, ...]
+
+
+def asked(
+    about: str | None, names: Sequence[str], *, full: Budget, quick: Budget, out: Path
+) -> tuple[Budget, list[str], Path]:
+    """What the command line asks for: the budget, the names of those to be measured, and where results are written."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="one turn and tiny budgets: does it run?")
+    parser.add_argument("--turns", type=int, help="how often each is measured")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--out", type=Path, default=out)
+    options = parser.parse_args()
+    budget = quick if options.quick else full
+    return budget._replace(turns=options.turns or budget.turns), options.only, options.out
 
 
 def measure_in_turns(

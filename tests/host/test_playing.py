@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from host_environments import Counting, ends, observed, rewarded
 from srgdqn.errors import InputError
 from srgdqn.host.memory import Block
-from srgdqn.host.playing import Chances, CopiesPlayer, VectorPlayer, autoreset_mode
+from srgdqn.host.playing import Chances, CopiesPlayer, VectorPlayer, Whereabouts, autoreset_mode
 from srgdqn.host.spaces import read_actions, read_observations
 
 OBSERVATIONS = read_observations(Counting.observation_space, "Counting", as_image=False)
@@ -90,10 +90,10 @@ def player_of(mode: Any, environments: list[Counting], vector: type[SyncVectorEn
         return 1_000 * seat + episode
 
     if mode == "copies":
-        return CopiesPlayer(environments, OBSERVATIONS, ACTIONS, seeds, "Counting")
+        return CopiesPlayer(environments, Whereabouts("Counting", OBSERVATIONS, ACTIONS, seeds))
     # It writes into the same arrays at every step, as vector environments may.
     together = vector([lambda each=each: each for each in environments], autoreset_mode=mode, copy=False)
-    return VectorPlayer(together, OBSERVATIONS, ACTIONS, seeds, "Counting")
+    return VectorPlayer(together, Whereabouts("Counting", OBSERVATIONS, ACTIONS, seeds))
 
 
 def played(player: Any, blocks: int, length: int, explore: Sequence[bool], draws: Sequence[int]) -> list[Row]:
@@ -250,6 +250,6 @@ def test_an_unknown_autoreset_mode_is_refused() -> None:
 def test_vector_wrappers_change_nothing() -> None:
     explore, draws = [False, True] * 30, [1, 2, 0] * 20
     wrap = lambda make: gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(make))  # noqa: E731
-    player = VectorPlayer(wrap([Counting, Counting]), OBSERVATIONS, ACTIONS, lambda *_: 0, "Counting")
+    player = VectorPlayer(wrap([Counting, Counting]), Whereabouts("Counting", OBSERVATIONS, ACTIONS, lambda *_: 0))
     expected = by_hand(AutoresetMode.NEXT_STEP, [(3, 5, 2)] * 2, explore, draws)
     assert played(player, 5, 4, explore, draws) == [next(expected) for _ in range(20)]

@@ -64,22 +64,25 @@ class Player(Protocol):
         """Raises if the environment's spaces are no longer what they were."""
 
 
+class Whereabouts(NamedTuple):
+    """What a player knows of where it lives."""
+
+    name: str
+    observations: Observations
+    actions: Actions
+    seeds: Seeds
+    begun: Sequence[int] = ()  # episodes of each environment that were begun before
+
+
 class CopiesPlayer:
     """One environment, or copies of it that take turns."""
 
     ahead = 0  # as every step has its place in a block
 
-    def __init__(
-        self,
-        environments: Sequence[gym.Env],
-        observations: Observations,
-        actions: Actions,
-        seeds: Seeds,
-        name: str,
-        begun: Sequence[int] = (),
-    ) -> None:
-        self._environments, self._name, self._seeds = environments, name, seeds
-        self._observations, self._actions = observations, actions
+    def __init__(self, environments: Sequence[gym.Env], about: Whereabouts) -> None:
+        self._environments = environments
+        self._name, self._observations, actions, self._seeds, begun = about
+        self._table = actions.table
         self._spaces = [(each.observation_space, each.action_space) for each in environments]
         self.begun: list[int] = list(begun) or [0] * len(environments)
         self._present: list[np.ndarray | None] = [None] * len(environments)
@@ -122,7 +125,7 @@ class CopiesPlayer:
     def _step(self, block: Block, step: int, seat: int, present: Any, chosen: int) -> None:
         self._step_of_block = step
         try:
-            outcome = self._environments[seat].step(self._actions.table[chosen])
+            outcome = self._environments[seat].step(self._table[chosen])
         except RAISED as error:
             raise _raised(error) from error
         try:
@@ -169,17 +172,9 @@ class CopiesPlayer:
 class VectorPlayer:
     """A vector environment, whichever its autoreset mode."""
 
-    def __init__(
-        self,
-        environment: VectorEnv,
-        observations: Observations,
-        actions: Actions,
-        seeds: Seeds,
-        name: str,
-        begun: Sequence[int] = (),
-    ) -> None:
-        self._environment, self._name, self._seeds = environment, name, seeds
-        self._observations, self._actions = observations, actions
+    def __init__(self, environment: VectorEnv, about: Whereabouts) -> None:
+        self._environment = environment
+        self._name, self._observations, actions, self._seeds, begun = about
         self._table = np.array(actions.table)
         self._mode = autoreset_mode(environment)
         self._spaces = (environment.single_observation_space, environment.single_action_space)

@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 
 from srgdqn.errors import InputError
 from srgdqn.host.environments import UNLIMITED_EVALUATION, Source, close, limited, own_limit
-from srgdqn.host.playing import CopiesPlayer, Player, VectorPlayer
+from srgdqn.host.playing import CopiesPlayer, Player, VectorPlayer, Whereabouts
 from srgdqn.host.spaces import Actions, Observations, read_actions, read_observations, space_of
 from srgdqn.settings import Configuration
 from srgdqn.training.clock import budget_of
@@ -120,16 +120,17 @@ def make_player(
     def seeds(seat: int, episode: int) -> int:
         return reset_seed(settings.seed, number, seat, episode)
 
+    about = Whereabouts(task.name, task.observations, task.actions, seeds, begun)
     if isinstance(source.given, VectorEnv):
-        return VectorPlayer(source.given, task.observations, task.actions, seeds, task.name, begun), []
+        return VectorPlayer(source.given, about), []
     if source.given is not None and settings.environments == 1:
         environment = limited(source.given, configuration.task, task.cap)
-        return CopiesPlayer([environment], task.observations, task.actions, seeds, task.name, begun), []
+        return CopiesPlayer([environment], about), []
     if source.make_vector is not None and settings.environments > 1:
         together = source.make_vector(settings.environments)
-        return VectorPlayer(together, task.observations, task.actions, seeds, task.name, begun), [together]
+        return VectorPlayer(together, about), [together]
     copies = [limited(source.fresh(), configuration.task, task.cap) for _ in range(settings.environments)]
-    return CopiesPlayer(copies, task.observations, task.actions, seeds, task.name, begun), list(copies)
+    return CopiesPlayer(copies, about), list(copies)
 
 
 def reset_seed(seed: int, number: int, seat: int, episode: int) -> int:
