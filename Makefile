@@ -9,7 +9,7 @@ BENCH   := build/bench
 # Compiled programs are kept here between test runs and shared by the test workers.
 test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets test test-slow check format wheel bench clean
+.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow check format wheel bench clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -42,6 +42,9 @@ paper-readings: install  ## the same as paper, and the comparisons over combinat
 presets: install  ## what the presets of Gymnasium's environments come to on fresh seeds, into docs/presets.md
 	$(BIN)/python docs/record_presets.py $(OPTIONS)
 
+atari: install  ## an hour of two games on two cores, into docs/atari.md
+	$(BIN)/python docs/record_atari.py
+
 test: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests
 
@@ -73,6 +76,7 @@ bench:  ## how fast this is, beside others (OPTIONS=--quick: only whether all of
 		--requirement benchmarks/requirements.txt --editable .
 	$(BENCH)/bin/python benchmarks/peers.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/host.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/frames.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/cold_start.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/queries.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/limit.py $(OPTIONS)

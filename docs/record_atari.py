@@ -102,7 +102,7 @@ def train_all() -> None:
             records = recorded()
             records.setdefault(game, {})[algorithm] = told
             write_file(RECORDS, (json.dumps(in_order(records)) + "\n").encode())
-            print(f"{game} {algorithm}: {told['steps_per_second']:.0f} steps/s, {told['evaluations']}", flush=True)
+            print(f"{game} {algorithm}: {told['evaluations']}", flush=True)
 
 
 def in_order(records: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +123,6 @@ def train(game: str, algorithm: str) -> dict[str, Any]:
     result = srgdqn.train(game, algorithm, progress=False, **SETTINGS)
     seconds = time.perf_counter() - begun
     spent = resource.getrusage(resource.RUSAGE_SELF)
-    training = float(result.timings.filter(phase="train")["seconds"].sum())
     episodes, judged = result.episodes, result.evaluations.group_by("step", maintain_order=True).mean()
     return {
         "settings": SETTINGS,
@@ -132,7 +131,6 @@ def train(game: str, algorithm: str) -> dict[str, Any]:
         "diverged": int(result.rounds["diverged_at"].is_not_null().sum()),
         "seconds": seconds,
         "cpu_seconds": spent.ru_utime + spent.ru_stime,
-        "steps_per_second": SETTINGS["steps"] / training,
         "peak_gib": spent.ru_maxrss / 2**20,
         "evaluations": [[int(row["step"]), float(row["return"])] for row in judged.iter_rows(named=True)],
         "episodes": [[int(step), float(total)] for step, total in episodes.select("step", "return").iter_rows()],
@@ -175,7 +173,7 @@ def result_table(records: dict[str, Any]) -> str:
                 last,
                 f"{told['evaluations'][-1][1]:.1f}",
                 f"{told['diverged']}",
-                f"{told['steps_per_second']:.0f}",
+                f"{steps / told['cpu_seconds']:.0f}",
                 f"{told['peak_gib']:.2f} GiB",
             ]
             lines.append(f"| {' | '.join(cells)} |")

@@ -16,7 +16,7 @@ from srgdqn.report.images import shrunk
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "benchmarks.md"
-NAMES = ("peers", "host", "limit", "growth", "cold_start", "queries")
+NAMES = ("peers", "host", "frames", "limit", "growth", "cold_start", "queries")
 
 
 def refresh(results: Path) -> None:

@@ -376,6 +376,16 @@ def test_hosts_are_compared(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_memory_of_images_is_measured(tmp_path: Path) -> None:
+    report = run("frames.py", tmp_path / "frames.json")
+    stacks, _, arrays = report["bytes"].values()
+    assert stacks == 20_000 * 2 * 4 * 84 * 84
+    # A frame each, and more at the start of an episode and of a chunk.
+    assert 20_000 * 84 * 84 < arrays < 1.5 * 20_000 * 84 * 84
+    assert all(0 < each["lowest"] <= each["median"] for each in report["microseconds"].values())
+
+
+@pytest.mark.slow
 def test_gradient_queries_are_counted(tmp_path: Path) -> None:
     rows = run("queries.py", tmp_path / "queries.json")["rows"]
     assert len(rows) == 10

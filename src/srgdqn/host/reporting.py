@@ -32,23 +32,23 @@ class RoundReports:
     def read(self) -> list[RoundReport]:
         """What the round did since the last call; nothing if it did nothing."""
         round_, diary = self._round, self._round.diary
-        first = self._read - (round_.blocks - len(diary.reward))
+        first = self._read - (round_.blocks - len(diary))
         rewards, flags, seats = diary.reward[first:], diary.flags[first:], diary.seats[first:]
-        if not rewards and not self._evaluations:
+        if not len(rewards) and not self._evaluations:
             return []
         self._read = round_.blocks
         returns, lengths = self._ended_episodes(rewards, flags, seats)
         self._episodes += len(returns)
         evaluations, self._evaluations = tuple(self._evaluations), []
-        learnt = np.array(diary.diagnostics[first:]).reshape(-1, 4)
+        learnt = diary.diagnostics[first:]
         configuration = round_.configuration
         variance, distance = (None, None) if self._noise is None else self._noise.measure(round_)
         return [
             RoundReport(
                 round=round_.number,
                 step=round_.steps,
-                steps=sum(map(len, rewards)),
-                reward=float(np.mean(rewards, dtype=np.float64)) if rewards else np.nan,
+                steps=rewards.size,
+                reward=float(np.mean(rewards, dtype=np.float64)) if rewards.size else np.nan,
                 returns=np.array(returns),
                 lengths=np.array(lengths, np.int32),
                 episodes=self._episodes,
@@ -65,18 +65,17 @@ class RoundReports:
         ]
 
     def _ended_episodes(
-        self, rewards: list[np.ndarray], flags: list[np.ndarray], seats: list[np.ndarray]
+        self, rewards: np.ndarray, flags: np.ndarray, seats: np.ndarray
     ) -> tuple[list[float], list[int]]:
         returns, lengths = [], []
-        for block_rewards, block_flags, block_seats in zip(rewards, flags, seats, strict=True):
-            ended = (block_flags & (TERMINATED | TRUNCATED)) > 0
-            for reward, end, seat in zip(block_rewards.tolist(), ended.tolist(), block_seats.tolist(), strict=True):
-                self._open_returns[seat] += reward
-                self._open_lengths[seat] += 1
-                if end:
-                    returns.append(float(self._open_returns[seat]))
-                    lengths.append(int(self._open_lengths[seat]))
-                    self._open_returns[seat], self._open_lengths[seat] = 0.0, 0
+        ended = (flags & (TERMINATED | TRUNCATED)) > 0
+        for reward, end, seat in zip(*(part.ravel().tolist() for part in (rewards, ended, seats)), strict=True):
+            self._open_returns[seat] += reward
+            self._open_lengths[seat] += 1
+            if end:
+                returns.append(float(self._open_returns[seat]))
+                lengths.append(int(self._open_lengths[seat]))
+                self._open_returns[seat], self._open_lengths[seat] = 0.0, 0
         return returns, lengths
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from srgdqn.host.diary import Diary
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.frames import FrameMemory
 from srgdqn.host.learning import make_learning
@@ -20,32 +19,9 @@ from srgdqn.learner import LearnerState
 from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration
 from srgdqn.training.clock import budget_of, limits_of
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, as_stored
+from srgdqn.training.lane import as_stored
 
 _NOTHING_LEARNT = [np.nan] * 4
-
-
-class Diary(NamedTuple):
-    """What every block left behind."""
-
-    reward: list[np.ndarray]
-    flags: list[np.ndarray]
-    seats: list[np.ndarray]
-    diagnostics: list[list[float]]  # mean loss and max_a Q, the norms of Δ_M and θ; NaN where nothing was learnt
-
-    def log(self) -> BlockLog:
-        """The same with an axis of one round first."""
-        steps: tuple[Any, ...] = (np.stack(self.reward)[None], np.stack(self.flags)[None])
-        return BlockLog(*steps, *np.array(self.diagnostics, np.float32).T[:, None])
-
-    def keep_newest(self) -> None:
-        """Forgets all blocks but the last, where nobody is going to ask for them."""
-        for part in self:
-            del part[:-1]
-
-    def seats_log(self) -> np.ndarray:
-        """The seats with an axis of one round first."""
-        return np.stack(self.seats)[None]
 
 
 class HostRound:
@@ -69,7 +45,7 @@ class HostRound:
         self.blocks = 0  # lived
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
-        self.diary = Diary([], [], [], [])
+        self.diary = Diary(configuration.training.learning_frequency)
         self.blocks_before_memory = 0  # lived before the memory was as empty as it was new
         self._program = program
         self._block = Block(configuration.training.learning_frequency, task.observations)
@@ -184,11 +160,7 @@ class HostRound:
         self.blocks += 1
         if self._first_learning <= index and (self._last_block is None or index < self._last_block):
             diagnostics = self._learn(index)
-        flags = LIVED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
-        self.diary.reward.append(block.reward.copy())
-        self.diary.flags.append(flags.astype(np.uint8))
-        self.diary.seats.append(block.seat.copy())
-        self.diary.diagnostics.append(diagnostics)
+        self.diary.write(block, diagnostics)
 
     def _learn(self, index: int) -> list[float]:
         slots, picks = self._plan.rows(index)

@@ -106,7 +106,7 @@ def _tables(
     timings: list[tuple[str, int, float]],
 ) -> Tables:
     diverged_at = np.array([-1 if round_.diverged_at is None else round_.diverged_at])
-    history = ChunkHistory(round_.diary.log(), evaluations, diverged_at, timings, round_.diary.seats_log())
+    history = ChunkHistory(round_.diary.log(), evaluations, diverged_at, timings, round_.diary.seats[None])
     return chunk_tables(configuration, task.endings, [round_.number], history)
 
 
@@ -153,7 +153,7 @@ class _Telling:
         round_, self._when = self._round, now
         rewards = round_.diary.reward[self._told :]
         self._told = round_.blocks
-        steps = sum(map(len, rewards))
+        steps = rewards.size
         self._listener(
             Progress(
                 min(round_.spent_share, 1.0),
