@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -107,6 +108,18 @@ class Deadly(Slope):
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
         if seed in self._seeds and os.getpid() != self._spared:
             os.kill(os.getpid(), signal.SIGKILL)
+        return super().reset(seed=seed, options=options)
+
+
+class Hanging(Slope):
+    """Does not come back when it is reset with one of the seeds."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self._seeds = seeds
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        if seed in self._seeds:
+            time.sleep(600)
         return super().reset(seed=seed, options=options)
 
 

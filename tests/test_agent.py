@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -124,14 +127,16 @@ def test_an_interrupt_leaves_whole_blocks() -> None:
 
 
 def test_divergence_stops_it_with_the_last_finite_parameters(tmp_path: Path) -> None:
-    agent = agent_of(eta=3e38).learn(96)
+    with pytest.warns(RuntimeWarning, match=r"went non-finite at step \d+: .* smaller eta or alpha"):
+        agent = agent_of(eta=3e38).learn(96)
     assert agent.diverged
     assert agent.num_timesteps < 96
     assert all(np.isfinite(array).all() for array in jax.tree.leaves(agent._round.learner.parameters))
     loaded = Agent.load(agent.save(tmp_path / "agent"), Slope)
     assert loaded.diverged
     assert actions_of(loaded) == actions_of(agent)
-    assert loaded.learn(96).num_timesteps == 0
+    with pytest.warns(RuntimeWarning, match="learns no more"):
+        assert loaded.learn(96).num_timesteps == 0
 
 
 # Predicting
@@ -347,8 +352,107 @@ def test_an_agent_of_an_id_that_nobody_knows_here_still_acts(tmp_path: Path) -> 
         del gym.registry["Passing-v0"]
     loaded = Agent.load(path)
     assert actions_of(loaded) == actions_of(agent)
-    with pytest.raises(InputError, match="Passing-v0 cannot be made from its name"):
+    with pytest.raises(InputError, match="unknown Gymnasium environment 'Passing-v0'"):
         loaded.learn(8)
+
+
+def test_loading_imports_no_module_that_a_file_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "trap_of_a_stranger.py").write_text("raise RuntimeError('sprung')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    agent = agent_of("CartPole-v1")
+    agent._round.configuration = _renamed(agent.configuration, "trap_of_a_stranger:CartPole-v1")
+    loaded = Agent.load(agent.save(tmp_path / "agent"))
+    assert loaded.predict(np.zeros(4), deterministic=True)[0] in (0, 1)
+    assert "trap_of_a_stranger" not in sys.modules
+    with pytest.raises(InputError, match=r"cannot be imported \(RuntimeError: sprung\)"):
+        loaded.learn(8)
+
+
+def _renamed(configuration: Any, task: str) -> Any:
+    return dataclasses.replace(configuration, task=dataclasses.replace(configuration.task, task=task))
+
+
+def test_what_is_saved_is_the_environment_it_was_set_to(tmp_path: Path) -> None:
+    agent = agent_of("Acrobot-v1").learn(16)
+    agent.set_env("Acrobot-v1,max_episode_steps=3")
+    loaded = Agent.load(agent.save(tmp_path / "agent"))
+    assert loaded.play(1)[1].tolist() == [3]
+    moved = Agent.load(tmp_path / "agent", "Acrobot-v1,max_episode_steps=4")
+    assert Agent.load(moved.save(tmp_path / "moved")).play(1)[1].tolist() == [4]
+
+
+def test_an_environment_that_does_not_fit_is_closed_again(tmp_path: Path) -> None:
+    closed: list[int] = []
+
+    class Changing(Slope):
+        def close(self) -> None:
+            closed.append(1)
+
+    gym.register("Changing-v0", lambda **_: Changing())
+    try:
+        path = agent_of("Changing-v0").save(tmp_path / "agent")
+        closed.clear()
+        Changing.action_space = Discrete(7)
+        with pytest.raises(InputError, match="has 7 actions, but 3 were learned with"):
+            Agent.load(path).learn(8)
+        assert closed == [1]
+    finally:
+        del gym.registry["Changing-v0"]
+
+
+def stored(agent: Agent) -> list[tuple[Any, ...]]:
+    """The transitions in the memory, as Counting's observations: (episode, step, action) before and after."""
+    rows = agent._round.memory.tensors()["rows"][: agent._round.memory.written]
+    return [(tuple(row[:3]), tuple(row[3:6])) for row in rows]
+
+
+@pytest.mark.parametrize("use", ["step", "play"])
+@pytest.mark.parametrize("again", [True, False])
+def test_an_environment_used_between_is_begun_anew(use: str, again: bool) -> None:
+    """Whoever was given an environment may not be the only one to step it."""
+    given = Counting()
+    agent = agent_of(given, learning_starts=8).learn(16)
+    if use == "step":
+        given.reset(seed=1)
+        given.step(0)
+    else:
+        agent.play(1, environment=given)
+    agent.learn(16, reset_num_timesteps=again)
+    for (episode, step, _), (next_episode, next_step, _) in stored(agent):
+        assert (next_episode, next_step) == (episode, step + 1)
+
+
+def test_nobody_plays_in_the_environment_that_is_being_learned_in() -> None:
+    given = Slope()
+    with pytest.raises(InputError, match=r"in the very environment, .*Give another copy"):
+        agent_of(given).learn(64, lambda agent: agent.play(1, environment=gym.wrappers.TimeLimit(given, 5)))
+
+
+def test_loggers_hear_what_an_agent_does(tmp_path: Path) -> None:
+    from srgdqn.callbacks import EvalCallback
+    from srgdqn.watching import JsonLines
+
+    lines = JsonLines(tmp_path / "rows.jsonl")
+    agent_of().learn(160, EvalCallback(eval_freq=80, n_eval_episodes=2), loggers=[lines])
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()][1:-1]
+    assert rows[-1]["step"] == 160
+    assert rows[-1]["train/gradient_variance"] > 0
+    assert any(row.get("eval/mean_reward") is not None for row in rows)
+    returns = [row["rollout/ep_rew_mean"] for row in rows if row.get("rollout/ep_rew_mean") is not None]
+    assert returns
+    quiet = agent_of().learn(160, EvalCallback(eval_freq=80, n_eval_episodes=2))
+    assert state_of(quiet) == state_of(agent_of().learn(160, loggers=[JsonLines(tmp_path / "others.jsonl")]))
+
+
+@pytest.mark.parametrize("many", [3, 8])
+def test_a_block_is_as_long_as_its_environments_can_share(many: int) -> None:
+    """The defaults have four steps to a block."""
+    agent = Agent("dqn-adam", "CartPole-v1", environments=many)
+    assert agent.configuration.training.learning_frequency == {3: 6, 8: 8}[many]
+    together = gym.make_vec("CartPole-v1", many)
+    assert Agent("dqn-adam", together).configuration.training.learning_frequency == {3: 6, 8: 8}[many]
+    with pytest.raises(InputError, match="not a multiple of environments"):
+        Agent("dqn-adam", "CartPole-v1", environments=many, learning_frequency=4)
 
 
 def test_an_agent_goes_on_in_the_environment_with_its_options(tmp_path: Path) -> None:

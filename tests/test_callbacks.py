@@ -53,6 +53,39 @@ def test_a_callback_hears_every_block(agent: Agent) -> None:
     assert noting.heard == ["start", 8, 16, 24, 32, "end"]
 
 
+def test_nothing_said_is_to_go_on_and_both_names_of_the_agent_are_known(agent: Agent) -> None:
+    seen: list[int] = []
+
+    class Silent(Callback):
+        def on_step(self) -> None:  # type: ignore[override]
+            assert self.model is self.agent
+            seen.append(self.num_timesteps)
+
+    agent.learn(24, Silent())
+    assert seen == [8, 16, 24]
+    agent.learn(24, [Silent()])
+    assert seen == [8, 16, 24] * 2
+
+
+def test_functions_and_lists_may_be_called_after_evaluations(agent: Agent) -> None:
+    seen: list[int] = []
+    stop = StopTrainingOnRewardThreshold(-np.inf)
+    called = [lambda each: seen.append(each.num_timesteps), [stop]]
+    agent.learn(64, EvalCallback(eval_freq=16, n_eval_episodes=1, callback_after_eval=called))
+    assert seen == [16]
+    with_function = EvalCallback(eval_freq=16, n_eval_episodes=1, callback_on_new_best=lambda each: False)
+    assert agent.learn(64, with_function).num_timesteps == 16
+
+
+def test_a_method_that_nobody_calls_is_told(agent: Agent) -> None:
+    class Elsewhere(Callback):
+        def _on_step(self) -> bool:
+            return False
+
+    with pytest.raises(InputError, match=r"Elsewhere has a method _on_step.*Call it on_step"):
+        agent.learn(16, Elsewhere())
+
+
 def test_any_of_several_may_end_the_training_and_all_are_asked(agent: Agent) -> None:
     first, second = Noting(last=16), Noting()
     seen: list[int] = []

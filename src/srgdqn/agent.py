@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import secrets
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,12 +23,15 @@ from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
-from srgdqn.host.environments import Environment, Source, close, source_of
+from srgdqn.host.environments import Environment, Source, close, source_named, source_of
+from srgdqn.host.gradient_noise import GradientNoise
 from srgdqn.host.judging import judge
 from srgdqn.host.program import host_program
+from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
+from srgdqn.host.telling import Telling
 from srgdqn.identifiers import is_identifier
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.native.choice import settled_on_host
@@ -46,8 +49,9 @@ from srgdqn.store.destination import check_file, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.provenance import provenance
 from srgdqn.training.precision import is_double
-from srgdqn.training.rounds import Progress, policy_arrays
+from srgdqn.training.rounds import policy_arrays
 from srgdqn.trees import by_path, name_of
+from srgdqn.watching import Logger, listening
 
 
 class Agent:
@@ -86,7 +90,7 @@ class Agent:
             source.name,
             algorithm,
             readings=readings,
-            defaults=defaults_for(source),
+            defaults=defaults_for(source, options.get("environments")),
             estimators={"none", *ESTIMATORS},
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
@@ -98,6 +102,7 @@ class Agent:
         self._task, self._network = task, network
         self._program, _ = host_program(configuration, task.network_input, task.actions.count, network)
         self._environments: list[gym.Env | VectorEnv] = []
+        self._reports: RoundReports | None = None  # of the `learn` that is under way
         self._begun: list[int] = []
         self._round = HostRound(configuration, task, self._program, None)
         self._random = np.random.default_rng(configuration.training.seed)
@@ -138,6 +143,7 @@ class Agent:
         check_same_spaces(task.name, (task.observations, task.actions), (self._task.observations, self._task.actions))
         self.close()
         self._task = self._round.task = task
+        self._round.configuration = _named(self.configuration, task.name)
 
     def learn(
         self,
@@ -146,6 +152,7 @@ class Agent:
         *,
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
+        loggers: Sequence[Logger] = (),
     ) -> Agent:
         """Learns for so many environment steps more (rounded up to whole blocks of `learning_frequency`).
 
@@ -155,6 +162,7 @@ class Agent:
           reset_num_timesteps: begin the schedules anew (what was learnt and remembered is kept); otherwise go on where
             the last call stopped, with the steps so far as part of the budget.
           progress_bar: show one.
+          loggers: what hears how it goes, such as `srgdqn.watching.TensorBoard("logs")`.
 
         Returns:
           The agent itself. After an exception, from the environment or the keyboard, it stands at the end of the last
@@ -169,39 +177,71 @@ class Agent:
             self.configuration.training, steps=already + total_timesteps, outer_iterations=None, episodes=None
         )
         configuration = dataclasses.replace(self.configuration, training=training)
+        # What was given may have been used since, by an evaluation for instance.
+        midway = round_.player is not None and self._task.source.given is None
         if round_.player is None:
             self._enter(configuration)
+        elif not midway:
+            round_.leave_episodes()
         round_.spend(configuration, steps_before=before, to_the_end=True)
         assert round_.player is not None
         round_.player.check_spaces(round_.steps)
+        self._warn_if_diverged()
+        noise = GradientNoise(configuration, self._program.network) if loggers else None
+        self._reports = RoundReports(round_, noise, midway=midway)
         told.on_training_start(self)
         try:
-            with deferred_interrupts() as interrupted, reporting(configuration, progress_bar) as listener:
-                going = True
-                while going and round_.active:
-                    round_.live_block()
-                    round_.diary.keep_newest()
-                    going = told.on_step()
-                    listener(self._progress())
-                    if interrupted.is_set():
-                        raise KeyboardInterrupt
+            with (
+                deferred_interrupts() as interrupted,
+                reporting(configuration, progress_bar) as bar,
+                listening(configuration, loggers, bar) as listener,
+            ):
+                telling = Telling(round_, self._reports, listener)
+                try:
+                    going = True
+                    while going and round_.active:
+                        round_.live_block()
+                        going = told.on_step() is not False
+                        telling.tell()
+                        if self._reports.up_to_date or not loggers:
+                            round_.diary.keep_newest()
+                        if interrupted.is_set():
+                            raise KeyboardInterrupt
+                finally:
+                    telling.tell(ended=True)
         finally:
+            self._reports = None
             told.on_training_end()
+        if round_.diverged_at is not None and round_.steps - before > already:
+            self._warn_if_diverged()
         return self
+
+    def _warn_if_diverged(self) -> None:
+        if self._round.diverged_at is not None:
+            warnings.warn(
+                f"the agent's parameters went non-finite at step {self._round.diverged_at:,}: it keeps the last finite "
+                "ones, and learns no more. Make a new one with a smaller eta or alpha, or with clip_norm.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def log_evaluation(self, returns: np.ndarray, lengths: np.ndarray) -> None:
+        """Has the loggers of the `learn` that is under way told of episodes that were played."""
+        if self._reports is not None:
+            self._reports.judged(returns, lengths)
 
     def _enter(self, configuration: Configuration) -> None:
         """Makes what lives in the environment, which a file knows by its name alone, if it is the right one."""
-        player, environments = make_player(configuration, self._task, 0, self._begun)
-        present = environments[0] if environments else self._task.source.given
+        player, self._environments = make_player(configuration, self._task, 0, self._begun)
+        present = self._environments[0] if self._environments else self._task.source.given
         assert present is not None
-        found = read_spaces(configuration, present, self._task.name)
-        check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
+        try:
+            found = read_spaces(configuration, present, self._task.name)
+            check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
+        except InputError:
+            self.close()
+            raise
         self._round.enter(player)
-        self._environments = environments
-
-    def _progress(self) -> Progress:
-        newest = self._round.diary.reward[-1]
-        return Progress(min(self._round.spent_share, 1.0), len(newest), float(np.mean(newest)), int(self.diverged))
 
     def predict(
         self,
@@ -240,6 +280,12 @@ class Agent:
                 task.name, (task.observations, task.actions), (self._task.observations, self._task.actions)
             )
         given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
+        own = given is not None and _is_within(given, self._task.source.given)
+        if own and self._reports is not None:
+            raise InputError(
+                f"episodes are to be played in the very environment, {task.name}, that the agent is learning in. Give "
+                "another copy of it."
+            )
         played_in = source.fresh() if given is None else given
         try:
             played = judge(
@@ -255,6 +301,8 @@ class Agent:
         finally:
             if given is None:
                 close(played_in, task.name)
+            elif own and self._round.player is not None:
+                self._round.leave_episodes()
         return np.asarray(played.total_reward), np.asarray(played.length)
 
     def save(self, path: str | os.PathLike[str], *, include_replay: bool = False, overwrite: bool = False) -> Path:
@@ -324,7 +372,9 @@ class Agent:
         needed = configuration.network.network
         if needed not in BUILT_IN_NETWORKS and network is None:
             raise InputError(f"its network is the module {needed!r}, which is not stored with it. Give it: network=….")
-        self._begin(configuration, _stored_task(configuration, saved.about, env), network)
+        task = _stored_task(configuration, saved.about, env)
+        configuration = _named(configuration, task.name)
+        self._begin(configuration, task, network)
         round_, stands = self._round, saved.about["stands"]
         tree = {"learner": round_.learner, "normaliser": round_.normaliser}
         restored = _filled(tree, saved.tensors)
@@ -385,6 +435,10 @@ def _whole(total_timesteps: Any) -> int:
     return int(total_timesteps)
 
 
+def _is_within(one: gym.Env, other: Any) -> bool:
+    return isinstance(other, gym.Env) and one.unwrapped is other.unwrapped
+
+
 class _ExploringPolicy(NamedTuple):
     one: Callable[[np.ndarray], int]
 
@@ -411,12 +465,12 @@ def _stored_task(configuration: Configuration, about: dict[str, Any], env: Envir
         task = host_task(configuration, source_of(env))
         check_same_spaces(task.name, (task.observations, task.actions), (observations, actions))
         return task
-    return HostTask(_source_named(configuration.task.task), observations, actions, about["evaluation_limit"], None)
+    name = configuration.task.task
+    # An id is not looked up before it is needed: that may import the module it names, which is no file's to decide.
+    source = source_named(name) if is_identifier(name) else Source(name, None)
+    return HostTask(source, observations, actions, about["evaluation_limit"], None)
 
 
-def _source_named(name: str) -> Source:
-    """Where a file's name leads; nowhere, if that is no id or nobody here knows it. Predicting needs no more."""
-    if is_identifier(name):
-        with contextlib.suppress(InputError):
-            return source_of(name)
-    return Source(name, None)
+def _named(configuration: Configuration, name: str) -> Configuration:
+    """The same for an environment of another name."""
+    return dataclasses.replace(configuration, task=dataclasses.replace(configuration.task, task=name))

@@ -29,6 +29,16 @@ class Callback:
         """Called after every block of `learning_frequency` environment steps; False ends the training."""
         return True
 
+    @property
+    def model(self) -> Agent:
+        """The agent, by the name that it has elsewhere."""
+        return self.agent
+
+    @property
+    def num_timesteps(self) -> int:
+        """The agent's steps so far."""
+        return self.agent.num_timesteps
+
     def on_training_end(self) -> None:
         """Called when `learn` ends, however that may be."""
 
@@ -51,7 +61,7 @@ class CallbackList(Callback):
 
     def on_step(self) -> bool:
         """Asks all of them."""
-        return all([each.on_step() for each in self.callbacks])  # noqa: C419, as all of them are to be asked
+        return all([each.on_step() is not False for each in self.callbacks])  # noqa: C419, as all are to be asked
 
     def on_training_end(self) -> None:
         """Tells all of them."""
@@ -72,6 +82,10 @@ def as_callback(given: CallbackLike) -> Callback:
     if given is None:
         return Callback()
     if isinstance(given, Callback):
+        if hasattr(given, "_on_step"):
+            raise InputError(
+                f"the callback {type(given).__name__} has a method _on_step, which nobody here calls. Call it on_step."
+            )
         return given
     if isinstance(given, Sequence) and not isinstance(given, str):
         return CallbackList([as_callback(each) for each in given])
@@ -121,8 +135,8 @@ class EvalCallback(_Regular):
     def __init__(
         self,
         eval_env: Any = None,
-        callback_on_new_best: Callback | None = None,
-        callback_after_eval: Callback | None = None,
+        callback_on_new_best: CallbackLike = None,
+        callback_after_eval: CallbackLike = None,
         n_eval_episodes: int = 5,
         eval_freq: int = 10_000,
         best_model_save_path: str | os.PathLike[str] | None = None,
@@ -130,7 +144,7 @@ class EvalCallback(_Regular):
     ) -> None:
         super().__init__(eval_freq, "eval_freq")
         self._environment, self._episodes, self._deterministic = eval_env, n_eval_episodes, deterministic
-        self._on_new_best, self._after = callback_on_new_best, callback_after_eval
+        self._on_new_best, self._after = as_callback(callback_on_new_best), as_callback(callback_after_eval)
         self._folder = None if best_model_save_path is None else make_folder(best_model_save_path)
         self.best_mean_reward = -np.inf
         self.last_mean_reward = -np.inf
@@ -139,18 +153,14 @@ class EvalCallback(_Regular):
     def on_training_start(self, agent: Agent) -> None:
         """Introduces the callbacks it calls."""
         super().on_training_start(agent)
-        for each in self._called:
-            each.parent = self  # type: ignore[attr-defined]
+        for each in (self._on_new_best, self._after):
+            _introduce(each, self)
             each.on_training_start(agent)
 
     def on_training_end(self) -> None:
         """Tells the callbacks it calls."""
-        for each in self._called:
+        for each in (self._on_new_best, self._after):
             each.on_training_end()
-
-    @property
-    def _called(self) -> list[Callback]:
-        return [each for each in (self._on_new_best, self._after) if each is not None]
 
     def on_step(self) -> bool:
         """Evaluates where it is time."""
@@ -160,17 +170,22 @@ class EvalCallback(_Regular):
             self._episodes, environment=self._environment, deterministic=self._deterministic
         )
         self.evaluations.append((self.agent.num_timesteps, returns, lengths))
+        self.agent.log_evaluation(returns, lengths)
         self.last_mean_reward = float(np.mean(returns))
         go_on = True
         if self.last_mean_reward > self.best_mean_reward:
             self.best_mean_reward = self.last_mean_reward
             if self._folder is not None:
                 self.agent.save(self._folder / "best_model.safetensors", overwrite=True)
-            if self._on_new_best is not None:
-                go_on = self._on_new_best.on_step()
-        if self._after is not None:
-            go_on = self._after.on_step() and go_on
-        return go_on
+            go_on = self._on_new_best.on_step() is not False
+        return (self._after.on_step() is not False) and go_on
+
+
+def _introduce(callback: Callback, parent: EvalCallback) -> None:
+    """Lets a callback, or each of several, know whose evaluations it hears of."""
+    for each in callback.callbacks if isinstance(callback, CallbackList) else ():
+        _introduce(each, parent)
+    callback.parent = parent  # type: ignore[attr-defined]
 
 
 class _Stop(Callback):

@@ -25,6 +25,7 @@ from srgdqn.host.environments import close, source_of
 from srgdqn.host.registry import check_name, known_identifier, newest_version
 from srgdqn.host.task import host_task, make_player
 from srgdqn.identifiers import is_identifier, options_of, plain, with_options
+from srgdqn.presets import host_preset
 
 
 @pytest.fixture
@@ -206,6 +207,24 @@ def test_options_are_read_as_they_were_written(options: dict[str, Any]) -> None:
     assert is_identifier(written)
 
 
+def test_images_and_games_given_are_not_what_their_ids_would_make() -> None:
+    ale = pytest.importorskip("ale_py")
+    assert ale is not None
+    game = gym.make("ALE/Pong-v5")
+    assert source_of(game).name == source_of(game.spec).name == "ALE/Pong-v5 (as given)"
+    together = source_of(gym.make_vec("ALE/Pong-v5", 2))
+    assert together.name == "ALE/Pong-v5 (as given)"
+    with pytest.raises(InputError, match=r"cannot be made from its name"):
+        together.fresh()
+    assert host_preset(together.name, images=True) == host_preset("ALE/Pong-v5", images=True)
+
+
+@pytest.mark.parametrize("name", ["PongNoFrameskip-v4", "PongDeterministic-v0"])
+def test_old_ids_of_games_are_told_the_new_ones(name: str) -> None:
+    with pytest.raises(InputError, match=r"'ALE/Pong-v5', or 'ALE/Pong-v5,repeat_action_probability=0'"):
+        source_of(name)
+
+
 # Instances
 
 
@@ -236,6 +255,7 @@ def test_an_instance_with_a_spec_is_made_again_with_its_wrappers() -> None:
         (lambda: gym.wrappers.TransformReward(gym.make("CartPole-v1"), lambda r: 2 * r), "CartPole-v1 (as given)"),
         (lambda: gym.make_vec("CartPole-v1", 2), "CartPole-v1"),
         (lambda: gym.make_vec("Pendulum-v1", 2, g=9.81), "Pendulum-v1,g=9.81"),
+        (lambda: gym.wrappers.vector.NormalizeObservation(gym.make_vec("CartPole-v1", 2)), "CartPole-v1 (as given)"),
     ],
 )
 def test_a_name_says_how_the_same_environment_is_made_or_that_none_can(given: Any, name: str) -> None:
@@ -298,9 +318,11 @@ def test_given_instances_are_learned_in_themselves_and_never_closed(environments
 
 
 def _configured(**options: Any) -> Any:
-    from srgdqn.presets import host_preset
-
     return configure("Slope", defaults=host_preset("Slope"), **{**SMALL, **options})
+
+
+class Untraceable(gym.Wrapper):
+    """A wrapper as people write them."""
 
 
 # Refused before anything is done
@@ -316,6 +338,8 @@ def _configured(**options: Any) -> Any:
         (Slope, dict(environments=3), ["not a multiple of environments = 3"]),
         (Slope, dict(kernel="native", activation="tanh"), ["kernel is 'native'", "no activation 'tanh'"]),
         (Slope, dict(action_bins=4), ["action_bins is 4", "discrete already"]),
+        (lambda: gym.make("CartPole-v1"), dict(time_limit=501), ["time_limit is 501", "max_episode_steps=501"]),
+        (lambda: Untraceable(gym.make("CartPole-v1")), dict(rounds=2), ["rounds is 2", "one instance"]),
     ],
 )
 def test_options_that_do_not_fit_the_environment(given: Any, options: dict[str, Any], parts: list[str]) -> None:

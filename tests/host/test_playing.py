@@ -253,3 +253,77 @@ def test_vector_wrappers_change_nothing() -> None:
     player = VectorPlayer(wrap([Counting, Counting]), Whereabouts("Counting", OBSERVATIONS, ACTIONS, lambda *_: 0))
     expected = by_hand(AutoresetMode.NEXT_STEP, [(3, 5, 2)] * 2, explore, draws)
     assert played(player, 5, 4, explore, draws) == [next(expected) for _ in range(20)]
+
+
+# Environments that write into what they gave
+
+
+class InPlace(Counting):
+    """Gives the same array at every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen = np.zeros(3, np.float32)
+
+    def reset(self, **options: Any) -> Any:
+        self._seen[:], info = super().reset(**options)
+        return self._seen, info
+
+    def step(self, action: Any) -> Any:
+        self._seen[:], *rest = super().step(action)
+        return self._seen, *rest
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_observations_are_what_they_were_when_they_were_seen(copies: int) -> None:
+    player = CopiesPlayer(
+        [InPlace() for _ in range(copies)], Whereabouts("InPlace", OBSERVATIONS, ACTIONS, lambda *_: 0)
+    )
+    block = Block(12, OBSERVATIONS)
+    player.play(block, Greedy(), Chances([1.0] * 14, [0] * 14, [0.0] * 14), 0)
+    np.testing.assert_array_equal(block.next_observation[:, 1], block.observation[:, 1] + 1)
+    np.testing.assert_array_equal(block.next_observation[:, 0], block.observation[:, 0])
+
+
+class Pictures(gym.Env):
+    """Shows the number of its steps as an image."""
+
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._picture(), {}
+
+    def step(self, action: Any) -> Any:
+        self._steps += 1
+        return self._picture(), 0.0, self._steps == 5, False, {}
+
+    def _picture(self) -> np.ndarray:
+        return np.full(self.observation_space.shape, self._steps, np.uint8)
+
+
+@pytest.mark.parametrize("mode", AutoresetMode, ids=str)
+@pytest.mark.parametrize("shape", [(40, 40), (40, 40, 3), (3, 40, 40)])
+def test_so_are_images_of_a_vector_that_writes_into_the_same_arrays(
+    mode: AutoresetMode, shape: tuple[int, ...]
+) -> None:
+    together = SyncVectorEnv([lambda: Pictures(shape)] * 2, autoreset_mode=mode, copy=False)
+    reading = read_observations(together.single_observation_space, "Pictures", as_image=True)
+    actions = read_actions(together.single_action_space, "Pictures", None)
+    player = VectorPlayer(together, Whereabouts("Pictures", reading, actions, lambda *_: 0))
+    block = Block(8, reading)
+
+    class Still(Greedy):
+        def rows(self, observations: np.ndarray) -> np.ndarray:
+            return np.zeros(len(observations), int)
+
+    seen: list[int] = []
+    for lived in range(0, 24, 8):
+        player.play(block, Still(), Chances([1.0] * 12, [0] * 12, [0.0] * 12), lived)
+        np.testing.assert_array_equal(block.next_observation, block.observation + 1)
+        seen += block.observation[:, 0, 0, 0].tolist()
+    assert seen[:10] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]

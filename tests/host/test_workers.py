@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -19,13 +20,15 @@ import pytest
 from gymnasium.envs.registration import registry
 
 import srgdqn
-from host_environments import SMALL, Deadly, Slope
+from host_environments import SMALL, Deadly, Hanging, Slope
 from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS, register_estimator
+from srgdqn.host import workers
 from srgdqn.host.environments import source_of
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.rounds import HostTrained, train_on_host
+from srgdqn.host.shared_progress import SharedProgress
 from srgdqn.host.task import host_task, reset_seed
 from srgdqn.presets import host_preset
 from tiny import bits, reproducible
@@ -71,6 +74,43 @@ def test_everything_of_the_users_works_in_processes(capfd: pytest.CaptureFixture
     assert shared.trained.policies["network.weight"].shape == (3, 2, 3)
     assert len(np.unique(shared.trained.policies["network.weight"][:, 0, 0])) == 3
     assert "pushed" in capfd.readouterr().err  # where it does no harm
+
+
+def test_an_id_with_options_that_only_this_process_knows_is_known_to_all() -> None:
+    gym.register("Longer-v0", "host_environments:Counting")
+    try:
+        name = "Longer-v0,max_episode_steps=2"
+        apart, alone = trained(name, workers=2), trained(name, workers=1)
+    finally:
+        del gym.registry["Longer-v0"]
+    assert not apart.failures
+    assert same(apart, alone)
+    assert max(apart.trained.tables["episodes"]["length"]) == 2
+
+
+def test_a_second_ctrl_c_keeps_the_rounds_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round 0 is over, and round 1 never comes to an end."""
+    source = source_of(functools.partial(Hanging, [reset_seed(0, 1, 0, 0)]))
+    options = {**SMALL, "steps": 48, "kernel": "xla", "rounds": 2}
+    configuration = configure(source.name, defaults=host_preset(source.name), **options)
+    received, done, polls = workers.receive, threading.Event(), iter(range(1_000))
+
+    def noticing(pipe: Any) -> Any:
+        message = received(pipe)
+        if message[0] == "outcome":
+            done.set()
+        return message
+
+    def stopping() -> bool:
+        if done.is_set() and next(polls) > 3:
+            raise KeyboardInterrupt
+        return done.is_set()
+
+    monkeypatch.setattr(workers, "receive", noticing)
+    told = SharedProgress(lambda progress: None, 2)
+    task = host_task(configuration, source)
+    outcomes = workers.train_in_processes(configuration, task, None, 2, told, stopping, measure_noise=False)
+    assert [(outcome.number, outcome.whole) for outcome in outcomes] == [(0, True)]
 
 
 def test_a_killed_process_costs_its_round_alone() -> None:

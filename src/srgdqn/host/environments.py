@@ -14,12 +14,13 @@ from typing import Any, TypeAlias
 import gymnasium as gym
 import numpy as np
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import VectorEnv, VectorWrapper
 
 from srgdqn.errors import InputError
 from srgdqn.host.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector
 from srgdqn.host.failures import RAISED, told
 from srgdqn.host.registry import known_identifier
+from srgdqn.host.spaces import space_of
 from srgdqn.identifiers import as_given, is_identifier, options_of, plain, with_options
 from srgdqn.settings import TaskSettings
 
@@ -63,16 +64,9 @@ Environment: TypeAlias = str | EnvSpec | gym.Env | VectorEnv | Callable[[], gym.
 def source_of(environment: Environment) -> Source:
     """The source of an environment given as a Gymnasium id, as an instance, or as a function that makes it."""
     if isinstance(environment, str):
-        identifier = known_identifier(environment)
-        return Source(
-            identifier,
-            lambda mode: _made(identifier, mode),
-            make_vector=_vector_maker(identifier),
-            recipe=identifier,
-        )
+        return source_named(known_identifier(environment))
     if isinstance(environment, EnvSpec):
-        spec = environment
-        return Source(_name_of(spec), lambda mode: gym.make(_without_mode(spec), **_seen_by(mode)), recipe=spec)
+        return _source_of_spec(environment)
     if isinstance(environment, gym.Env | VectorEnv):
         return _source_of_instance(environment)
     if callable(environment):
@@ -80,6 +74,16 @@ def source_of(environment: Environment) -> Source:
     raise InputError(
         f"the environment is {environment!r}, which is neither a Gymnasium id, nor an environment, nor a function that "
         "makes one. Give such a thing, such as 'CartPole-v1'."
+    )
+
+
+def source_named(identifier: str) -> Source:
+    """The source of an id that need not be known before the first copy is made."""
+    return Source(
+        identifier,
+        lambda mode: _made(known_identifier(identifier), mode),
+        make_vector=_vector_maker(identifier),
+        recipe=identifier,
     )
 
 
@@ -111,13 +115,21 @@ def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:
     return functools.partial(make_atari_vector, identifier)
 
 
+def _source_of_spec(spec: EnvSpec) -> Source:
+    def make(mode: str | None) -> gym.Env:
+        return gym.make(_without_mode(spec), **_seen_by(mode))
+
+    probe = make(None)
+    name = _name_of(probe)
+    close(probe, name)
+    return Source(name, make, recipe=spec)
+
+
 def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
-    spec = environment.spec
-    itself = environment if isinstance(environment, VectorEnv) else environment.unwrapped
-    name = _name_of(spec) if spec is not None else f"{type(itself).__module__}.{type(itself).__qualname__}"
+    spec, name = environment.spec, _name_of(environment)
     if isinstance(environment, VectorEnv):
         single = (lambda mode: _made(name, mode)) if is_identifier(name) else None
-        return Source(name, single, environment, recipe=spec)
+        return Source(name, single, environment)
 
     def remade(mode: str | None) -> gym.Env:
         if spec is not None:
@@ -133,7 +145,11 @@ def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
                 f"({type(error).__name__}: {error}), and another copy is needed. Give a function that makes it."
             ) from error
 
-    return Source(name, remade, environment, recipe=None if spec is None else _unseen(spec))
+    # Some wrappers leave no trace from which another process could make them.
+    recipe = None if spec is None else _unseen(spec)
+    if recipe is not None and any(wrapper.kwargs is None for wrapper in recipe.additional_wrappers):
+        recipe = None
+    return Source(name, remade, environment, recipe=recipe)
 
 
 # Wrappers that watch, of which a copy would write into the same files.
@@ -150,17 +166,22 @@ def _unseen(spec: EnvSpec) -> EnvSpec:
 _OF_VECTORS = ("num_envs", "vectorization_mode", "vector_kwargs")
 
 
-def _name_of(spec: EnvSpec) -> str:
-    """The id by which what a spec tells of is made again, where wrappers or arguments are not beyond words."""
+def _name_of(environment: gym.Env | VectorEnv) -> str:
+    """The id by which the same environment is made again, where what was done to it is not beyond words."""
+    spec = environment.spec
+    if spec is None:
+        kind = type(environment if isinstance(environment, VectorEnv) else environment.unwrapped)
+        return f"{kind.__module__}.{kind.__qualname__}"
     registered = gym.registry.get(spec.id)
     if registered is None or spec.entry_point != registered.entry_point or _unseen(spec).additional_wrappers:
         return as_given(spec.id)
+    # Wrappers of a vector leave no trace in its spec, and made by an id, images and games would be preprocessed.
+    preprocessed = spec.namespace == "ALE" or is_picture(space_of(environment, "observation"))
+    if isinstance(environment, VectorWrapper) or preprocessed:
+        return as_given(spec.id)
     before = {**registered.kwargs, "max_episode_steps": registered.max_episode_steps}
     now = {**_without_mode(spec).kwargs, "max_episode_steps": spec.max_episode_steps}
-    if "num_envs" in now:
-        # The vector of games has arguments of its own for what a single one's wrappers do.
-        now = {} if spec.namespace == "ALE" else {name: now[name] for name in now if name not in _OF_VECTORS}
-    changed = {name: value for name, value in now.items() if not _same(before.get(name), value)}
+    changed = {name: now[name] for name in now if name not in _OF_VECTORS and not _same(before.get(name), now[name])}
     return with_options(spec.id, changed) or as_given(spec.id)
 
 

@@ -124,6 +124,7 @@ class CopiesPlayer:
 
     def _step(self, block: Block, step: int, seat: int, present: Any, chosen: int) -> None:
         self._step_of_block = step
+        block.observation[step] = present  # before the step, as an environment may write into what it gave
         try:
             outcome = self._environments[seat].step(self._table[chosen])
         except RAISED as error:
@@ -136,7 +137,6 @@ class CopiesPlayer:
             block.truncated[step] = truncated = flag_of(truncated, "truncated")
         except RAISED as error:
             raise _gave(error, outcome) from error
-        block.observation[step] = present
         block.next_observation[step] = after
         block.action[step] = chosen
         block.seat[step] = seat
@@ -264,7 +264,7 @@ class VectorPlayer:
             self._resetting = ended
         elif self._mode is AutoresetMode.DISABLED and ended.any():
             after = np.where(ended.reshape(-1, *[1] * (after.ndim - 1)), self._reset(ended), after)
-        self._present = after.copy()  # a vector environment may write into the same array again
+        self._present = after
         return len(acting)
 
     def _reset(self, which: np.ndarray) -> np.ndarray:

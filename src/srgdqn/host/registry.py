@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import gymnasium as gym
 
@@ -20,17 +21,32 @@ def known_identifier(identifier: str) -> str:
     if module:
         try:
             importlib.import_module(module)
-        except ImportError as error:
+        except Exception as error:
             raise InputError(
                 f"the environment {identifier!r} is to be registered by the module {module!r}, which cannot be "
-                f"imported ({error}). Install it, or mend its name."
+                f"imported ({type(error).__name__}: {error}). Install it, or mend its name."
             ) from error
     if name.startswith("ALE/"):
         require_game(name)
+    if (old := _OLD_GAME.fullmatch(name)) and _is_game_or_unknown(name):
+        modern = f"ALE/{old[1]}-v5"
+        raise InputError(
+            f"{name} is an old id of an Atari game, which comes without preprocessing. Give '{modern}', or "
+            f"'{modern},repeat_action_probability=0' for actions that never stick, as they did not there."
+        )
     if name not in gym.registry:
         raise unknown("Gymnasium environment", name, _known_names(name))
     options_of(identifier)
     return identifier
+
+
+# `PongNoFrameskip-v4` and the like, as Atari games were called before they had a namespace.
+_OLD_GAME = re.compile(r"(\w+?)(?:NoFrameskip|Deterministic)-v[04]")
+
+
+def _is_game_or_unknown(name: str) -> bool:
+    spec = gym.registry.get(name)
+    return spec is None or str(spec.entry_point).startswith("ale_py")
 
 
 def check_name(task: str) -> None:

@@ -7,7 +7,6 @@ import numpy as np
 from srgdqn.host.gradient_noise import GradientNoise
 from srgdqn.host.round import HostRound
 from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
-from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import TERMINATED, TRUNCATED
 from srgdqn.training.reports import GreedyEpisodes, RoundReport
 
@@ -15,24 +14,30 @@ from srgdqn.training.reports import GreedyEpisodes, RoundReport
 class RoundReports:
     """The reports of one round, computed when they are asked for."""
 
-    def __init__(self, round_: HostRound, noise: GradientNoise | None = None) -> None:
-        """`noise` measures the gradients' at every report, where it is given."""
+    def __init__(self, round_: HostRound, noise: GradientNoise | None = None, *, midway: bool = False) -> None:
+        """`noise` measures the gradients' at every report, where it is given. `midway`: episodes are open whose
+        beginnings were not seen, and which are not told of.
+        """
         self._round, self._noise = round_, noise
         self._read, self._episodes = round_.blocks, 0
         self._evaluations: list[GreedyEpisodes] = []
         seats = round_.configuration.training.environments
         self._open_returns, self._open_lengths = np.zeros(seats), np.zeros(seats, int)
+        self._seen_whole = np.full(seats, not midway)
 
-    def judged(self, played: Evaluation) -> None:
+    @property
+    def up_to_date(self) -> bool:
+        """Whether everything that was lived has been read."""
+        return self._read == self._round.blocks
+
+    def judged(self, returns: np.ndarray, lengths: np.ndarray) -> None:
         """Takes note of an evaluation."""
-        self._evaluations.append(
-            GreedyEpisodes(self._round.steps, np.asarray(played.total_reward), np.asarray(played.length))
-        )
+        self._evaluations.append(GreedyEpisodes(self._round.steps, returns, lengths))
 
     def read(self) -> list[RoundReport]:
         """What the round did since the last call; nothing if it did nothing."""
         round_, diary = self._round, self._round.diary
-        first = self._read - (round_.blocks - len(diary))
+        first = self._read - round_.blocks_forgotten
         rewards, flags, seats = diary.reward[first:], diary.flags[first:], diary.seats[first:]
         if not len(rewards) and not self._evaluations:
             return []
@@ -73,8 +78,10 @@ class RoundReports:
             self._open_returns[seat] += reward
             self._open_lengths[seat] += 1
             if end:
-                returns.append(float(self._open_returns[seat]))
-                lengths.append(int(self._open_lengths[seat]))
+                if self._seen_whole[seat]:
+                    returns.append(float(self._open_returns[seat]))
+                    lengths.append(int(self._open_lengths[seat]))
+                self._seen_whole[seat] = True
                 self._open_returns[seat], self._open_lengths[seat] = 0.0, 0
         return returns, lengths
 

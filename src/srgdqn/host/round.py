@@ -65,10 +65,10 @@ class HostRound:
     def enter(self, player: Player) -> None:
         """Goes on elsewhere, with new episodes."""
         self.player = player
-        self._leave_episodes()
+        self.leave_episodes()
 
-    def _leave_episodes(self) -> None:
-        """Of an episode that is left open, no reward is part of the next one's return."""
+    def leave_episodes(self) -> None:
+        """Begins new episodes with the next block; of those left open, no reward is part of the next one's return."""
         assert self.player is not None
         self.player.forget()
         if self.normaliser.open_return is not None:
@@ -99,6 +99,11 @@ class HostRound:
     def steps(self) -> int:
         """Environment steps lived."""
         return self.blocks * len(self._block)
+
+    @property
+    def blocks_forgotten(self) -> int:
+        """Blocks lived that are not in the diary any more, or never were."""
+        return self.blocks - len(self.diary)
 
     @property
     def episodes(self) -> int:
@@ -146,7 +151,7 @@ class HostRound:
             self.player.play(block, self.policy, chances, lived)
             check_block(block, self.task.name, lived)
         except EnvironmentFailedError:
-            self._leave_episodes()
+            self.leave_episodes()
             self.player.episodes = ended_before
             raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)

@@ -66,7 +66,7 @@ class Observations(NamedTuple):
         return array.reshape(-1).astype(np.float32, copy=False)
 
     def encode_rows(self, observations: Any) -> np.ndarray:
-        """Rows of observations, as a vector environment gives them."""
+        """Rows of observations from a vector environment; copied, as it may write into the same array again."""
         if self.kind == "one-hot":
             return np.stack([self._one_hot(each) for each in np.atleast_1d(observations)])
         array = np.asarray(observations)
@@ -77,7 +77,8 @@ class Observations(NamedTuple):
         if self.kind == "image":
             if array.dtype != np.uint8:
                 raise OddValueError(f"images of type {array.dtype} where their space has uint8")
-            return np.moveaxis(array, -1, 1) if self.channels_last else array.reshape(-1, *self.shape)
+            rows = np.moveaxis(array, -1, 1) if self.channels_last else array.reshape(-1, *self.shape)
+            return rows.copy()
         return array.reshape(len(array), -1).astype(np.float32)
 
     def _one_hot(self, observation: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ from srgdqn.errors import InputError
 from srgdqn.host.environments import UNLIMITED_EVALUATION, Source, close, limited, own_limit
 from srgdqn.host.playing import CopiesPlayer, Player, VectorPlayer, Whereabouts
 from srgdqn.host.spaces import Actions, Observations, read_actions, read_observations, space_of
+from srgdqn.identifiers import is_identifier
 from srgdqn.settings import Configuration
 from srgdqn.training.clock import budget_of
 from srgdqn.training.records import Endings
@@ -59,6 +60,7 @@ def host_task(configuration: Configuration, source: Source) -> HostTask:
         if source.given is None:
             close(environment, source.name)
     _check_fits(configuration, observations, source, many)
+    _check_limit(configuration, limit, source.name)
     endless = settings.time_limit is None and limit is None and budget_of(configuration.training).unit == "episodes"
     return HostTask(
         source,
@@ -126,7 +128,7 @@ def make_player(
     if source.given is not None and settings.environments == 1:
         environment = limited(source.given, configuration.task, task.cap)
         return CopiesPlayer([environment], about), []
-    if source.make_vector is not None and settings.environments > 1:
+    if source.make_vector is not None and settings.environments > 1 and configuration.task.time_limit is None:
         together = source.make_vector(settings.environments)
         return VectorPlayer(together, about), [together]
     copies = [limited(source.fresh(), configuration.task, task.cap) for _ in range(settings.environments)]
@@ -163,8 +165,19 @@ def _check_fits(configuration: Configuration, observations: Observations, source
                 f"time_limit is {configuration.task.time_limit}, but the vector environment {source.name} keeps its "
                 "own limits. Make it with max_episode_steps, and leave time_limit out."
             )
-    if source.given is not None and settings.rounds > 1 and (many or source.given.spec is None):
+    if source.given is not None and settings.rounds > 1 and source.recipe is None:
         raise InputError(
             f"rounds is {settings.rounds}, but the environment {source.name} was given as one instance, of which "
             "every round would need its own. Give an id or a function that makes it."
+        )
+
+
+def _check_limit(configuration: Configuration, limit: int | None, name: str) -> None:
+    asked = configuration.task.time_limit
+    if asked is not None and limit is not None and asked > limit:
+        option = f"max_episode_steps={asked}"
+        longer = f"{name},{option}" if is_identifier(name) else f"made with {option}"
+        raise InputError(
+            f"time_limit is {asked}, but episodes of {name} end after {limit} steps by themselves. Give a smaller one, "
+            f"or the environment {longer}."
         )

@@ -21,14 +21,13 @@ from srgdqn.host.program import host_program
 from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
 from srgdqn.host.task import HostTask, make_player
+from srgdqn.host.telling import Telling
 from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
 from srgdqn.training.chunk import evaluation_due
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.records import ChunkHistory, Tables, chunk_tables
-from srgdqn.training.rounds import Listener, Progress, policy_arrays
-
-_REPORT_SECONDS = 0.2
+from srgdqn.training.rounds import Listener, policy_arrays
 
 
 class RoundOutcome(NamedTuple):
@@ -58,18 +57,19 @@ def train_round(
     start = time.perf_counter()
     program, fresh = host_program(configuration, task.network_input, task.actions.count, user_network)
     player, environments = make_player(configuration, task, number)
-    judged = _judging_copy(configuration, task)
+    judged: gym.Env | None = None
     timings: list[tuple[str, int, float]] = []
     evaluations: list[tuple[int, bool, Evaluation]] = []
     failure, whole = None, False
     try:
+        judged = _judging_copy(configuration, task)
         round_ = HostRound(configuration, task, program, player, number)
         if fresh:
             round_.compile()
             timings.append(("compile", 0, time.perf_counter() - start))
         noise = GradientNoise(configuration, program.network) if measure_noise else None
         reports = RoundReports(round_, noise)
-        telling = _Telling(round_, reports, listener)
+        telling = Telling(round_, reports, listener)
         try:
             player.check_spaces(0)
             since = time.perf_counter()
@@ -83,7 +83,7 @@ def train_round(
                         begun = time.perf_counter()
                         played = _judge(configuration, task, judged, round_)
                         evaluations.append((round_.blocks, not round_.active, played))
-                        reports.judged(jax.tree.map(lambda leaf: leaf[0], played))
+                        reports.judged(np.asarray(played.total_reward[0]), np.asarray(played.length[0]))
                         timings.append(("evaluate", round_.steps, time.perf_counter() - begun))
                     since = time.perf_counter()
                 telling.tell(everything=due)
@@ -137,30 +137,3 @@ def _judge(configuration: Configuration, task: HostTask, environment: gym.Env, r
         limit=task.evaluation_limit,
     )
     return jax.tree.map(lambda leaf: leaf[None], played)
-
-
-class _Telling:
-    """Tells a listener how far a round is, a few times a second."""
-
-    def __init__(self, round_: HostRound, reports: RoundReports, listener: Listener) -> None:
-        self._round, self._reports, self._listener = round_, reports, listener
-        self._told, self._when = 0, time.perf_counter()
-
-    def tell(self, *, everything: bool = False, ended: bool = False) -> None:
-        now = time.perf_counter()
-        if not (everything or ended) and now - self._when < _REPORT_SECONDS:
-            return
-        round_, self._when = self._round, now
-        rewards = round_.diary.reward[self._told :]
-        self._told = round_.blocks
-        steps = rewards.size
-        self._listener(
-            Progress(
-                min(round_.spent_share, 1.0),
-                steps,
-                float(np.mean(rewards)) if steps else float("nan"),
-                int(round_.diverged_at is not None),
-                ended,
-                self._reports.read,
-            )
-        )

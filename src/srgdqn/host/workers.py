@@ -26,6 +26,7 @@ from srgdqn.host.shared_progress import SharedProgress
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
 from srgdqn.host.worker import Job
+from srgdqn.identifiers import plain
 from srgdqn.networks import NetworkFactory, make_network
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
@@ -79,6 +80,8 @@ def train_in_processes(
                 at_work -= 1
             else:
                 outcomes.append(outcome)
+    except KeyboardInterrupt:  # a second one: whoever has not come to an end is not waited for
+        asked = True
     finally:
         for process in processes:
             process.kill()
@@ -106,7 +109,7 @@ def _packed_job(
     job = Job(
         configuration,
         task.source.recipe,
-        {name: spec for name, spec in gymnasium.registry.items() if name == task.name},
+        {name: spec for name, spec in gymnasium.registry.items() if name == plain(task.name)},
         {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN},
         user_network,
         {"jax_enable_x64": is_double(), **{name: jax.config.values[name] for name in _JAX_OPTIONS}},

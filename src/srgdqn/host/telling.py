@@ -1,0 +1,40 @@
+"""How far a round on the host is, told to a listener a few times a second."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from srgdqn.host.reporting import RoundReports
+from srgdqn.host.round import HostRound
+from srgdqn.training.rounds import Listener, Progress
+
+_SECONDS = 0.2
+
+
+class Telling:
+    """Tells a listener of a round."""
+
+    def __init__(self, round_: HostRound, reports: RoundReports, listener: Listener) -> None:
+        self._round, self._reports, self._listener = round_, reports, listener
+        self._told, self._when = round_.blocks, time.perf_counter()
+
+    def tell(self, *, everything: bool = False, ended: bool = False) -> None:
+        """Tells what is new, if it is time or `everything` is to be told; the last time with `ended`."""
+        now = time.perf_counter()
+        if not (everything or ended) and now - self._when < _SECONDS:
+            return
+        round_, self._when = self._round, now
+        rewards = round_.diary.reward[self._told - round_.blocks_forgotten :]
+        self._told = round_.blocks
+        self._listener(
+            Progress(
+                min(round_.spent_share, 1.0),
+                rewards.size,
+                float(np.mean(rewards)) if rewards.size else float("nan"),
+                int(round_.diverged_at is not None),
+                ended,
+                self._reports.read,
+            )
+        )
