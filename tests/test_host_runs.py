@@ -164,3 +164,37 @@ def test_the_defaults_of_an_environment_can_be_learned_with() -> None:
         for images in (False, True):
             configure(name, defaults=host_preset(name, images=images))
     assert host_preset("Some-v0") == HOST_DEFAULTS
+
+
+class Lamp(gym.Env):
+    """A square at one of three places: the place is the right action."""
+
+    observation_space = Box(0, 255, (4, 40, 40), np.uint8)
+    action_space = Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._steps = 0
+        return self._lit(), {}
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        reward = float(action == self._place)
+        self._steps += 1
+        return self._lit(), reward, False, self._steps == 20, {}
+
+    def _lit(self) -> np.ndarray:
+        self._place = int(self.np_random.integers(3))
+        seen = np.zeros(self.observation_space.shape, np.uint8)
+        seen[:, 15:25, 13 * self._place : 13 * self._place + 10] = 200
+        return seen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environments", [1, 4])
+@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-adam"])
+def test_what_images_show_is_learned(algorithm: str, environments: int) -> None:
+    options = dict(steps=1_600, learning_starts=200, learning_frequency=8, replay_capacity=2_000, target_period=50)
+    rates = dict(alpha=2.5e-4, gamma=0.5, epsilon_fraction=0.5, evaluation_interval=None, environments=environments)
+    result = srgdqn.train(Lamp, algorithm, **options, **rates, progress=False)
+    assert result.configuration.network.network == "cnn"
+    assert result.evaluations["return"].to_list() == [20.0] * 5
