@@ -1,6 +1,7 @@
 """Exported policies against double precision, against the policy in jax, and in a world without us."""
 
 import dataclasses
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -117,6 +118,32 @@ def test_one_channel_is_not_taken_for_rows() -> None:
     image = np.random.default_rng(2).integers(0, 256, (1, 36, 36), np.uint8)
     assert type(numpy_policy(policy)(image)) is int
     assert numpy_policy(policy)(image[None]).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "shape", [(40, 38, 3), (2, 40, 38, 3), (3, 38, 40), (4560,), (2, 4560), (38, 3, 40), (1, 1, 3, 40, 38)]
+)
+def test_an_image_of_another_shape_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """Each has as many numbers as an image, or rows of them, but in another order."""
+    policy = convolutional((3, 40, 38), channels=(2, 2, 2), windows=(8, 3, 2), hidden=4)
+    write_policy(policy, tmp_path / "policy.py")
+    exported = runpy.run_path(str(tmp_path / "policy.py"))["policy"]
+    for plain in (numpy_policy(policy), exported):
+        for use in (plain, plain.q_values):
+            with pytest.raises(ValueError, match=r"shape \(3, 40, 38\).*or \(rows, 3, 40, 38\)") as caught:
+                use(np.zeros(shape, np.uint8))
+            assert f"the observation has shape {shape};" in str(caught.value)
+    with pytest.raises(Exception, match=r"(?i)invalid (rank|dimensions)"):
+        run_onnx(policy, np.zeros(shape, np.uint8))
+
+
+def test_channels_that_come_last_are_moved_as_the_refusal_says() -> None:
+    policy = convolutional((3, 40, 38), channels=(2, 2, 2), windows=(8, 3, 2), hidden=4)
+    images = np.random.default_rng(4).integers(0, 256, (5, 40, 38, 3), np.uint8)
+    wanted = exact(policy, images.transpose(0, 3, 1, 2))
+    plain = numpy_policy(policy)
+    assert plain.q_values(np.moveaxis(images, -1, -3)) == pytest.approx(wanted, abs=1e-4)
+    assert plain.q_values(np.moveaxis(images[1], -1, -3)) == pytest.approx(wanted[1], abs=1e-4)
 
 
 def test_the_first_of_equals_is_chosen() -> None:

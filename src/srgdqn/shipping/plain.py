@@ -57,12 +57,26 @@ class PlainPolicy:
             hot = np.zeros((given.size, size), self._dtype)
             hot[np.arange(given.size), given.reshape(-1)] = 1
             return hot, given.ndim == 0
-        if given.ndim >= 2 and math.prod(given.shape[1:]) == size and given.shape != self.shape:
-            return given.reshape(-1, *self.shape).astype(self._dtype), False
+        if self.kind == "image":
+            return self._images(given)
+        if given.ndim >= 2 and math.prod(given.shape[1:]) == size:
+            return given.reshape(-1, size).astype(self._dtype), False
         if given.ndim >= 1 and given.size == size:
-            return given.reshape(1, *self.shape).astype(self._dtype), True
+            return given.reshape(1, size).astype(self._dtype), True
+        raise ValueError(f"the observation has shape {given.shape}; the policy expects ({size},), or (rows, {size}).")
+
+    def _images(self, given: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Images are never reshaped: one with its channels last has as many numbers, and would become another image."""
+        if given.shape == self.shape:
+            return given[None].astype(self._dtype), True
+        if given.shape[1:] == self.shape:
+            return given.astype(self._dtype), False
         row = ", ".join(map(str, self.shape))
-        raise ValueError(f"the observation has shape {given.shape}; the policy expects ({row},), or (rows, {row}).")
+        raise ValueError(
+            f"the observation has shape {given.shape}; the policy expects an image of shape ({row}), which are its "
+            f"channels, height and width, or (rows, {row}). Channels that come last are moved by np.moveaxis(image, "
+            "-1, -3)."
+        )
 
     def _forward(self, x: np.ndarray) -> np.ndarray:
         arrays = self._arrays
