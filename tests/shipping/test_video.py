@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 
 import srgdqn
+from host_environments import SMALL
 from srgdqn.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS
@@ -193,6 +194,36 @@ def test_an_environment_of_the_users_own_is_given_and_cut(tmp_path: Path) -> Non
     made = srgdqn.video(result, tmp_path / "a.gif", environment=Screen())
     assert [played.length for played in made.episodes] == [6]
     assert made.images == 7
+
+
+class Endless(Screen):
+    """Goes round and round. Whoever follows it for longer than anybody should gets an error, not a film without end."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        self._steps = 0
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict]:
+        self._steps += 1
+        assert self._steps <= 50, "nobody ended the episode"
+        self._place = (self._place + 1) % 12
+        return np.array([self._place], np.float32), 1.0, False, False, {}
+
+
+@pytest.mark.parametrize(("own", "asked", "length"), [(None, 9, 9), (20, 9, 9), (6, 9, 6), (20, None, 20)])
+def test_films_of_gymnasiums_environments_end_with_their_evaluations(
+    own: int | None, asked: int | None, length: int, tmp_path: Path
+) -> None:
+    gymnasium.register("Endless-v0", Endless, max_episode_steps=own)
+    try:
+        options = {**SMALL, "steps": 40, "time_limit": None if own else 16, "evaluation_limit": asked}
+        result = srgdqn.train("Endless-v0", "dqn-adam", **options)
+        assert result.evaluations["length"].to_list() == [length] * 2
+        made = srgdqn.video(result, tmp_path / "a.gif", episodes=2)
+    finally:
+        gymnasium.registry.pop("Endless-v0")
+    assert made.episodes == (Played(float(length), length, terminated=False),) * 2
+    assert made.images == 2 * (length + 1)
 
 
 def test_screens_are_not_looked_for_only_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ class Video:
 
     Drawing the paper's tasks, and writing .mp4, need pip install 'srgdqn[video]'. A screen is not needed.
 
-    Episodes start from the seed, the next from the seed after it, and so on. One of the paper's tasks is filmed with
-    the reward that was learned from, under the limit of its evaluations.
+    Episodes start from the seed, the next from the seed after it, and so on, and end at the limit of the run's
+    evaluations. One of the paper's tasks is filmed with the reward that was learned from.
     """
 
     run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()

@@ -36,9 +36,10 @@ class Shot(NamedTuple):
 
 
 def playing_environment(configuration: Configuration) -> gymnasium.Env:
-    """The environment that a configuration's policies are shown in, which gives images and ends by itself.
+    """The environment that a configuration's policies are shown in, which gives images.
 
-    One of the paper's tasks is its Gymnasium twin with the options of the run, under the limit of its evaluations.
+    One of the paper's tasks is its Gymnasium twin with the options of the run, under the limit of its evaluations. That
+    of an id has no other limit than its own, if it has one.
     """
     settings = configuration.task
     if not is_compiled(settings.task) and is_identifier(settings.task):

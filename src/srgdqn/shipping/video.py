@@ -11,6 +11,7 @@ import gymnasium
 from gymnasium.wrappers import TimeLimit
 
 from srgdqn.errors import InputError
+from srgdqn.presets import is_compiled
 from srgdqn.shipping.bar import filming
 from srgdqn.shipping.playing import Act, Played, check_images, play, playing_environment, without_screen
 from srgdqn.shipping.video_files import check_video, video_writer
@@ -47,8 +48,8 @@ def video(
 ) -> Film:
     """Films the greedy policy of a round.
 
-    One of the paper's tasks is shown in its Gymnasium twin, with the reward that was learned from and the limit of its
-    evaluations.
+    One of the paper's tasks is shown in its Gymnasium twin, with the reward that was learned from. Episodes end at the
+    limit of the run's evaluations.
 
     Args:
       result: of a run.
@@ -63,13 +64,15 @@ def video(
     """
     target = check_video(path, overwrite=overwrite)
     act = result.policy(result.best if round is None else round)
+    limit = result.run.provenance.get("evaluation_limit", _USUAL_LIMIT)
     if environment is not None:
-        limit = result.run.provenance.get("evaluation_limit", _USUAL_LIMIT)
         return film(TimeLimit(environment, limit), act, target, episodes, seed, overwrite=overwrite, progress=progress)
     with without_screen():
         shown = playing_environment(result.configuration)
         try:
-            return film(shown, act, target, episodes, seed, overwrite=overwrite, progress=progress)
+            # A twin was made with that limit; others have their own, or none at all.
+            cut = shown if is_compiled(result.configuration.task.task) else TimeLimit(shown, limit)
+            return film(cut, act, target, episodes, seed, overwrite=overwrite, progress=progress)
         finally:
             shown.close()
 
