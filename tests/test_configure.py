@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from srgdqn.algorithms import ALGORITHMS
-from srgdqn.configure import configure, layered
+from srgdqn.configure import configure, defaults_of, layered
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS
+from srgdqn.presets import HOST_DEFAULTS, HOST_PRESETS, PRESETS
 from srgdqn.readings import READINGS
 from srgdqn.settings import Configuration
 
@@ -90,6 +90,21 @@ def test_an_adopted_task_starts_from_the_defaults() -> None:
     configuration = configure("Acrobot-v1", "dqn-adam", defaults={}, steps=5_000)
     expected = {**Configuration().options(), **ALGORITHMS["dqn-adam"].options, "task": "Acrobot-v1", "steps": 5_000}
     assert configuration.options() == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [(3, "task is 3, which is not a name"), ("CartPol", "Did you mean 'CartPole'"), ("CartPol-v1", "'CartPole-v1'")],
+)
+def test_no_defaults_of_what_is_no_task(task: Any, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        defaults_of(task)
+    assert said in str(caught.value)
+
+
+def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
+    assert defaults_of("CartPole") == PRESETS["CartPole"]
+    assert defaults_of("CartPole-v1") == {**HOST_DEFAULTS, **HOST_PRESETS["CartPole-v1"]}
 
 
 def test_registered_estimators_can_be_named() -> None:

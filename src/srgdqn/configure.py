@@ -17,7 +17,7 @@ from srgdqn.settings.checks import BUDGETS, ESTIMATORS, check
 from srgdqn.settings.coercion import shown
 from srgdqn.settings.synonyms import called_here
 
-__all__ = ["configure", "layered", "named_options"]
+__all__ = ["configure", "defaults_of", "layered", "named_options"]
 
 
 def configure(
@@ -39,8 +39,7 @@ def configure(
     paper's; `estimators` are the names that the estimator may have, for who registers more.
     """
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
-        if not isinstance(name, str):
-            raise InputError(f"{kind} is {shown(name)}, which is not a name. Give a string.")
+        _check_is_name(kind, name)
     known = option_names()
     for name in options:
         if name not in known:
@@ -75,6 +74,18 @@ def preset_of(task: str) -> dict[str, Any]:
     return host_preset(task, images=task.startswith("ALE/"))
 
 
+def defaults_of(task: str) -> dict[str, Any]:
+    """The options that a task's name stands for when it is trained: an environment is made to see what it shows."""
+    _check_is_name("task", task)
+    if is_compiled(task) or not is_identifier(task):
+        return preset(task)
+    # Only now: compiled tasks do not wait for Gymnasium.
+    from srgdqn.host.defaults import defaults_for
+    from srgdqn.host.environments import source_of
+
+    return defaults_for(source_of(task))
+
+
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """Options merged, later layers over earlier ones: a layer that gives a budget drops those below it, of any unit.
 
@@ -88,6 +99,11 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
             merged = {name: value for name, value in merged.items() if name not in BUDGETS}
         merged |= given
     return merged
+
+
+def _check_is_name(kind: str, name: Any) -> None:
+    if not isinstance(name, str):
+        raise InputError(f"{kind} is {shown(name)}, which is not a name. Give a string.")
 
 
 def _is_none(value: Any) -> bool:

@@ -81,6 +81,7 @@ def test_the_door_is_light(module: str) -> None:
         (["reproduce", "--help"], 0),
         (["list"], 0),
         (["sweep", "--help"], 0),
+        (["sweep", "CartPole", "srg-dqn", "--help"], 0),
         (["sweep", "CartPole", "--eta", "0.1", "-1"], 2),
         (["sweep", "CartPole", "--search", "eta=2..1"], 2),
         (["sweep", "CartPole", "--eta", "1", "2", "--out", "/proc/sweep"], 2),

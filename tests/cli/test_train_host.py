@@ -29,7 +29,11 @@ from host_environments import Bad, Slope
 def fail(self, outcome):
     raise ValueError("no ball")
 
+class Pictures(Slope):
+    observation_space = gym.spaces.Box(0, 255, (4, 40, 40), "uint8")
+
 gym.register("Slope-v0", Slope)
+gym.register("Pictures-v0", Pictures)
 gym.register("Failing-v0", lambda **_: Bad(fail, "step", 35))
 """
 
@@ -43,7 +47,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     sys.modules.pop("slopes", None)
     from gymnasium.envs.registration import registry
 
-    for name in ("Slope-v0", "Failing-v0"):
+    for name in ("Slope-v0", "Pictures-v0", "Failing-v0"):
         registry.pop(name, None)
 
 
@@ -102,6 +106,20 @@ def test_help_shows_the_defaults_of_an_environment(capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert "those of CartPole-v1 with srg-dqn" in shown
     assert "50000" in shown  # the replay's capacity
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_shows_the_defaults_of_images_where_an_environment_shows_such(
+    command: str, module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")  # one box below the other
+    shown = {}
+    for name in ("Slope-v0", "Pictures-v0"):
+        assert main([command, f"{module}:{name}", "--help"]) == 0
+        shown[name] = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "Widths of the hidden layers. (default: 64 64)" in shown["Slope-v0"].replace("64+64", "64 64")
+    assert "Widths of the hidden layers. (default: 512)" in shown["Pictures-v0"]
+    assert "(default: 1000000)" in shown["Pictures-v0"]  # the replay's capacity
 
 
 def test_pendulum_is_learned_with_bins_in_a_process_of_its_own(tmp_path: Path) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srgdqn.algorithms import ALGORITHMS
 from srgdqn.errors import InputError
+from srgdqn.presets import HOST_DEFAULTS, IMAGE_DEFAULTS
 from srgdqn.sweeps.grid import Base, cells_of, checked_values
 from srgdqn.sweeps.notation import read_value, written
 
@@ -76,6 +79,30 @@ def test_a_combination_that_cannot_be_run_is_told() -> None:
         cells_of(Base("CartPole", options={"eta": 0.1}), {"eta": [0.1]})
     with pytest.raises(InputError, match="unknown algorithm 'srgdqn'"):
         cells_of(Base("CartPole", "srgdqn"), {"eta": [0.1]})
+
+
+class Pictures(gym.Env):
+    """Shows images, and counts how often it is made."""
+
+    observation_space = gym.spaces.Box(0, 255, (4, 40, 40), np.uint8)
+    action_space = gym.spaces.Discrete(2)
+    made = 0
+
+    def __init__(self) -> None:
+        type(self).made += 1
+
+
+def test_an_environment_is_looked_at_once_for_the_defaults_that_training_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Pictures, "made", 0)
+    gym.register("Pictures-v0", Pictures)
+    try:
+        cells = cells_of(Base("Pictures-v0", "dqn-adam"), {"eta": [0.1, 0.2, 0.3], "batch_size": [8, 16]})
+        assert Pictures.made == 1
+    finally:
+        gym.registry.pop("Pictures-v0")
+    expected = {**HOST_DEFAULTS, **IMAGE_DEFAULTS, **ALGORITHMS["dqn-adam"].options, "eta": 0.3, "batch_size": 16}
+    assert expected.items() <= cells[-1].configuration.options().items()
+    assert {cell.configuration.network.network for cell in cells} == {"cnn"}
 
 
 @given(

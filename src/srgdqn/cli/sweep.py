@@ -11,14 +11,16 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.algorithms import ALGORITHMS
+from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, RefusedError, options
 from srgdqn.cli.parsing import one_of, parse_with_stray, whole
-from srgdqn.configure import named_options
+from srgdqn.configure import layered
 from srgdqn.errors import InputError
 from srgdqn.presets import PRESETS
 from srgdqn.readings import READINGS
+from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration
 from srgdqn.sweeps.folder import check_folder
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values
@@ -243,8 +245,14 @@ def _finish(asked: _Asked, swept: Sweep, folder: Path | None, figure: Path | Non
 
 def _show_help(task: str | None, asked: _Asked) -> None:
     base = asked.base
-    named = named_options(base.task, base.algorithm, base.readings)
-    defaults = Configuration(base.algorithm, base.readings).with_options(named)
+    defaults = Configuration(base.algorithm, base.readings).with_options(
+        layered(
+            {} if task is None else base.defaults,
+            algorithm_named(base.algorithm).options,
+            readings_named(base.readings),
+            {} if task is None else {"task": task},
+        )
+    )
     shown = "The defaults below are those of no task in particular: name one to see its own."
     if task is not None:
         shown = f"The defaults below are those of {task} with {base.algorithm} ({base.readings} readings)."

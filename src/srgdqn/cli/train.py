@@ -15,7 +15,7 @@ from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_opti
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray
-from srgdqn.configure import configure, layered, named_options, preset_of
+from srgdqn.configure import configure, defaults_of, layered, named_options
 from srgdqn.errors import InputError
 from srgdqn.identifiers import is_identifier
 from srgdqn.presets import PRESETS, is_compiled, preset, resembles_compiled
@@ -73,7 +73,7 @@ def run(words: Sequence[str]) -> int:
             f"no task was given. Give one of {', '.join(sorted(PRESETS))}, or the id of a Gymnasium environment "
             "(LunarLander-v3, say), as in: srgdqn train MountainCar srg-dqn."
         )
-    defaults = _defaults(asked.task)
+    defaults = defaults_of(asked.task)
     configuration = configure(asked.task, asked.algorithm, readings=asked.readings, defaults=defaults, **asked.options)
     if configuration.network.network not in BUILT_IN_NETWORKS:
         raise InputError(
@@ -237,16 +237,6 @@ def _check_task(task: str) -> None:
         check_name(task)
 
 
-def _defaults(task: str) -> dict[str, Any] | None:
-    """What takes the place of a preset, which only compiled tasks have."""
-    if is_compiled(task):
-        return None
-    from srgdqn.host.defaults import defaults_for
-    from srgdqn.host.environments import source_of
-
-    return defaults_for(source_of(task))
-
-
 def _read_file(path: Path) -> UserOptions:
     try:
         text = path.read_text(encoding="utf-8")
@@ -297,7 +287,7 @@ def _tell(result: Result, saved: Path | None, *, as_json: bool) -> None:
 def _show_help(asked: _Asked) -> None:
     defaults = Configuration(asked.algorithm, asked.readings).with_options(
         layered(
-            {} if asked.task is None else preset_of(asked.task),
+            {} if asked.task is None else defaults_of(asked.task),
             algorithm_named(asked.algorithm).options,
             readings_named(asked.readings),
             asked.file.options,

@@ -5,13 +5,14 @@ Free of jax, so that a value that cannot be used is told at once.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from srgdqn.configure import configure
+from srgdqn.configure import configure, defaults_of
 from srgdqn.errors import InputError
 from srgdqn.settings import Configuration, option_names
 from srgdqn.settings.coercion import coerce, shown
@@ -33,9 +34,15 @@ class Base:
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the user says beside the names."""
 
+    @functools.cached_property
+    def defaults(self) -> dict[str, Any]:
+        """What the task's name stands for. That is looked up once, as an environment may have to be made for it."""
+        return defaults_of(self.task)
+
     def configured(self, values: Mapping[str, Any]) -> Configuration:
         """The configuration of the cell with these values."""
-        configuration = configure(self.task, self.algorithm, readings=self.readings, **{**self.options, **values})
+        options = {**self.options, **values}
+        configuration = configure(self.task, self.algorithm, readings=self.readings, defaults=self.defaults, **options)
         if configuration.network.network not in ("mlp", "cnn"):
             raise InputError(
                 f"network is the module {configuration.network.network!r}, which a sweep cannot be given. Sweep with a "
@@ -58,17 +65,22 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What its folder is called.
+        """What its folder is called."""
+        return name_of(self.values)
 
-        >>> Cell({"eta": 0.01, "hidden": (20, 20)}, Configuration()).name
-        'hidden=20+20,eta=0.01'
-        """
-        # In the settings' order, so that it does not matter in which order options were given.
-        ordered = (name for name in option_names() if name in self.values)
-        whole = ",".join(f"{name}={written(self.values[name])}" for name in ordered)
-        if len(whole) <= _LONGEST_NAME:
-            return whole
-        return f"{whole[: _LONGEST_NAME - 17]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
+
+def name_of(values: Values) -> str:
+    """What the folder of the cell with these values is called.
+
+    >>> name_of({"eta": 0.01, "hidden": (20, 20)})
+    'hidden=20+20,eta=0.01'
+    """
+    # In the settings' order, so that it does not matter in which order options were given.
+    ordered = (name for name in option_names() if name in values)
+    whole = ",".join(f"{name}={written(values[name])}" for name in ordered)
+    if len(whole) <= _LONGEST_NAME:
+        return whole
+    return f"{whole[: _LONGEST_NAME - 17]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
 
 
 def checked_values(values: Mapping[str, Iterable[Any]]) -> dict[str, tuple[Any, ...]]:

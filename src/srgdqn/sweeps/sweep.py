@@ -16,7 +16,7 @@ from srgdqn.result import Result, load_result
 from srgdqn.store.destination import write_file
 from srgdqn.store.parquet import encode_any
 from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, check_folder, read_about, write_about
-from srgdqn.sweeps.grid import Base, Cell
+from srgdqn.sweeps.grid import Base, Cell, name_of
 from srgdqn.sweeps.notation import written
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import check_score, row_of
@@ -119,12 +119,14 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
     """The sweep in a folder."""
     path = Path(folder)
     about = read_about(path)
-    cells = tuple(Cell(values, about.base.configured(values)) for values in about.cells)
+    results = tuple(load_result(path / CELLS / name_of(values)) for values in about.cells)
+    # Configurations are the runs' own: to read a sweep of an environment, nobody needs to have it.
+    cells = (Cell(values, result.configuration) for values, result in zip(about.cells, results, strict=True))
     return Sweep(
         about.base,
         about.plan,
-        cells,
-        tuple(load_result(path / CELLS / cell.name) for cell in cells),
+        tuple(cells),
+        results,
         check_score(about.score),
         about.chance,
         about.planned,
