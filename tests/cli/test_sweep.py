@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
 import pytest
 
 import srgdqn
 from command_line import command
+from host_environments import SMALL as SMALL_ON_HOST
+from host_environments import Bad, Slope
 from srgdqn.cli import main
 
 SMALL = ["--lanes", "4", "--rounds", "2", "--steps", "2000", "--evaluation-episodes", "2"]
@@ -85,6 +91,64 @@ def test_a_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert (tmp_path / "a.svg").exists()
     assert len(srgdqn.load_sweep(tmp_path / "found").cells) == 3
+
+
+# An environment that goes wrong in its 36th step, after the first budget and before the end of the second.
+FAILING, SHORT, LONG = "Failing-v0", 24, 40
+
+
+def stumble(environment: Bad, outcome: Any) -> Any:
+    raise ValueError("no ball")
+
+
+@contextmanager
+def registered(make: Any = lambda: Bad(stumble, "step", 35)) -> Iterator[None]:
+    gym.register(FAILING, make)
+    try:
+        yield
+    finally:
+        gym.registry.pop(FAILING)
+
+
+def failing(*budgets: int) -> list[str]:
+    words = [
+        word
+        for name, value in SMALL_ON_HOST.items()
+        if value is not None
+        for word in (f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else [value]))
+    ]
+    return ["sweep", FAILING, "dqn-adam", "--steps", *map(str, budgets), *words]
+
+
+def test_a_cell_whose_environment_fails_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*failing(SHORT, LONG), "--out", str(tmp_path / "grid")]
+    why = f"error: the cell steps={LONG} failed: round 0: the environment {FAILING} raised ValueError (no ball) at step"
+    with registered():
+        assert main(words) == 1
+        shown = capsys.readouterr()
+        assert main([*words, "--json"]) == 1
+        told = capsys.readouterr()
+    assert why in shown.err
+    assert "Traceback" not in shown.err
+    assert "1 cells by greedy-return, the best first; 1 failed" in " ".join(shown.out.split())
+    assert [line.split() for line in shown.out.splitlines() if "✗" in line] == [["✗", str(LONG), "–", "–", "failed"]]
+    assert f"The best cell: --steps {SHORT} (" in shown.out
+    assert why in told.err
+    content = json.loads(told.out)
+    assert (content["failed"], content["best"]["options"]) == (1, {"steps": SHORT})
+    assert [cell["failure"] is None for cell in content["cells"]] == [True, False]
+    with registered(Slope):
+        assert main([*words, "--quiet"]) == 0
+    assert "no ball" not in capsys.readouterr().err
+
+
+def test_a_sweep_without_a_finished_cell_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with registered():
+        assert main(failing(LONG, LONG + 8)) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: no cell of the sweep was finished, as each one failed. steps=40: round 0: the ")
+    assert shown.err.count("\n") == 1
 
 
 def test_help_has_the_names_own_defaults(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import srgdqn
 from srgdqn.errors import InputError
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.result import Result
 from srgdqn.sweeps import gridded
 from srgdqn.sweeps.folder import CELLS
@@ -227,6 +228,94 @@ def one_after_the_other(function: Any, things: Any, *, workers: int | None = Non
     from srgdqn.engines.local import run_locally
 
     return run_locally(function, things, workers=1)
+
+
+# Environments that misbehave
+
+
+@pytest.mark.parametrize(("how", "what"), [("registered", "ValueError (no ball)"), ("with_nan", "nan")])
+def test_a_cell_whose_environment_fails_is_told_and_the_others_go_on(
+    failing: Any, how: str, what: str, tmp_path: Path
+) -> None:
+    folder, values = tmp_path / "grid", {"steps": [failing.long, failing.short], "eta": [1e-3, 1e-2]}
+    with getattr(failing, how)():
+        sweep = srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, **failing.options)
+    loaded = srgdqn.load_sweep(folder)  # though nobody knows the environment any more
+    for each in (sweep, loaded):
+        assert [cell.values for cell in each.cells] == [{"steps": failing.short, "eta": eta} for eta in (1e-3, 1e-2)]
+        assert [failure.values for failure in each.failed] == [
+            {"steps": failing.long, "eta": eta} for eta in (1e-3, 1e-2)
+        ]
+        assert not each.interrupted
+        assert "2 failed" in repr(each)
+        table = each.table
+        assert table["cell"].to_list() == [0, 1, 2, 3]
+        assert table["steps"].to_list() == [failing.short, failing.short, failing.long, failing.long]
+        assert table["score"].is_null().to_list() == [False, False, True, True]
+        assert table["failure"].to_list()[:2] == [None, None]
+        for reason in table["failure"][2:]:
+            assert what in reason
+            assert failing.name in reason
+        assert each.best in (0, 1)
+        assert each.values(3) == {"steps": failing.long, "eta": 1e-2}
+        assert each.result(1).rounds["steps"].to_list() == [failing.short]
+        with pytest.raises(InputError, match="cell 2 has no result, because it failed: round 0: the environment"):
+            each.result(2)
+        with pytest.raises(InputError, match="Give one of 0 to 3"):
+            each.values(4)
+        each.heat_map(tmp_path / "map.png", overwrite=True)
+    assert pl.read_parquet(folder / "table.parquet").equals(sweep.table)
+    # What was learnt before is there, and known for what it is.
+    assert srgdqn.load(folder / CELLS / f"eta=0.01,steps={failing.long}").run.provenance["interrupted"]
+
+
+def test_a_failed_cell_is_tried_again(failing: Any, tmp_path: Path) -> None:
+    folder, values = tmp_path / "grid", {"steps": [failing.short, failing.long]}
+    with failing.registered():
+        for _ in range(2):
+            first = srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, **failing.options)
+            assert [failure.values for failure in first.failed] == [{"steps": failing.long}]
+    with failing.registered(None):
+        again = srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, **failing.options)
+        alone = srgdqn.train(failing.name, "dqn-adam", steps=failing.long, **failing.options)
+    assert (len(again.cells), again.failed) == (2, ())
+    assert outcome(again.result(1)) == outcome(alone)
+    loaded = srgdqn.load_sweep(folder)
+    assert (len(loaded.cells), loaded.failed) == (2, ())
+    assert again.table["failure"].to_list() == [None, None]
+
+
+def test_if_every_cell_fails_that_is_an_error(failing: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "grid"
+    with (
+        failing.registered(),
+        pytest.raises(EnvironmentFailedError, match=r"no cell of the sweep was finished.*no ball"),
+    ):
+        srgdqn.sweep(
+            failing.name, "dqn-adam", {"steps": [failing.long, failing.long + 8]}, folder=folder, **failing.options
+        )
+    assert srgdqn.load_sweep(folder).cells == ()
+    with failing.registered(None):
+        again = srgdqn.sweep(
+            failing.name, "dqn-adam", {"steps": [failing.long, failing.long + 8]}, folder=folder, **failing.options
+        )
+    assert len(again.cells) == 2
+
+
+def test_an_account_without_failures_is_read(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
+    shutil.copytree(swept[0], tmp_path / "old")
+    account = tmp_path / "old" / "sweep.json"
+    content = json.loads(account.read_text())
+    assert content.pop("failed") == []
+    account.write_text(json.dumps(content))
+    assert srgdqn.load_sweep(tmp_path / "old").table.equals(swept[1].table)
+
+
+def test_a_random_policy_that_cannot_be_tried_is_told(failing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.sweeps.running.needs_chance", lambda result, score: True)
+    values = {"steps": [failing.long, failing.short]}  # the random policy is tried with the first cell's
+    with failing.registered(), pytest.raises(InputError, match=r"the random policy.*no ball.*score = greedy-return"):
+        srgdqn.sweep(failing.name, "dqn-adam", values, score="final-reward", **failing.options)
 
 
 def test_nothing_finished_is_no_best() -> None:

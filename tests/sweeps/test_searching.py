@@ -10,6 +10,7 @@ import pytest
 
 import srgdqn
 from srgdqn.errors import InputError
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.sweeps import searching
 from srgdqn.sweeps.grid import Base
 from srgdqn.sweeps.ranges import space_of
@@ -107,10 +108,10 @@ def test_lost_trials_are_repeated_once_however_often_that_is_asked(tmp_path: Pat
     with open_study(path, plan) as study:
         lost = study.ask()
     with open_study(path, plan) as study:
-        study.repeat_lost()
-        study.repeat_lost()
+        study.repeat_unfinished()
+        study.repeat_unfinished()
     with open_study(path, plan) as study:
-        study.repeat_lost()
+        study.repeat_unfinished()
         assert study.told == 0
         again = study.ask()
         assert list(again.values()) == list(lost.values())
@@ -193,3 +194,56 @@ def test_a_damaged_storage_is_refused(tmp_path: Path) -> None:
     (tmp_path / "search" / "optuna.sqlite3").write_bytes(b"not a database" * 1_000)
     with pytest.raises(InputError, match="cannot be used as Optuna's storage"):
         found(tmp_path / "search", trials=2)
+
+
+# Environments that misbehave
+
+
+def test_a_trial_whose_environment_fails_is_told_and_made_again_by_another_process(
+    failing: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "search"
+
+    def values_of(sweep: Sweep) -> list[Any]:
+        return [cell.values for cell in sweep.cells]
+
+    def found_again(trials: int = 8) -> Sweep:
+        space = {"steps": [failing.short, failing.long], "eta": (1e-4, 1e-1)}
+        return srgdqn.search(failing.name, "dqn-adam", space, folder=folder, trials=trials, **failing.options)
+
+    with failing.registered():
+        first = found_again()
+        failed = [failure.values for failure in first.failed]
+        assert {cell.values["steps"] for cell in first.cells} == {failing.short}
+        assert {values["steps"] for values in failed} == {failing.long}
+        assert states(folder) == {"COMPLETE": 8 - len(failed), "FAIL": len(failed)}
+        assert all("no ball" in failure.reason for failure in first.failed)
+        assert not first.interrupted
+        again = found_again()  # which asks for the failed ones, in vain, and for no others
+        assert states(folder) == {"COMPLETE": 8 - len(failed), "FAIL": 2 * len(failed)}
+        assert (values_of(again), again.failed) == (values_of(first), first.failed)
+    assert srgdqn.load_sweep(folder).failed == first.failed
+    with failing.registered(None):
+        mended = found_again()
+        assert states(folder) == {"COMPLETE": 8, "FAIL": 2 * len(failed)}
+        assert (values_of(mended), mended.failed) == (values_of(first) + failed, ())
+        more = found_again(10)
+        assert states(folder) == {"COMPLETE": 10, "FAIL": 2 * len(failed)}
+    assert values_of(more)[:8] == values_of(mended)
+    assert len({values["eta"] for values in values_of(more)}) == 10  # nothing is asked for twice
+
+
+def test_a_search_of_which_every_trial_fails_ends(failing: Any, tmp_path: Path) -> None:
+    with (
+        failing.registered(),
+        pytest.raises(EnvironmentFailedError, match=r"no cell of the sweep was finished.*no ball"),
+    ):
+        srgdqn.search(
+            failing.name,
+            "dqn-adam",
+            {"steps": [failing.long, failing.long + 8]},
+            folder=tmp_path / "a",
+            trials=3,
+            **failing.options,
+        )
+    assert states(tmp_path / "a") == {"FAIL": 3}

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from srgdqn.configure import configure
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.sweeps import together
@@ -72,6 +74,30 @@ def test_what_one_cell_raises_is_raised() -> None:
 
     with pytest.raises(OSError, match="the disk is full"):
         together.train_each(cells(), broken)
+
+
+def test_what_fails_on_the_host_is_handed_on_and_counts_as_done(failing: Any) -> None:
+    found: dict[int, Result] = {}
+    heard: list[Progress] = []
+    told: list[tuple[int, str]] = []
+
+    def failed(place: int, error: EnvironmentFailedError) -> None:
+        told.append((place, str(error)))
+        assert error.result.rounds["steps"].to_list() == [32]
+
+    with failing.registered():
+        several = [
+            configure(failing.name, "dqn-adam", **failing.options, steps=steps)
+            for steps in (failing.short, failing.long, failing.long, failing.short)
+        ]
+        together.train_each(several, found.__setitem__, failed=failed, listener=heard.append)
+        with pytest.raises(EnvironmentFailedError, match="no ball"):
+            together.train_each(several[1:2], found.__setitem__)
+    assert list(found) == [0, 3]
+    assert [place for place, _ in told] == [1, 2]
+    assert all("no ball" in reason for _, reason in told)
+    assert heard[-1].share == pytest.approx(1.0)
+    assert [report.share for report in heard] == sorted(report.share for report in heard)
 
 
 def test_nothing_to_train() -> None:

@@ -18,12 +18,13 @@ from srgdqn.cli.options import Option, RefusedError, options
 from srgdqn.cli.parsing import one_of, parse_with_stray, whole
 from srgdqn.configure import layered
 from srgdqn.errors import InputError
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.presets import PRESETS
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration
 from srgdqn.sweeps.folder import check_folder
-from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values
+from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
 from srgdqn.sweeps.notation import read_value, written
 from srgdqn.sweeps.ranges import space_from_words
 from srgdqn.sweeps.scores import SCORES, Score
@@ -48,7 +49,8 @@ The best cell has the highest score. greedy-return: the last greedy evaluation, 
 that diverged is judged by its last finite parameters. final-reward: the reward per action in the last fifth of the
 budget; a round that diverged scores as the random policy. How many diverged is told beside every score.
 
-Finished cells are ordinary runs in DIR/cells. Ctrl-C keeps them, and the same command again trains only the others."""
+Finished cells are ordinary runs in DIR/cells. Ctrl-C keeps them, and the same command again trains only the others. So
+it does with cells whose environment misbehaved, which are told as failed while the rest goes on."""
 
 
 class _Asked(NamedTuple):
@@ -89,6 +91,9 @@ def run(words: Sequence[str]) -> int:
 
     try:
         swept = _train(asked, cells, plan, folder)
+    except EnvironmentFailedError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:  # before anything was trained, or for a second time
         if folder is None:
             raise
@@ -235,8 +240,10 @@ def _finish(asked: _Asked, swept: Sweep, folder: Path | None, figure: Path | Non
         print_sweep_as_json(swept, folder, drawn)
     elif not asked.flag("quiet"):
         print_sweep(swept, folder, drawn)
+    for failure in swept.failed:
+        print(f"error: the cell {name_of(failure.values)} failed: {failure.reason}", file=sys.stderr)
     if not swept.interrupted:
-        return 0
+        return 1 if swept.failed else 0
     if not asked.flag("quiet"):
         kept = "nothing was saved" if folder is None else "the finished ones are saved, and the same command goes on"
         print(f"interrupted: {len(swept.cells)} of {swept.planned} cells are finished; {kept}.", file=sys.stderr)

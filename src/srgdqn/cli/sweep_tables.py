@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from srgdqn.cli.presentation import number, print_json, print_table
+from srgdqn.cli.presentation import NOTHING, number, print_json, print_table
 from srgdqn.errors import InputError
 from srgdqn.sweeps.notation import written
 from srgdqn.sweeps.sweep import Sweep
@@ -30,6 +30,7 @@ def print_sweep_as_json(swept: Sweep, folder: Path | None, figure: Path | None) 
             "random_policy": swept.chance,
             "planned": swept.planned,
             "interrupted": swept.interrupted,
+            "failed": len(swept.failed),
             "best": None if best is None else {"cell": best, "options": swept.values(best)},
             "cells": swept.table.to_dicts(),
             "saved": None if folder is None else str(folder),
@@ -52,8 +53,15 @@ def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
             )
             for cell in shown
         ]
+        # Why they failed takes a line, which no column has room for.
+        rows += [
+            ("✗", *map(_value, failure.values.values()), NOTHING, NOTHING, "failed")
+            for failure in swept.failed[:_SHOWN]
+        ]
+        counted = f"{len(swept.cells)} cells by {swept.score}, the best first"
+        failed = f"; {len(swept.failed)} failed" if swept.failed else ""
         print_table(
-            f"{swept.base.task} · {swept.base.algorithm}: {len(swept.cells)} cells by {swept.score}, the best first",
+            f"{swept.base.task} · {swept.base.algorithm}: {counted}{failed}",
             ("", *swept.values(0), "final reward", "greedy return", "diverged"),
             rows,
             caption=_CAPTION if swept.chance is None else f"{_CAPTION}; {_chance(swept.chance)}",

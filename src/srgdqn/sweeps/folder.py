@@ -13,13 +13,21 @@ from typing import Any, NamedTuple
 
 from srgdqn.errors import InputError
 from srgdqn.store.destination import check_destination, make_folder, write_file
-from srgdqn.sweeps.grid import Base
+from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
 
 ABOUT, TABLE, CELLS, STUDY = "sweep.json", "table.parquet", "cells", "optuna.sqlite3"
 
 _KIND, _VERSION = "srgdqn-sweep", 1
 _LONGEST = 2**26
+
+
+class Failure(NamedTuple):
+    """A cell that came to nothing, because its environment misbehaved."""
+
+    values: Values
+    reason: str
+    """What the environment did, in one line."""
 
 
 class About(NamedTuple):
@@ -36,7 +44,8 @@ class About(NamedTuple):
     cells: tuple[dict[str, Any], ...] = ()
     """The values of every finished cell."""
     interrupted: bool = True
-    """Whether something is left to do."""
+    """Whether something is left that was not tried."""
+    failed: tuple[Failure, ...] = ()
 
 
 def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any]) -> Path:
@@ -81,6 +90,7 @@ def write_about(path: Path, about: About) -> None:
         "planned": about.planned,
         "interrupted": about.interrupted,
         "cells": about.cells,
+        "failed": [failure._asdict() for failure in about.failed],
     }
     write_file(path / ABOUT, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
@@ -97,8 +107,9 @@ def read_about(path: Path) -> About:
         content = json.loads(place.read_text(encoding="utf-8"))
         if content["kind"] != _KIND or content["version"] != _VERSION:
             raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
-        options = {name: read_value(name, word) for name, word in content["options"].items()}
-        cells = tuple({name: read_value(name, word) for name, word in cell.items()} for cell in content["cells"])
+        options = _values(content["options"])
+        # Before there was a list of failures, a sweep had none.
+        failed = tuple(Failure(_values(each["values"]), str(each["reason"])) for each in content.get("failed", ()))
         base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
         chance = content["random_policy"]
         return About(
@@ -107,13 +118,18 @@ def read_about(path: Path) -> About:
             str(content["score"]),
             None if chance is None else float(chance),
             int(content["planned"]),
-            cells,
+            tuple(map(_values, content["cells"])),
             bool(content["interrupted"]),
+            failed,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
             f"{place} cannot be used: {error}. Restore it from a copy, or sweep into another folder."
         ) from error
+
+
+def _values(words: dict[str, str]) -> Values:
+    return {name: read_value(name, word) for name, word in words.items()}
 
 
 def _fixed(plan: dict[str, Any]) -> dict[str, Any]:

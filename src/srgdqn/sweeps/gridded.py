@@ -10,10 +10,10 @@ from typing import Any
 from srgdqn.kept import Say
 from srgdqn.progress import reporting
 from srgdqn.result import Result
-from srgdqn.sweeps.folder import About, begin, check_folder
+from srgdqn.sweeps.folder import About, Failure, begin, check_folder
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values
 from srgdqn.sweeps.notation import written
-from srgdqn.sweeps.running import Judge, fill, shelves
+from srgdqn.sweeps.running import Judge, check_some_finished, fill, shelves
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import check_score
 from srgdqn.sweeps.sweep import Sweep
@@ -49,7 +49,8 @@ def sweep(
       **options: what all cells share, as of `srgdqn.train`.
 
     Returns:
-      The sweep; also if it was interrupted from the keyboard, with the cells that were finished by then.
+      The sweep; also if it was interrupted from the keyboard, with the cells that were finished by then. Cells whose
+      environment misbehaved are told as `failed`; if all of them are, that is an `EnvironmentFailedError`.
 
     >>> swept = sweep("CartPole", "dqn-sgd", {"eta": [0.0, 0.01]}, steps=2_000, evaluation_episodes=1)
     >>> swept.table.select("cell", "eta", "diverged").rows()
@@ -77,7 +78,10 @@ def run_grid(
         begin(folder, About(base, plan_of(tried), score, planned=len(cells)))
     shelf, beside = shelves(folder, say)
     results: dict[str, Result] = {}
-    whole = fill(cells, shelf, results, listener)
+    failures: dict[str, str] = {}
+    whole = fill(cells, shelf, results, failures, listener)
+    if whole:
+        check_some_finished(results, failures)
     judge = Judge(score, cells[0].configuration, beside)
     judge.prepare(list(results.values()))
     done = tuple(cell for cell in cells if cell.name in results)
@@ -90,6 +94,7 @@ def run_grid(
         judge.chance,
         len(cells),
         interrupted=not whole,
+        failed=tuple(Failure(cell.values, failures[cell.name]) for cell in cells if cell.name in failures),
     )
     if folder is not None:
         swept.save_table(folder)

@@ -36,10 +36,14 @@ def sweep_figure(sweep: Sweep) -> Figure:
         _draw_points(figure, sweep, names)
     else:
         _draw_maps(figure, sweep, names)
-    rounds = sorted(set(sweep.table["rounds"])) if sweep.cells else [0]
+    rounds = sorted(set(sweep.table["rounds"].drop_nulls())) if sweep.cells else [0]
     count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     lost = int(sweep.table["diverged"].sum()) if sweep.cells else 0
     told = f"; ×k: k of its rounds diverged, {_what_they_score(sweep)}" if lost else ""
+    if sweep.failed:
+        told += (
+            f"; {len(sweep.failed)} of {sweep.planned} failed and {'is' if len(sweep.failed) == 1 else 'are'} not shown"
+        )
     caption = f"{_LABELS[sweep.score]}, mean over {count} round{'' if rounds == [1] else 's'}{told}"
     letters = int(_LETTERS * figure.get_size_inches()[0])
     figure.supxlabel(textwrap.fill(caption, letters), fontsize="x-small", color="0.35")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from srgdqn.comparison import final_rewards, spread_of
 from srgdqn.errors import InputError
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
@@ -62,23 +63,39 @@ def look_up(cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result]) -> 
             results[cell.name] = kept
 
 
-def fill(cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result], listener: Listener) -> bool:
-    """The same, and trains and keeps the cells that are not there.
+def fill(
+    cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result], failures: dict[str, str], listener: Listener
+) -> bool:
+    """The same, and trains and keeps the cells that are not there. Why one came to nothing, because its environment
+    misbehaved, is put among the `failures`, by name; none of these is tried twice.
 
     Tells whether that was done: a KeyboardInterrupt ends it early.
     """
     look_up(cells, shelf, results)
-    missing = [cell for cell in {cell.name: cell for cell in cells}.values() if cell.name not in results]
+    missing = [cell for name, cell in {cell.name: cell for cell in cells}.items() if name not in {*results, *failures}]
 
     def done(place: int, result: Result) -> None:
         shelf.keep(missing[place].name, result)
         results[missing[place].name] = result
 
+    def failed(place: int, error: EnvironmentFailedError) -> None:
+        # What was learnt before is kept as an interrupted run, which is no answer to what is asked of the cell.
+        if error.result is not None:
+            shelf.keep(missing[place].name, error.result)
+        failures[missing[place].name] = " ".join(str(error).split())
+
     try:
-        train_each([cell.configuration for cell in missing], done, listener=listener)
+        train_each([cell.configuration for cell in missing], done, failed=failed, listener=listener)
     except KeyboardInterrupt:
         return False
     return True
+
+
+def check_some_finished(results: Mapping[str, Result], failures: Mapping[str, str]) -> None:
+    """An `EnvironmentFailedError` if all that was tried failed."""
+    if failures and not results:
+        name, reason = next(iter(failures.items()))
+        raise EnvironmentFailedError(f"no cell of the sweep was finished, as each one failed. {name}: {reason}")
 
 
 class Judge:
@@ -94,10 +111,20 @@ class Judge:
             return
         found = self._shelf.found(_RANDOM, self._configuration)
         if found is None:
-            trained: list[Result] = []
-            train_each([self._configuration], lambda place, result: trained.append(result))
-            [found] = trained
+            found = self._tried()
             self._shelf.keep(_RANDOM, found)
         self.chance = spread_of(final_rewards(found).values()).mean
         if self.chance is None:
             raise InputError("the random policy never reached the end of the budget. Give score = greedy-return.")
+
+    def _tried(self) -> Result:
+        trained: list[Result] = []
+        try:
+            train_each([self._configuration], lambda place, result: trained.append(result))
+        except EnvironmentFailedError as error:
+            raise InputError(
+                f"the random policy, which rounds that diverged score as, could not be tried: {error} Or give "
+                "score = greedy-return."
+            ) from error
+        [found] = trained
+        return found

@@ -2,7 +2,7 @@
 
 The sampler of a batch is seeded by the search's seed and the number of trials told before it, and a trial that was
 under way when its process ended is asked for again with the same values: a search that was ended in between goes on as
-if it had not been.
+if it had not been. So is one whose environment misbehaved, but only by another process: this one goes on without it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from srgdqn.errors import InputError
 from srgdqn.kept import Say
 from srgdqn.progress import reporting
 from srgdqn.result import Result
-from srgdqn.sweeps.folder import STUDY, About, begin, check_folder
-from srgdqn.sweeps.grid import Base, Cell, Values
+from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder
+from srgdqn.sweeps.grid import Base, Cell, Values, name_of
 from srgdqn.sweeps.ranges import space_of
-from srgdqn.sweeps.running import Judge, fill, look_up, shelves
+from srgdqn.sweeps.running import Judge, check_some_finished, fill, look_up, shelves
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import check_score, score_of
 from srgdqn.sweeps.search_plan import SearchPlan, search_plan
@@ -55,14 +55,16 @@ def search(
         side by side, and 1 otherwise.
       sampler_seed: seed of the sampler.
       readings: as of `srgdqn.train`.
-      score: as of `srgdqn.sweep`. A trial without one, because its options cannot be run together, is told as failed.
+      score: as of `srgdqn.sweep`. A trial without one, because its options cannot be run together or its environment
+        misbehaved, is told as failed.
       folder: where every cell is kept, and Optuna's own storage (`optuna.sqlite3`). Searching there again goes on to
         the number of trials asked for; one process at a time may.
       progress: show a progress bar (by default where there is a terminal).
       **options: what all cells share, as of `srgdqn.train`.
 
     Returns:
-      The sweep, one cell per trial that has a score (fewer where trials are equal).
+      The sweep, one cell per trial that has a score (fewer where trials are equal). Those whose environment misbehaved
+      are told as `failed`; if there are no others, that is an `EnvironmentFailedError`.
 
     """
     base, judged_by = Base(task, algorithm, readings, options), check_score(score)
@@ -87,25 +89,34 @@ def run_search(
     shelf, beside = shelves(folder, say)
     judge = Judge(score, base.configured({name: part.ends()[0] for name, part in plan.space.items()}), beside)
     results: dict[str, Result] = {}
+    failures: dict[str, str] = {}
     whole = True
     with open_study(None if folder is None else folder / STUDY, plan) as study:
-        study.repeat_lost()
+        study.repeat_unfinished()
         while whole and (told := study.told) < plan.trials:
             asked = study.ask()
             cells = {number: cell for number, values in asked.items() if (cell := _cell(base, values, say))}
-            whole = fill(list(cells.values()), shelf, results, _part_of(listener, told, len(asked), plan.trials))
+            part = _part_of(listener, told, len(asked), plan.trials)
+            whole = fill(list(cells.values()), shelf, results, failures, part)
             if not whole:
                 break
-            judge.prepare([results[cell.name] for cell in cells.values()])
+            judge.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
             for number in asked:
-                found = results[cells[number].name] if number in cells else None
-                study.tell(number, None if found is None else score_of(found, score, judge.chance).mean)
+                name = cells[number].name if number in cells else None
+                if name in failures:
+                    study.fail(number, failures[name])
+                else:
+                    study.tell(number, None if name is None else score_of(results[name], score, judge.chance).mean)
         done = {cell.name: cell for values in study.values() if (cell := _cell(base, values, say))}
+        failed = {name_of(values): Failure(values, reason) for values, reason in study.failures()}
     # Those told by an earlier process are read, and whatever is stale among them is trained again.
     if whole:
-        whole = fill(list(done.values()), shelf, results, lambda progress: None)
+        whole = fill(list(done.values()), shelf, results, failures, lambda progress: None)
     else:
         look_up(list(done.values()), shelf, results)
+    failed |= {name: Failure(cell.values, failures[name]) for name, cell in done.items() if name in failures}
+    if whole:
+        check_some_finished(results, failures)
     kept = tuple(cell for cell in done.values() if cell.name in results)
     judge.prepare([results[cell.name] for cell in kept])
     swept = Sweep(
@@ -117,6 +128,7 @@ def run_search(
         judge.chance,
         plan.trials,
         interrupted=not whole,
+        failed=tuple(failed.values()),
     )
     if folder is not None:
         swept.save_table(folder)

@@ -17,8 +17,9 @@ from srgdqn.sweeps.ranges import Choice, Range
 from srgdqn.sweeps.search_plan import SearchPlan
 
 _NAME = "search"
-# Attributes of trials: that one was under way when its process ended, and which one a trial repeats.
-_LOST, _REPEATS = "lost", "repeats"
+# Attributes of trials: that one was under way when its process ended, why its environment made it fail, and which one a
+# trial repeats.
+_LOST, _FAILURE, _REPEATS = "lost", "failure", "repeats"
 
 
 class Study:
@@ -31,19 +32,29 @@ class Study:
 
     @property
     def told(self) -> int:
-        """Trials that have ended, be it with a score or without."""
-        return len([trial for trial in self._study.get_trials(deepcopy=False) if self._has_ended(trial)])
+        """Trials that have ended, be it with a score or without, and are not made again."""
+        trials = self._study.get_trials(deepcopy=False)
+        repeated = _repeated(trials)
+        return len([trial for trial in trials if self._has_ended(trial) and trial.number not in repeated])
 
     def values(self) -> list[Values]:
         """The values of every trial that has a score, in order."""
         complete = self._study.get_trials(deepcopy=False, states=(self._state.COMPLETE,))
         return [self._values(trial) for trial in complete]
 
+    def failures(self) -> list[tuple[Values, str]]:
+        """The values of every trial whose environment misbehaved and that is not made again, and what it did."""
+        trials = self._study.get_trials(deepcopy=False)
+        repeated = _repeated(trials)
+        failed = (trial for trial in trials if _FAILURE in trial.user_attrs and trial.number not in repeated)
+        return [(self._values(trial), trial.user_attrs[_FAILURE]) for trial in failed]
+
     def ask(self) -> dict[int, Values]:
         """The values of the next trials, by their numbers."""
-        told = self.told
-        self._study.sampler = _sampler(self._optuna, (self._plan.sampler_seed, told))
-        count = min(self._plan.at_once, self._plan.trials - told)
+        # With those that are made again: no two batches may draw the same numbers.
+        ended = len([trial for trial in self._study.get_trials(deepcopy=False) if self._has_ended(trial)])
+        self._study.sampler = _sampler(self._optuna, (self._plan.sampler_seed, ended))
+        count = min(self._plan.at_once, self._plan.trials - self.told)
         asked = [self._study.ask(self._distributions) for _ in range(count)]
         return {trial.number: self._values(trial) for trial in asked}
 
@@ -54,23 +65,37 @@ class Study:
         else:
             self._study.tell(number, score)
 
-    def repeat_lost(self) -> None:
-        """Ends what an earlier process left running, and sees to it that each is asked for again, once."""
+    def fail(self, number: int, reason: str) -> None:
+        """Ends a trial whose environment misbehaved; another process makes it again."""
+        self._end(self._study.get_trials(deepcopy=False)[number], _FAILURE, reason)
+
+    def repeat_unfinished(self) -> None:
+        """Ends what an earlier process left running, and sees to it that each of these, and each whose environment
+        misbehaved, is asked for again, once.
+        """
         for trial in self._study.get_trials(deepcopy=False, states=(self._state.RUNNING,)):
-            # A trial of the study's own, as the stored one can be told nothing.
-            self._optuna.Trial(self._study, trial._trial_id).set_user_attr(_LOST, True)
-            self._study.tell(trial.number, state=self._state.FAIL)
+            self._end(trial, _LOST, True)
         trials = self._study.get_trials(deepcopy=False)
-        repeated = {trial.user_attrs.get(_REPEATS) for trial in trials}
+        repeated = _repeated(trials)
         for trial in trials:
-            if trial.user_attrs.get(_LOST) and trial.number not in repeated:
+            if {_LOST, _FAILURE} & trial.user_attrs.keys() and trial.number not in repeated:
                 self._study.enqueue_trial(trial.params, user_attrs={_REPEATS: trial.number})
+
+    def _end(self, trial: Any, attribute: str, value: Any) -> None:
+        # A trial of the study's own, as the stored one can be told nothing.
+        self._optuna.Trial(self._study, trial._trial_id).set_user_attr(attribute, value)
+        self._study.tell(trial.number, state=self._state.FAIL)
 
     def _has_ended(self, trial: Any) -> bool:
         return trial.state.is_finished() and not trial.user_attrs.get(_LOST)
 
     def _values(self, trial: Any) -> Values:
         return {name: _value(part, trial.params[name]) for name, part in self._plan.space.items()}
+
+
+def _repeated(trials: list[Any]) -> set[int]:
+    """The numbers of the trials that others repeat."""
+    return {trial.user_attrs[_REPEATS] for trial in trials if _REPEATS in trial.user_attrs}
 
 
 @contextlib.contextmanager

@@ -15,8 +15,8 @@ from srgdqn.errors import InputError
 from srgdqn.result import Result, load_result
 from srgdqn.store.destination import write_file
 from srgdqn.store.parquet import encode_any
-from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, check_folder, read_about, write_about
-from srgdqn.sweeps.grid import Base, Cell, name_of
+from srgdqn.sweeps.folder import CELLS, TABLE, About, Failure, begin, check_folder, read_about, write_about
+from srgdqn.sweeps.grid import Base, Cell, Values, name_of
 from srgdqn.sweeps.notation import written
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import check_score, row_of
@@ -40,27 +40,33 @@ class Sweep:
     planned: int
     """Cells of the grid, or trials of the search."""
     interrupted: bool = False
+    failed: tuple[Failure, ...] = ()
+    """Cells that have no result, because their environment misbehaved; started again, the sweep tries them again."""
 
     def __repr__(self) -> str:
-        state = ", interrupted" if self.interrupted else ""
+        state = f", {len(self.failed)} failed" if self.failed else ""
+        state += ", interrupted" if self.interrupted else ""
         return f"<Sweep of {self.base.algorithm} on {self.base.task}: {len(self.cells)} cells{state}>"
 
     @functools.cached_property
     def table(self) -> pl.DataFrame:
         """One row per cell: its number, its values, how many rounds it has and how many diverged, its score, its final
         reward per action (of the rounds that got there) and its greedy return (of all rounds), each with the 95 %
-        bootstrap interval of the mean.
+        bootstrap interval of the mean. Cells that failed come last, with their values and the reason (`failure`) alone.
         """
-        names = list(self.cells[0].values) if self.cells else []
-        values = {name: _column([cell.values[name] for cell in self.cells]) for name in names}
+        tried = self._tried
+        values = {name: _column([cell[name] for cell in tried]) for name in (tried[0] if tried else ())}
         rows = [row_of(result, self.score, self.chance) for result in self.results]
         whole = dict.fromkeys(("rounds", "diverged", "final_reward_rounds"), pl.Int64)
         columns = rows[0] if rows else {}
+        rows += [dict.fromkeys(columns)] * len(self.failed)
+        reasons = [*[None] * len(self.results), *(failure.reason for failure in self.failed)]
         return pl.DataFrame(
             [
                 pl.Series("cell", range(len(rows)), pl.Int64),
                 *(pl.Series(name, column) for name, column in values.items()),
                 *(pl.Series(name, [row[name] for row in rows], whole.get(name, pl.Float64)) for name in columns),
+                pl.Series("failure", reasons, pl.String),
             ]
         )
 
@@ -75,12 +81,17 @@ class Sweep:
     def result(self, cell: int) -> Result:
         """The result of the cell with that number."""
         self._check(cell)
+        if cell >= len(self.results):
+            raise InputError(
+                f"cell {cell} has no result, because it failed: {self.failed[cell - len(self.results)].reason} Give "
+                "one that was finished."
+            )
         return self.results[cell]
 
     def values(self, cell: int) -> dict[str, Any]:
         """The values of the cell with that number: options to train with, such as `srgdqn.train(…, **values)`."""
         self._check(cell)
-        return dict(self.cells[cell].values)
+        return dict(self._tried[cell])
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Writes every cell's run, the table and `sweep.json` to a folder, which may hold some of them already."""
@@ -97,8 +108,9 @@ class Sweep:
 
     def about(self) -> About:
         """What `sweep.json` is to tell."""
-        cells = tuple({name: written(value) for name, value in cell.values.items()} for cell in self.cells)
-        return About(self.base, self.plan, self.score, self.chance, self.planned, cells, self.interrupted)
+        cells = tuple(_words(cell.values) for cell in self.cells)
+        failed = tuple(Failure(_words(failure.values), failure.reason) for failure in self.failed)
+        return About(self.base, self.plan, self.score, self.chance, self.planned, cells, self.interrupted, failed)
 
     def heat_map(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Draws the scores to an image whose ending (.png, .pdf or .svg) decides the format: a line for one option, a
@@ -110,9 +122,14 @@ class Sweep:
 
         return save_figure(sweep_figure(self), path, overwrite=overwrite)
 
+    @property
+    def _tried(self) -> list[Values]:
+        """The values of every row of the table."""
+        return [*(cell.values for cell in self.cells), *(failure.values for failure in self.failed)]
+
     def _check(self, cell: int) -> None:
-        if not 0 <= cell < len(self.cells):
-            raise InputError(f"there is no cell {cell!r} in this sweep. Give one of 0 to {len(self.cells) - 1}.")
+        if not 0 <= cell < len(self._tried):
+            raise InputError(f"there is no cell {cell!r} in this sweep. Give one of 0 to {len(self._tried) - 1}.")
 
 
 def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
@@ -131,7 +148,12 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
         about.chance,
         about.planned,
         about.interrupted,
+        about.failed,
     )
+
+
+def _words(values: Values) -> dict[str, str]:
+    return {name: written(value) for name, value in values.items()}
 
 
 def _column(values: list[Any]) -> list[Any]:

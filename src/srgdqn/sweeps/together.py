@@ -9,6 +9,7 @@ from srgdqn.api import result_of, task_of, train_configured, with_kernel
 from srgdqn.cores import usable_cores
 from srgdqn.engines.local import run_locally
 from srgdqn.estimators import ESTIMATORS
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.interrupts import let_interrupts_through
 from srgdqn.presets import PRESETS
 from srgdqn.result import Result
@@ -21,11 +22,23 @@ from srgdqn.training.rounds import Listener
 Finished = Callable[[int, Result], None]
 """Is given a configuration's place and its result, on whichever thread trained it."""
 
+Failed = Callable[[int, EnvironmentFailedError], None]
+"""Is given the place of a configuration whose environment misbehaved, and what it did."""
+
+
+def _raise(place: int, error: EnvironmentFailedError) -> None:
+    raise error
+
 
 def train_each(
-    configurations: Sequence[Configuration], finished: Finished, *, listener: Listener = lambda progress: None
+    configurations: Sequence[Configuration],
+    finished: Finished,
+    *,
+    failed: Failed = _raise,
+    listener: Listener = lambda progress: None,
 ) -> None:
-    """Trains every configuration, and hands on each result as soon as it is complete.
+    """Trains every configuration, and hands on each result as soon as it is complete. If an environment misbehaves,
+    that is handed to `failed`, and the others go on unless it raises.
 
     Those of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has alone;
     such groups run beside each other as far as there are cores. Other tasks step on the host, one after the other. A
@@ -54,7 +67,12 @@ def train_each(
     for _ in run_locally(in_this_precision(run), list(enumerate(compiled.values()))):
         pass
     for index, place in enumerate(hosted, start=len(compiled)):
-        result = train_configured(settled[place], progress=False, listener=heard.of(index))
+        try:
+            result = train_configured(settled[place], progress=False, listener=heard.of(index))
+        except EnvironmentFailedError as error:
+            failed(place, error)
+            heard.leave_out(index)
+            continue
         if result.run.provenance["interrupted"]:
             raise KeyboardInterrupt
         finished(place, result)
@@ -66,6 +84,11 @@ class _Together:
     def __init__(self, listener: Listener, weights: Sequence[int]) -> None:
         self._listener, self._weights, self._lock = listener, weights, threading.Lock()
         self._shares, self._diverged = [0.0] * len(weights), [0] * len(weights)
+
+    def leave_out(self, group: int) -> None:
+        """Counts a group as done, as nothing more will be heard of it."""
+        with self._lock:
+            self._shares[group] = 1.0
 
     def of(self, group: int) -> Listener:
         """The listener for one group."""
