@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import srgdqn
+from srgdqn import extras
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.sweeps import searching
@@ -181,10 +182,8 @@ def test_what_cannot_be_used_is_refused(how: dict[str, Any], why: str) -> None:
 
 
 def test_without_optuna_it_is_told_how_to_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    real = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else real(name))
+    real = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "optuna" else real(name))
     with pytest.raises(InputError, match=r"pip install 'srgdqn\[optuna\]'"):
         found()
 
