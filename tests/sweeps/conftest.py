@@ -29,9 +29,9 @@ class Failing:
     options = SMALL
 
     @contextmanager
-    def registered(self, wrong: Any = stumble) -> Iterator[None]:
-        """Has the id while it lasts, and goes wrong in its 36th step, or never if nothing is `wrong`."""
-        gym.register(self.name, Slope if wrong is None else lambda: Bad(wrong, "step", 35))
+    def registered(self, wrong: Any = stumble, after: int = 35) -> Iterator[None]:
+        """Has the id while it lasts, and goes wrong after so many steps, or never if nothing is `wrong`."""
+        gym.register(self.name, Slope if wrong is None else lambda: Bad(wrong, "step", after))
         try:
             yield
         finally:

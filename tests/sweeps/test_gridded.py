@@ -265,8 +265,30 @@ def test_a_cell_whose_environment_fails_is_told_and_the_others_go_on(
             each.values(4)
         each.heat_map(tmp_path / "map.png", overwrite=True)
     assert pl.read_parquet(folder / "table.parquet").equals(sweep.table)
-    # What was learnt before is there, and known for what it is.
-    assert srgdqn.load(folder / CELLS / f"eta=0.01,steps={failing.long}").run.provenance["interrupted"]
+    # What was learnt before is there, and is not taken for a cell.
+    assert srgdqn.load(folder / "failed" / f"eta=0.01,steps={failing.long}").rounds["steps"].to_list() == [32]
+    assert set(stamps(folder)) == {f"eta={eta},steps={failing.short}" for eta in (0.001, 0.01)}
+
+
+def test_a_cell_that_fails_at_once_is_told_as_any_other(failing: Any, tmp_path: Path) -> None:
+    folder, values = tmp_path / "grid", {"steps": [failing.long]}
+    with failing.registered(after=0), pytest.raises(EnvironmentFailedError, match="no ball"):
+        srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, **failing.options)
+    with failing.registered(None):
+        assert len(srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, **failing.options).cells) == 1
+
+
+def test_a_finished_cell_is_not_lost_where_it_fails_now(failing: Any, tmp_path: Path) -> None:
+    folder, values = tmp_path / "grid", {"steps": [failing.long, failing.short]}
+    with failing.registered(None):
+        srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, **failing.options)
+    damaged = folder / CELLS / f"steps={failing.long}" / "curves.parquet"
+    damaged.write_bytes(damaged.read_bytes()[:-1])  # so that it is trained again
+    before = stamps(folder)[f"steps={failing.long}"]
+    with failing.registered():
+        again = srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, **failing.options)
+    assert [failure.values for failure in again.failed] == [{"steps": failing.long}]
+    assert stamps(folder)[f"steps={failing.long}"] == before
 
 
 def test_a_failed_cell_is_tried_again(failing: Any, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from srgdqn.store.destination import check_destination, make_folder, write_file
 from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
 
-ABOUT, TABLE, CELLS, STUDY = "sweep.json", "table.parquet", "cells", "optuna.sqlite3"
+ABOUT, TABLE, CELLS, FAILED, STUDY = "sweep.json", "table.parquet", "cells", "failed", "optuna.sqlite3"
 
 _KIND, _VERSION = "srgdqn-sweep", 1
 _LONGEST = 2**26

@@ -11,7 +11,7 @@ from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
-from srgdqn.sweeps.folder import CELLS
+from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import Cell
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import needs_chance, random_policy
@@ -33,10 +33,12 @@ class _KeptCell:
 
 
 class Shelf:
-    """Where the cells of a sweep are kept: in a folder, or only in memory."""
+    """Where the cells of a sweep are kept: in a folder, or only in memory. Those that failed have another, as none of
+    them may take the place of a finished one.
+    """
 
-    def __init__(self, folder: Path | None, say: Say) -> None:
-        self._folder, self._say = folder, say
+    def __init__(self, folder: Path | None, say: Say, failed: Path | None = None) -> None:
+        self._folder, self._say, self._failed = folder, say, failed
 
     def found(self, name: str, configuration: Configuration) -> Result | None:
         """The result of the configuration, if it is there and still what training would give."""
@@ -50,10 +52,17 @@ class Shelf:
         if self._folder is not None:
             result.save(self._folder / name, overwrite=True)
 
+    def keep_failed(self, name: str, result: Result) -> None:
+        """Keeps what a cell had learnt before it failed."""
+        if self._failed is not None:
+            result.save(self._failed / name, overwrite=True)
+
 
 def shelves(folder: Path | None, say: Say) -> tuple[Shelf, Shelf]:
     """Where cells are kept, and where the random policy's run is."""
-    return Shelf(None if folder is None else folder / CELLS, say), Shelf(folder, say)
+    if folder is None:
+        return Shelf(None, say), Shelf(None, say)
+    return Shelf(folder / CELLS, say, folder / FAILED), Shelf(folder, say)
 
 
 def look_up(cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result]) -> None:
@@ -79,9 +88,8 @@ def fill(
         results[missing[place].name] = result
 
     def failed(place: int, error: EnvironmentFailedError) -> None:
-        # What was learnt before is kept as an interrupted run, which is no answer to what is asked of the cell.
         if error.result is not None:
-            shelf.keep(missing[place].name, error.result)
+            shelf.keep_failed(missing[place].name, error.result)
         failures[missing[place].name] = " ".join(str(error).split())
 
     try:
