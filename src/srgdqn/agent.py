@@ -90,7 +90,7 @@ class Agent:
             source.name,
             algorithm,
             readings=readings,
-            defaults=defaults_for(source, options.get("environments")),
+            defaults=defaults_for(source),
             estimators={"none", *ESTIMATORS},
             seed=secrets.randbits(32) if seed is None else seed,
             **options,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -79,7 +79,7 @@ def train(
     """
     its_name, module = named(network)
     options |= its_name
-    environment, source, defaults = _what_to_learn(task, options)
+    environment, source, defaults = _what_to_learn(task)
     if source is not None:
         name = source.name
         if isinstance(source.given, VectorEnv):
@@ -190,7 +190,7 @@ def _result(
     return Result(Run(configuration, frames, trained.policies, about), network, environment)
 
 
-def _what_to_learn(task: Any, options: Mapping[str, Any]) -> tuple[Any, Source | None, dict[str, Any] | None]:
+def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None]:
     """What may be a functional environment, or the source of an ordinary one; and what takes a preset's place."""
     if isinstance(task, str) and not is_identifier(task):
         check_name(task)
@@ -199,8 +199,7 @@ def _what_to_learn(task: Any, options: Mapping[str, Any]) -> tuple[Any, Source |
     makes_one = issubclass(task, gym.Env) if isinstance(task, type) else callable(task)
     if ordinary or (makes_one and not isinstance(task, FuncEnv)):
         source = source_of(task)
-        many = source.given.num_envs if isinstance(source.given, VectorEnv) else options.get("environments")
-        return None, source, defaults_for(source, many)
+        return None, source, defaults_for(source)
     return task, None, {}
 
 

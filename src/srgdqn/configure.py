@@ -35,8 +35,9 @@ def configure(
     >>> configuration.training.steps, configuration.training.episodes, configuration.estimator.estimator
     (50000, None, 'svrg')
 
-    A budget replaces the preset's, whatever its unit. `defaults` take the preset's place where the task is none of the
-    paper's; `estimators` are the names that the estimator may have, for who registers more.
+    A budget replaces the preset's, whatever its unit, and a preset's block is lengthened to what `environments` can
+    share. `defaults` take the preset's place where the task is none of the paper's; `estimators` are the names that the
+    estimator may have, for who registers more.
     """
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
         _check_is_name(kind, name)
@@ -53,7 +54,21 @@ def configure(
         options,
         {"task": task},
     )
+    if "learning_frequency" not in options:
+        merged = _shared_out(merged)
     return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimators)
+
+
+def _shared_out(options: dict[str, Any]) -> dict[str, Any]:
+    """Options in which a block that nobody asked for is as long as before, or the next that its environments share.
+
+    >>> _shared_out({"environments": 3, "learning_frequency": 4})
+    {'environments': 3, 'learning_frequency': 6}
+    """
+    environments, block = options.get("environments"), options.get("learning_frequency")
+    if not isinstance(environments, int) or environments < 2 or block is None:
+        return options
+    return {**options, "learning_frequency": -(-block // environments) * environments}
 
 
 def named_options(task: str, algorithm: str, readings: str) -> dict[str, Any]:
