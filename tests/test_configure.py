@@ -7,7 +7,7 @@ import pytest
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.configure import configure, defaults_of, layered
 from srgdqn.errors import InputError
-from srgdqn.presets import HOST_DEFAULTS, HOST_PRESETS, PRESETS
+from srgdqn.presets import HOST_DEFAULTS, HOST_PRESETS, IMAGE_DEFAULTS, PRESETS
 from srgdqn.readings import READINGS
 from srgdqn.settings import Configuration
 
@@ -105,6 +105,15 @@ def test_no_defaults_of_what_is_no_task(task: Any, said: str) -> None:
 def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
     assert defaults_of("CartPole") == PRESETS["CartPole"]
     assert defaults_of("CartPole-v1") == {**HOST_DEFAULTS, **HOST_PRESETS["CartPole-v1"]}
+    assert defaults_of("Taxi-v4") == HOST_DEFAULTS
+    assert defaults_of("ALE/Pong-v5,difficulty=1") == {**HOST_DEFAULTS, **IMAGE_DEFAULTS}
+
+
+def test_what_is_known_of_an_id_is_told_without_its_environment() -> None:
+    known = "[defaults_of(task) for task in ('CartPole', 'LunarLander-v3,enable_wind=true', 'ALE/Pong-v5')]"
+    program = f"import sys; from srgdqn.configure import defaults_of; {known}; print('gymnasium' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_registered_estimators_can_be_named() -> None:

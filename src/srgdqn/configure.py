@@ -9,7 +9,7 @@ from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.errors import InputError, unknown
 from srgdqn.identifiers import is_identifier
-from srgdqn.presets import host_preset, is_compiled, preset
+from srgdqn.presets import HOST_PRESETS, host_preset, is_compiled, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
@@ -90,11 +90,18 @@ def preset_of(task: str) -> dict[str, Any]:
 
 
 def defaults_of(task: str) -> dict[str, Any]:
-    """The options that a task's name stands for when it is trained: an environment is made to see what it shows."""
+    """The options that a task's name stands for when it is trained. Where an id does not tell what its environment
+    shows, one is made to see.
+    """
     _check_is_name("task", task)
-    if is_compiled(task) or not is_identifier(task):
-        return preset(task)
-    # Only now: compiled tasks do not wait for Gymnasium.
+    # Games show images, and what was tuned here shows none: help on them needs neither Gymnasium nor an extra.
+    if (
+        is_compiled(task)
+        or not is_identifier(task)
+        or task.startswith("ALE/")
+        or task.partition(",")[0] in HOST_PRESETS
+    ):
+        return preset_of(task)
     from srgdqn.host.defaults import defaults_for
     from srgdqn.host.environments import source_of
 
