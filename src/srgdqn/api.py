@@ -36,7 +36,7 @@ from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import check
 from srgdqn.settings.network import BUILT_IN_NETWORKS
-from srgdqn.store.provenance import provenance, source_digest
+from srgdqn.store.provenance import provenance
 from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
@@ -164,8 +164,7 @@ def _train_on_host(
     engine = {"measure_noise": bool(loggers), **engine}
     with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
-    about = {**about_task(task), "source": source_digest("srgdqn.host.rounds")}
-    result = _result(configuration, trained, about, network, source)
+    result = _result(configuration, trained, about_task(task), network, source)
     if failures:
         told = "; ".join(f"round {number}: {failure}" for number, failure in failures.items())
         raise EnvironmentFailedError(told, result)
@@ -180,7 +179,7 @@ def _result(
     environment: FuncEnv | Source | None,
 ) -> Result:
     about = {
-        **provenance_of(configuration),
+        **provenance_of(configuration, on_host=isinstance(environment, Source)),
         **about,
         "precision": "float64" if is_double() else "float32",
         "backend": jax.default_backend(),
@@ -216,9 +215,10 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
     return settled(configuration, surroundings)
 
 
-def provenance_of(configuration: Configuration) -> dict[str, Any]:
+def provenance_of(configuration: Configuration, *, on_host: bool) -> dict[str, Any]:
     """What the bits of a run depend on beside its configuration."""
-    return {**provenance(), "compiler": toolchain() if configuration.training.kernel == "native" else None}
+    compiler = toolchain() if configuration.training.kernel == "native" else None
+    return {**provenance("srgdqn.host.rounds" if on_host else "srgdqn.training"), "compiler": compiler}
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from srgdqn.api import provenance_of, with_kernel
 from srgdqn.errors import InputError
+from srgdqn.identifiers import is_identifier
 from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.store.destination import MANIFEST
@@ -59,7 +60,7 @@ def why_not_this(result: Result, configuration: Configuration) -> str | None:
         return f"it was run by {ran}, and now {expected.training.kernel} is to"
     if result.configuration != expected:
         return "its configuration has changed"
-    return stale(result.run.provenance, provenance_of(expected))
+    return stale(result.run.provenance, provenance_of(expected, on_host=is_identifier(expected.task.task)))
 
 
 def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:

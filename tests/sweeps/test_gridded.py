@@ -345,3 +345,13 @@ def test_nothing_finished_is_no_best() -> None:
     assert empty.table.height == 0
     with pytest.raises(InputError, match="none is the best"):
         _ = empty.best
+
+
+def test_cells_on_the_host_are_not_trained_twice(failing: Any, tmp_path: Path) -> None:
+    folder, values = tmp_path / "grid", {"eta": [1e-3, 1e-2]}
+    with failing.registered(None):
+        srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, steps=failing.short, **failing.options)
+        before = stamps(folder)
+        srgdqn.sweep(failing.name, "dqn-adam", values, folder=folder, steps=failing.short, **failing.options)
+    assert len(before) == 2
+    assert stamps(folder) == before
