@@ -183,11 +183,11 @@ def result_table(records: dict[str, Any]) -> str:
 def circumstances(records: dict[str, Any]) -> str:
     """With what the records were made, and how long it took."""
     runs = [told for algorithms in records.values() for told in algorithms.values()]
-    minutes = sum(told["seconds"] for told in runs) / 60
+    minutes = sum(told["cpu_seconds"] for told in runs) / 60
     about = runs[-1]["circumstances"]
     versions = ", ".join(f"{package} {version}" for package, version in about["versions"].items() if version)
     when = f"Recorded on {runs[-1]['date']}, each run on one core of {about['processor']}"
-    return f"{when}, {minutes:.0f} minutes of one core in all: {versions}."
+    return f"{when}, {minutes:.0f} minutes of a core's time in all: {versions}."
 
 
 def draw(records: dict[str, Any]) -> None:
