@@ -21,7 +21,8 @@ NAMES = ("peers", "host", "frames", "limit", "growth", "cold_start", "queries")
 
 def refresh(results: Path) -> None:
     """Refreshes the tables and the images of every benchmark that has results in the folder."""
-    found = [report for name in NAMES if (report := results / f"{name}.json").exists()]
+    # Only what a benchmark wrote here: of others, whose reports are kept with the source, there are no tables.
+    found = [results / f"{name}.json" for name in NAMES if (results / f"{name}.md").exists()]
     if not found:
         raise SystemExit(f"{results} has none of {', '.join(f'{name}.json' for name in NAMES)}. Run make bench first.")
     images = DOCS / "benchmarks"
@@ -37,7 +38,8 @@ def refresh(results: Path) -> None:
 def _measured(about: dict) -> str:
     versions = {**about["versions"], **about["peers"]}
     known = ", ".join(f"{name} {version}" for name, version in versions.items() if version is not None)
-    return f"Measured on {about['date']} on {about['usable_cores']} cores of {about['processor']}: {known}."
+    cores = "one core" if about["usable_cores"] == 1 else f"{about['usable_cores']} cores"
+    return f"Measured on {about['date']} on {cores} of {about['processor']}: {known}."
 
 
 if __name__ == "__main__":

@@ -43,7 +43,9 @@ from srgdqn.settings.coercion import shown
 from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.shipping.export import write_policy
 from srgdqn.shipping.plain import PlainPolicy
+from srgdqn.shipping.playing import without_screen
 from srgdqn.shipping.policy import Observation, Policy, make_policy, numpy_policy
+from srgdqn.shipping.video import Film, film
 from srgdqn.store import agents, configurations
 from srgdqn.store.destination import check_file, write_file
 from srgdqn.store.folders import read_ordinary
@@ -214,6 +216,13 @@ class Agent:
             told.on_training_end()
         if round_.diverged_at is not None and round_.steps - before > already:
             self._warn_if_diverged()
+        elif round_.iterations == 0 and not round_.active:
+            warnings.warn(
+                f"nothing has been learnt yet: {round_.steps:,} steps were lived, and learning begins after "
+                f"{configuration.training.learning_starts:,} (learning_starts).",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return self
 
     def _warn_if_diverged(self) -> None:
@@ -305,7 +314,7 @@ class Agent:
                 self._round.leave_episodes()
         return np.asarray(played.total_reward), np.asarray(played.length)
 
-    def save(self, path: str | os.PathLike[str], *, include_replay: bool = False, overwrite: bool = False) -> Path:
+    def save(self, path: str | os.PathLike[str], *, include_replay: bool = False, overwrite: bool = True) -> Path:
         """Writes the agent to one file, whole or not at all; with the replay, learning goes on as if never stopped."""
         place = Path(path)
         if place.suffix != ".safetensors":
@@ -392,9 +401,35 @@ class Agent:
         round_.spend(configuration, steps_before=stands["steps_before"], to_the_end=True)
         self._begun = stands["episodes_begun"]
 
-    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
         """Writes the greedy policy for use without this package: `.onnx`, or `.py` for a file that needs only NumPy."""
         return write_policy(self._policy(), path, overwrite=overwrite)
+
+    def video(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        episodes: int = 1,
+        seed: int = 0,
+        environment: gym.Env | None = None,
+        overwrite: bool = True,
+        progress: bool | None = None,
+    ) -> Film:
+        """Films greedy episodes (`.mp4` or `.gif`) in a copy of the agent's environment, or in one of yours that was
+        made with `render_mode="rgb_array"`. They end at the limit of evaluations.
+        """
+
+        def act(observation: Any) -> Any:
+            return self.predict(observation, deterministic=True)[0]
+
+        with without_screen():
+            shown = self._task.source.fresh("rgb_array") if environment is None else environment
+            try:
+                ending = gym.wrappers.TimeLimit(shown, self._task.evaluation_limit)
+                return film(ending, act, path, episodes, seed, overwrite=overwrite, progress=progress)
+            finally:
+                if environment is None:
+                    close(shown, self._task.name)
 
     def to_numpy(self) -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""

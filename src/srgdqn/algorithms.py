@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from srgdqn.errors import unknown
+from srgdqn.errors import InputError, unknown
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,10 @@ PAPER = ("dqn-sgd", "svr-dqn", "srg-dqn-no-adam", "srg-dqn")
 
 def algorithm(name: str) -> Algorithm:
     """The composition of that name."""
+    if name.lower() == "dqn":
+        raise InputError(
+            "unknown algorithm 'dqn'. Did you mean 'dqn-adam' (as it is mostly run) or 'dqn-sgd' (as in the paper)?"
+        )
     if name not in ALGORITHMS:
         raise unknown("algorithm", name, ALGORITHMS)
     return ALGORITHMS[name]

@@ -166,7 +166,7 @@ def _train_on_host(
         trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
     result = _result(configuration, trained, about_task(task), network, source)
     if failures:
-        told = "; ".join(f"round {number}: {failure}" for number, failure in failures.items())
+        told = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items()) + "."
         raise EnvironmentFailedError(told, result)
     return result
 

@@ -1,7 +1,8 @@
 """Learning curves: one value per round and point, their mean over rounds and its band, against steps or costs.
 
 Runs with a budget in steps or outer iterations have a point per window (the mean reward per action); runs with a
-budget in episodes may have one per episode instead (the return, averaged with those of the episodes before it). What
+budget in episodes may have one per episode instead (the return, averaged with those of the episodes before it). Runs in
+Gymnasium's environments, of which many reward every action alike, have that return at the end of every window. What
 a round lacks, because it diverged or was interrupted, is missing: a point is the mean over the rounds that have it.
 
 The seconds of a round are its share of the wall clock: the seconds that its chunk had trained for, divided by the
@@ -20,7 +21,7 @@ import polars as pl
 
 from srgdqn.result import Result
 
-Points = Literal["windows", "episodes"]
+Points = Literal["windows", "episodes", "returns"]
 Axis = Literal["episodes", "steps", "queries", "seconds"]
 AXES: tuple[Axis, ...] = ("episodes", "steps", "queries", "seconds")
 
@@ -80,9 +81,12 @@ class Curve:
 
 
 def points_of(results: Sequence[Result]) -> Points:
-    """What the points of a common figure are: episodes if every run's budget is in episodes, windows otherwise."""
-    by_episodes = all(result.configuration.training.episodes is not None for result in results)
-    return "episodes" if by_episodes else "windows"
+    """What the points of a common figure are: episodes if every run's budget is in episodes, returns at the ends of
+    windows if all are of Gymnasium's environments, windows otherwise.
+    """
+    if all(result.configuration.training.episodes is not None for result in results):
+        return "episodes"
+    return "returns" if all(result.on_host for result in results) else "windows"
 
 
 def curve(result: Result, *, points: Points = "windows", x: Axis = "steps") -> Curve:
@@ -92,7 +96,7 @@ def curve(result: Result, *, points: Points = "windows", x: Axis = "steps") -> C
 
 def curves_along(result: Result, axes: Sequence[Axis], *, points: Points = "windows") -> dict[Axis, Curve]:
     """The learning curve of a run against each of the axes; its values, which are the same along all, are shared."""
-    rows = _episodes(result) if points == "episodes" else _on_grid(result)
+    rows = {"episodes": _episodes, "returns": _returns, "windows": _on_grid}[points](result)
     numbers = result.rounds["round"].sort().to_list()
     places = rows["place"].unique().sort().to_numpy()
     values = np.full((len(numbers), len(places)), np.nan)
@@ -152,6 +156,12 @@ def _episodes(result: Result) -> pl.DataFrame:
     trailing = pl.col("return").rolling_mean(SMOOTHING, min_samples=1).over("round")
     rows = result.episodes.sort("round", "episode").with_columns(trailing.alias("value"))
     return rows.select("round", "step", place=pl.col("episode") + 1, value="value")
+
+
+def _returns(result: Result) -> pl.DataFrame:
+    """Every window, with the return averaged over the episodes that had ended last."""
+    windows, ended = _on_grid(result).drop("value").sort("step"), _episodes(result).drop("place").sort("step")
+    return windows.join_asof(ended, on="step", by="round", check_sortedness=False).drop_nulls("value")
 
 
 def _mean_of_present(values: np.ndarray) -> np.ndarray:

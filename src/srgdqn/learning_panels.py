@@ -49,9 +49,9 @@ def learning_panel(
     """The learning curves of runs of one task.
 
     Args:
-      results: the runs; where every budget is in episodes, curves show returns per episode, and rewards per action
-        otherwise.
-      axes: what the curves can be shown against, the default first: `episodes` (only where curves show returns),
+      results: the runs; where every budget is in episodes, or all were trained in Gymnasium's environments, curves show
+        returns per episode, and rewards per action otherwise.
+      axes: what the curves can be shown against, the default first: `episodes` (only where budgets are in episodes),
         `steps`, `queries` or `seconds` (a round's share of the wall clock, as `srgdqn.curves` defines it); by default
         all that there are, the budget's unit first.
       band: the mean's 95 % bootstrap `interval`, one `sd` over rounds to either side, or `none`.
@@ -137,7 +137,7 @@ def _counted(result: Result, label: str) -> str:
 
 
 def _y_label(results: Sequence[Result], points: Points) -> str:
-    if points == "episodes":
+    if points != "windows":
         return f"return per episode\n(mean of the last {SMOOTHING})"
     windows = sorted({result.configuration.training.window for result in results})
     return f"reward per action\n(windows of {windows[0]:,} steps)" if len(windows) == 1 else "reward per action"

@@ -53,6 +53,11 @@ class Result:
         return self.run.configuration
 
     @property
+    def on_host(self) -> bool:
+        """Whether it was trained in an ordinary Gymnasium environment."""
+        return "observations" in self.run.provenance
+
+    @property
     def curves(self) -> pl.DataFrame:
         """One row per round and window of environment steps."""
         return self.run.tables["curves"]
@@ -142,7 +147,7 @@ class Result:
         rows = self._rows_of(chosen)
 
         seed = self.configuration.training.seed if seed is None else seed
-        if "observations" in self.run.provenance:
+        if self.on_host:
             played, success = self._play_on_host(rows, environment, seed, episodes), "none"
         else:
             played, success = self._play_compiled(rows, environment, seed, episodes)

@@ -84,19 +84,21 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
     def of_rounds(text: str, summary: Summary, spread: Spread) -> str:
         return text if spread.rounds in (0, summary.rounds) else f"{text} ({spread.rounds})"
 
+    on_host = all(result.on_host for result in results)
+    headlines = [summary.greedy_return if on_host else summary.reward for summary in summaries]
     print_table(
-        f"{summaries[0].task}: final reward per action",
+        f"{summaries[0].task}: {'greedy return' if on_host else 'final reward per action'}",
         ("run", "mean", "IQM", "sd", "rounds", "diverged"),
         [
             (
                 summary.label,
-                with_interval(summary.reward),
-                number(summary.reward.iqm),
-                number(summary.reward.sd),
-                f"{summary.reward.rounds}/{summary.rounds}",
+                with_interval(spread),
+                number(spread.iqm),
+                number(spread.sd),
+                f"{spread.rounds}/{summary.rounds}",
                 str(len(summary.diverged)),
             )
-            for summary in summaries
+            for summary, spread in zip(summaries, headlines, strict=True)
         ],
         caption="rounds: how many reached the final stretch and so entered, of how many",
     )

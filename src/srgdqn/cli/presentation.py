@@ -89,15 +89,8 @@ def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
     rows = [
         ("rounds", f"{ran}, of which {summary.reward.rounds} reached the final stretch"),
         ("diverged", diverged(summary)),
-        ("final reward per action", with_interval(summary.reward)),
-        ("  interquartile mean", number(summary.reward.iqm)),
-        ("  sd over rounds", number(summary.reward.sd)),
-        ("final return per episode", with_interval(summary.episode_return)),
-        ("final episode length", with_interval(summary.episode_length)),
-        ("greedy return", with_interval(summary.greedy_return)),
-        ("greedy episode length", with_interval(summary.greedy_length)),
-        ("greedy success", share(summary.success)),
-        ("environment steps", count(summary.steps)),
+        *_what_it_came_to(result, summary),
+        ("environment steps of all rounds", count(summary.steps)),
         ("queries per round", count(summary.queries)),
         (
             "seconds over all chunks",
@@ -110,6 +103,25 @@ def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
         rows.insert(0, ("interrupted", "yes: the budget was not spent"))
         rows.insert(3, ("last reward per action", with_interval(summary.last_reward)))
     return rows
+
+
+def _what_it_came_to(result: Result, summary: Summary) -> list[tuple[str, str]]:
+    per_action = [
+        ("final reward per action", with_interval(summary.reward)),
+        ("  interquartile mean", number(summary.reward.iqm)),
+        ("  sd over rounds", number(summary.reward.sd)),
+    ]
+    per_episode = [
+        ("final return per episode", with_interval(summary.episode_return)),
+        ("final episode length", with_interval(summary.episode_length)),
+    ]
+    greedy = [
+        ("greedy return", with_interval(summary.greedy_return)),
+        ("greedy episode length", with_interval(summary.greedy_length)),
+    ]
+    if result.on_host:  # many environments reward every action alike, and know of no success
+        return [*greedy, *per_episode, *per_action[:1]]
+    return [*per_action, *per_episode, *greedy, ("greedy success", share(summary.success))]
 
 
 def diverged(summary: Summary) -> str:

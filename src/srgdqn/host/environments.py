@@ -103,9 +103,13 @@ def _made(identifier: str, render_mode: str | None) -> gym.Env:
         raise
     except Exception as error:
         raise InputError(
-            f"{identifier} cannot be made: {type(error).__name__}: {error}. Try gymnasium.make({identifier!r}) by "
-            "itself."
+            f"{identifier} cannot be made: {type(error).__name__}: {error}. Try {_call(identifier)} by itself."
         ) from error
+
+
+def _call(identifier: str) -> str:
+    options = "".join(f", {name}={value!r}" for name, value in options_of(identifier).items())
+    return f"gymnasium.make({identifier.partition(',')[0]!r}{options})"
 
 
 def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:

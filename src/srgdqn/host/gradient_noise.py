@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import jax
@@ -19,8 +20,10 @@ from srgdqn.replay import unpack
 from srgdqn.settings import Configuration
 from srgdqn.training.lane import normalised
 
-# Transitions that stand for the whole replay: many times a batch, and still a matter of milliseconds.
+# Transitions that stand for the whole replay: many times a batch.
 _REFERENCE_ROWS = 1_024
+# A perceptron's noise takes milliseconds, and a convolutional network's seconds: this share of the time at most.
+_SHARE = 0.02
 
 
 class GradientNoise:
@@ -33,10 +36,15 @@ class GradientNoise:
     def __init__(self, configuration: Configuration, network: Network) -> None:
         self._rows = batch_rows(configuration)
         self._compiled = jax.jit(_program(configuration, network))
+        self._next = 0.0  # on the clock, not before
+        self._is_compiled = False
 
     def measure(self, round_: HostRound) -> tuple[float | None, float | None]:
-        """E‖g − E g‖² over a batch, and the distance of its mean from the reference; None before anything is learnt."""
-        if round_.iterations == 0:
+        """E‖g − E g‖² over a batch, and the distance of its mean from the reference; None before anything is learnt,
+        and where it has been measured too recently for what it costs.
+        """
+        began = time.perf_counter()
+        if round_.iterations == 0 or began < self._next:
             return None, None
         settings = round_.configuration
         random = np.random.default_rng([settings.training.seed, round_.number, round_.blocks])
@@ -48,7 +56,12 @@ class GradientNoise:
         ages = random.integers(live, size=self._rows + _REFERENCE_ROWS)
         rows = round_.memory.gather((newest - ages) % round_.memory.slots)
         variance, distance = self._compiled(round_.learner, round_.normaliser, round_.numbers, rows)
-        return float(variance), float(distance)
+        measured = float(variance), float(distance)
+        now = time.perf_counter()
+        if self._is_compiled:
+            self._next = now + (now - began) / _SHARE
+        self._is_compiled = True
+        return measured
 
 
 def _program(configuration: Configuration, network: Network) -> Any:

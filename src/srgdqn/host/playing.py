@@ -268,10 +268,13 @@ class VectorPlayer:
         return len(acting)
 
     def _reset(self, which: np.ndarray) -> np.ndarray:
-        seeds = [self._seeds(seat, int(self._begun[seat])) for seat in range(len(which))]
+        seeds: Any = [self._seeds(seat, int(self._begun[seat])) for seat in range(len(which))]
+        options = None if which.all() else {"reset_mask": which}
         try:
-            options = None if which.all() else {"reset_mask": which}
-            outcome = self._environment.reset(seed=seeds, options=options)  # type: ignore[arg-type]  # as documented
+            try:
+                outcome = self._environment.reset(seed=seeds, options=options)
+            except gym.error.Error:  # some vectors, such as Gymnasium's own of CartPole, take one seed for all
+                outcome = self._environment.reset(seed=seeds[0], options=options)
         except RAISED as error:
             raise _raised(error, _RESET) from error
         self._begun += which

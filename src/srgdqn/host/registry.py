@@ -24,7 +24,8 @@ def known_identifier(identifier: str) -> str:
         except Exception as error:
             raise InputError(
                 f"the environment {identifier!r} is to be registered by the module {module!r}, which cannot be "
-                f"imported ({type(error).__name__}: {error}). Install it, or mend its name."
+                f"imported ({type(error).__name__}: {error}). Install it, or mend its name; one in this folder is "
+                "found with PYTHONPATH=. before the command."
             ) from error
     if name.startswith("ALE/"):
         require_game(name)

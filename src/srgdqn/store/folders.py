@@ -23,7 +23,11 @@ def read_manifest(path: Path, kind: str) -> manifest.Manifest:
     """The manifest in a folder."""
     what = "run" if kind == manifest.RUN else "measurement"
     if not os.path.isfile(path / MANIFEST):
-        reason = f"it has no {MANIFEST}" if os.path.exists(path) else "it does not exist"
+        reason = "it does not exist"
+        if os.path.isdir(path):
+            reason = f"it has no {MANIFEST}"
+        elif os.path.exists(path):
+            reason = "it is a file (one that an agent was saved in is read by srgdqn.Agent.load, in Python)"
         raise InputError(f"{path} is not the folder of a {what}: {reason}. Give a folder that a {what} was saved in.")
     return decoded(
         path / MANIFEST, functools.partial(manifest.parse, kind=kind), read_ordinary(path / MANIFEST, _LONGEST_MANIFEST)
