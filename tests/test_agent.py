@@ -276,13 +276,13 @@ def test_an_episodes_seed_is_never_used_twice(tmp_path: Path) -> None:
     assert len(seeds) == len(set(seeds)) > 15
 
 
-def test_a_file_is_replaced_only_on_request_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_only_if_allowed_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = agent_of()
     path = agent.save(tmp_path / "agent")
     before = path.read_bytes()
     agent.learn(32)
     with pytest.raises(InputError, match="exists already"):
-        agent.save(path)
+        agent.save(path, overwrite=False)
     assert path.read_bytes() == before
 
     def full(*_: Any) -> None:
@@ -291,10 +291,10 @@ def test_a_file_is_replaced_only_on_request_and_whole(tmp_path: Path, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr("srgdqn.store.destination.os.replace", full)
         with pytest.raises(InputError, match="No space left"):
-            agent.save(path, overwrite=True)
+            agent.save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
-    agent.save(path, overwrite=True)
+    agent.save(path)
     assert Agent.load(path, Slope).num_timesteps == 32
     with pytest.raises(InputError, match=r"is not a folder. Make it first"):
         agent.save(tmp_path / "nowhere" / "agent")
@@ -575,3 +575,34 @@ def test_stable_baselines_evaluates_it_unchanged() -> None:
 def test_its_name_tells_what_it_is() -> None:
     assert repr(agent_of().learn(16)) == "<Agent srg-dqn in host_environments.Slope: 16 steps>"
     assert source_of(Slope).name in repr(agent_of())
+
+
+def test_a_budget_that_ends_before_learning_begins_is_told() -> None:
+    with pytest.warns(RuntimeWarning, match=r"nothing has been learnt yet: 8 steps .*after 16 \(learning_starts\)"):
+        agent = agent_of().learn(8)
+    assert agent.learn(8, reset_num_timesteps=False).num_timesteps == 16
+
+
+def test_what_was_exported_is_replaced(tmp_path: Path) -> None:
+    agent = agent_of().learn(32)
+    for _ in range(2):
+        agent.export(tmp_path / "policy.py")
+    with pytest.raises(InputError, match="exists already"):
+        agent.export(tmp_path / "policy.py", overwrite=False)
+
+
+def test_an_agent_is_filmed(tmp_path: Path) -> None:
+    film = agent_of("CartPole-v1", evaluation_limit=4).learn(16).video(tmp_path / "pole.gif", episodes=2)
+    assert [played.length for played in film.episodes] == [4, 4]
+    assert film.images == 2 * 5
+    assert film.path.stat().st_size > 0
+
+
+def test_gymnasiums_own_vector_takes_one_seed() -> None:
+    """Its CartPole is a single program, unlike vectors of copies."""
+    firsts = []
+    for _ in range(2):
+        together = gym.make_vec("CartPole-v1", 4)
+        agent = agent_of(together, learning_frequency=8).learn(16)
+        firsts.append(agent._round.memory.tensors()["rows"].tobytes())
+    assert firsts[0] == firsts[1]

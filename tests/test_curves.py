@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 
+import srgdqn
+from host_environments import SMALL
 from srgdqn.curves import AXES, Curve, curve, curves_along, points_of, seconds_at
+from srgdqn.learning_panels import learning_panel
 from synthetic_runs import synthetic
 
 
@@ -67,6 +70,18 @@ def test_points_are_episodes_only_if_every_budget_is() -> None:
     # Rounds that end at steps of their own have no common shorter window.
     windows = curve(by_episodes)
     np.testing.assert_array_equal(windows.x % 1_000, 0)
+
+
+def test_gymnasiums_environments_have_returns_at_the_ends_of_windows() -> None:
+    result = srgdqn.train("CartPole-v1", "dqn-adam", rounds=1, progress=False, **{**SMALL, "steps": 100})
+    assert points_of([result]) == "returns"
+    assert points_of([result, synthetic(rounds=1, steps=2_000)]) == "windows"
+    drawn = curve(result, points="returns")
+    ends, returns = (result.episodes.sort("step")[name].to_numpy() for name in ("step", "return"))
+    expected = {step: returns[ends <= step][-10:].mean() for step in range(20, 101, 20) if (ends <= step).any()}
+    np.testing.assert_array_equal(drawn.x, list(expected))
+    np.testing.assert_allclose(drawn.values, [list(expected.values())])
+    assert learning_panel([result]).y_label.startswith("return per episode")
 
 
 def test_queries_are_those_of_the_windows() -> None:

@@ -90,7 +90,7 @@ def test_a_failing_environment_costs_nothing_that_was_learnt(
         (["CartPole-v1", "--action-bins", "4"], "discrete already"),
         (["CartPole-v1", "--kernel", "native", "--activation", "tanh"], "kernel is 'native'"),
         (["Blackjack-v1"], "gymnasium.wrappers.FlattenObservation"),
-        (["CartPole-v1", "--environments", "3"], "not a multiple of environments = 3"),
+        (["CartPole-v1", "--environments", "3", "--learning-frequency", "4"], "not a multiple of environments = 3"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,28 @@ def test_the_noise_is_a_plain_programs(target: str) -> None:
     assert set(slots.tolist()) == set(range(40))
 
 
+def test_measuring_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    round_, noise = round_of(configuration_of())
+    while round_.iterations < 2:
+        round_.live_block()
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.5  # so that a measurement takes half a second
+        return now
+
+    monkeypatch.setattr("srgdqn.host.gradient_noise.time.perf_counter", clock)
+    measured = []
+    for _ in range(100):
+        found = noise.measure(round_) != (None, None)
+        measured += [now] if found else []
+    # The first compiles, and the second is what others cost: one in 25 seconds.
+    assert measured[:2] == [1.0, 2.0]
+    assert np.diff(measured[1:]).min() >= 25
+    assert len(measured) >= 3
+
+
 def test_measuring_changes_nothing() -> None:
     ends = []
     for measured in (True, False):

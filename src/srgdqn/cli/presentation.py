@@ -90,7 +90,7 @@ def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
         ("rounds", f"{ran}, of which {summary.reward.rounds} reached the final stretch"),
         ("diverged", diverged(summary)),
         *_what_it_came_to(result, summary),
-        ("environment steps of all rounds", count(summary.steps)),
+        ("steps of all rounds", count(summary.steps)),
         ("queries per round", count(summary.queries)),
         (
             "seconds over all chunks",
