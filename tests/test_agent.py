@@ -305,7 +305,7 @@ def test_what_cannot_be_loaded_is_told(tmp_path: Path) -> None:
     path = agent.save(tmp_path / "agent")
     with pytest.raises(InputError, match=r"nothing.safetensors does not exist. Give a file that Agent.save wrote"):
         Agent.load(tmp_path / "nothing")
-    with pytest.raises(InputError, match=r"observations of .*Counting are read as.*Give an environment with the same"):
+    with pytest.raises(InputError, match=r"observations of .*Counting are .*Give an environment with the same"):
         Agent.load(path, Counting)
     with pytest.raises(InputError, match=r"has 2 actions, but 3 were learned with"):
         Agent.load(path, type("Two", (Slope,), {"action_space": Discrete(2)}))
@@ -338,7 +338,7 @@ def test_an_environment_that_was_wrapped_is_given_again(tmp_path: Path) -> None:
     assert loaded.predict(SEEN, deterministic=True)[0].shape == (40,)
     with pytest.raises(InputError, match=r"Acrobot-v1 \(as given\) cannot be made from its name"):
         loaded.learn(16)
-    with pytest.raises(InputError, match=r"the observations of Acrobot-v1 are read as .*given=\(6,\)"):
+    with pytest.raises(InputError, match="Acrobot-v1 are vectors of 6 numbers, but vectors of 2 numbers were learned"):
         Agent.load(path, "Acrobot-v1")
     assert Agent.load(path, two).learn(16).num_timesteps == 16
 

@@ -73,9 +73,7 @@ def test_it_is_the_same_from_its_folder(result: Result, tmp_path: Path) -> None:
     for name, table in result.run.tables.items():
         assert table.equals(loaded.run.tables[name]), name
     assert loaded.evaluate(episodes=2).equals(result.evaluate(episodes=2))
-    with pytest.raises(
-        InputError, match=r"the observations of .*Slope are read as .*\(2,\).*\(4,\).* is what was learned with"
-    ):
+    with pytest.raises(InputError, match=r"Slope are vectors of 2 numbers, but vectors of 4 numbers were learned with"):
         loaded.evaluate(episodes=1, environment=Slope)
     three = type("Three", (Slope,), {"observation_space": Box(-1, 1, (4,)), "action_space": Discrete(3)})
     with pytest.raises(InputError, match="has 3 actions, but 2 were learned with"):

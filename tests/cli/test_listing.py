@@ -6,7 +6,7 @@ from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli import main
 from srgdqn.cli.listing import DIRECTIONS, queries_formula
 from srgdqn.configure import configure
-from srgdqn.presets import PRESETS
+from srgdqn.presets import HOST_PRESETS, PRESETS
 from srgdqn.readings import READINGS
 from srgdqn.settings.checks import ESTIMATORS
 
@@ -30,7 +30,7 @@ def test_everything_there_is_is_listed(capsys: pytest.CaptureFixture[str], monke
         (line,) = (line for line in text.splitlines() if line.split()[:1] == [name])
         assert algorithm.summary in line
         assert queries_formula(name) in line
-    for name in (*PRESETS, *READINGS, *ESTIMATORS):
+    for name in (*PRESETS, *HOST_PRESETS, *READINGS, *ESTIMATORS):
         assert name in text
     assert "100,000 steps" in text
     assert DIRECTIONS.keys() == ESTIMATORS
@@ -40,6 +40,7 @@ def test_the_list_is_json_on_request(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert listed["tasks"]["CartPole"]["hidden"] == [8]
+    assert listed["environments"]["Pendulum-v1"]["action_bins"] == 12
     assert listed["algorithms"]["srg-dqn"]["queries"] == "N + 2bM"
     assert listed["readings"]["printed"]["adam_denominator"] == "norm"
     assert listed["estimators"].keys() == ESTIMATORS

@@ -12,9 +12,9 @@ import tyro
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli.options import as_text
 from srgdqn.cli.parsing import parse
-from srgdqn.presets import PRESETS
+from srgdqn.presets import HOST_PRESETS, PRESETS, host_preset
 from srgdqn.readings import READINGS
-from srgdqn.settings.checks import ESTIMATORS
+from srgdqn.settings.checks import BUDGETS, ESTIMATORS
 from srgdqn.settings.task import REWARDS
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
@@ -63,6 +63,7 @@ def contents() -> dict[str, Any]:
     """Everything that the command lists, in plain values."""
     return {
         "tasks": {task: {**preset, "rewards": list(REWARDS[task])} for task, preset in PRESETS.items()},
+        "environments": {name: host_preset(name) for name in HOST_PRESETS},
         "algorithms": {
             name: {"summary": algorithm.summary, "queries": queries_formula(name), "options": algorithm.options}
             for name, algorithm in ALGORITHMS.items()
@@ -84,6 +85,17 @@ def _print() -> None:
             ("other rewards", *(", ".join(r for r in REWARDS[t] if r != PRESETS[t]["reward"]) for t in PRESETS)),
         ],
         caption="presets after the paper's Table 1; 'srgdqn train TASK --help' shows every option",
+        numeric=False,
+    )
+    print_table(
+        "Gymnasium's environments with presets",
+        ("name", "budget", "what differs from the defaults"),
+        [
+            (name, budget(host_preset(name)), ", ".join(f"{n} {_text(v)}" for n, v in own.items() if n not in BUDGETS))
+            for name, own in HOST_PRESETS.items()
+        ],
+        caption="any other id can be trained, too, with the defaults; options of an environment follow its id, as in "
+        "'LunarLander-v3,enable_wind=true'",
         numeric=False,
     )
     print_table(

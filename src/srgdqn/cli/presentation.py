@@ -102,7 +102,14 @@ def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
     if summary.interrupted:
         rows.insert(0, ("interrupted", "yes: the budget was not spent"))
         rows.insert(3, ("last reward per action", with_interval(summary.last_reward)))
+        rows.insert(4, ("last greedy return", with_interval(_last_greedy_return(result))))
     return rows
+
+
+def _last_greedy_return(result: Result) -> Spread:
+    from srgdqn.comparison import greedy_returns, spread_of
+
+    return spread_of(greedy_returns(result).values())
 
 
 def _what_it_came_to(result: Result, summary: Summary) -> list[tuple[str, str]]:

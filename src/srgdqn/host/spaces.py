@@ -46,6 +46,20 @@ class Observations(NamedTuple):
         return int(np.prod(self.shape))
 
     @property
+    def words(self) -> str:
+        """What they are, to be read.
+
+        >>> Observations("vector", (6,), (2, 3)).words
+        'vectors of 6 numbers (given as 2 × 3)'
+        """
+        if self.kind == "one-hot":
+            return f"whole numbers from {self.start} to {self.start + self.size - 1}"
+        given = " × ".join(map(str, self.given))
+        if self.kind == "image":
+            return f"images of {' × '.join(map(str, self.shape))} (given as {given})"
+        return f"vectors of {self.size} numbers" + (f" (given as {given})" if len(self.given) != 1 else "")
+
+    @property
     def dtype(self) -> type:
         """What one is kept as."""
         return np.uint8 if self.kind == "image" else np.float32

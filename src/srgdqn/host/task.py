@@ -84,7 +84,7 @@ def check_same_spaces(name: str, found: tuple[Observations, Actions], expected: 
     """An `InputError` if what was learned with some spaces is to be used with others."""
     if found[0] != expected[0]:
         raise InputError(
-            f"the observations of {name} are read as {found[0]}, but {expected[0]} is what was learned with. Give an "
+            f"the observations of {name} are {found[0].words}, but {expected[0].words} were learned with. Give an "
             "environment with the same spaces."
         )
     if found[1].count != expected[1].count:
