@@ -216,7 +216,7 @@ def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Pa
             print(text, file=sys.stderr)
 
     title = f"{base.task} · {base.algorithm} · {amount}"
-    with reporting(first, False if quiet else None, title=title) as listener:
+    with reporting(first, False if quiet else None, title=title, lines=True) as listener:
         # Below the bar, which is to be seen while jax is imported.
         from srgdqn.program_cache import enable_program_cache
 

@@ -91,7 +91,7 @@ def run(words: Sequence[str]) -> int:
     # What watches the run goes on until it is saved.
     with live_rows(asked.out) as live:
         with (
-            reporting(configuration, False if asked.quiet else None) as bar,
+            reporting(configuration, False if asked.quiet else None, lines=True) as bar,
             listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
         ):
             # Below the bar, which is to be seen while jax is imported.
