@@ -36,7 +36,7 @@ def note(moment):
     seen.setdefault(moment, {FOUND})
 
 @contextlib.contextmanager
-def reporting(configuration, show=None):
+def reporting(configuration, show=None, lines=False):
     note("bar")
     yield lambda report: note("first progress")
 
