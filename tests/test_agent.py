@@ -113,7 +113,7 @@ def test_nothing_grows_without_end() -> None:
 
 
 def test_an_interrupt_leaves_whole_blocks() -> None:
-    agent = agent_of()
+    agent, before = agent_of(), signal.getsignal(signal.SIGINT)
 
     def press(each: Agent) -> None:
         if each.num_timesteps == 24:
@@ -122,7 +122,7 @@ def test_an_interrupt_leaves_whole_blocks() -> None:
     with pytest.raises(KeyboardInterrupt):
         agent.learn(96, press)
     assert agent.num_timesteps == 24
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
     assert state_of(agent.learn(72, reset_num_timesteps=False)) == state_of(agent_of().learn(96))
 
 

@@ -262,7 +262,8 @@ class TestDamage:
         (tmp_path / "empty").mkdir()
         (tmp_path / "file").write_text("x")
         with pytest.raises(
-            InputError, match=r"is not the folder of a run: it (has no manifest\.json|does not exist)\. Give a folder"
+            InputError,
+            match=r"is not the folder of a run: it (has no manifest\.json|does not exist|is a file .*)\. Give a folder",
         ):
             load(tmp_path / place)
 

@@ -80,7 +80,7 @@ def test_a_cell_of_another_version_is_computed_again(tmp_path: Path, monkeypatch
     (cell, _) = cells()
     compute([cell], tmp_path)
     here = provenance()
-    monkeypatch.setattr("srgdqn.api.provenance", lambda: {**here, "source": "an edited file"})
+    monkeypatch.setattr("srgdqn.api.provenance", lambda module: {**here, "source": "an edited file"})
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "another version" in said[0]
