@@ -213,3 +213,12 @@ def test_stops_need_evaluations(agent: Agent) -> None:
         InputError, match=r"StopTrainingOnRewardThreshold was given to the agent.*Give it to EvalCallback"
     ):
         agent.learn(16, StopTrainingOnRewardThreshold(1.0))
+
+
+def test_a_callback_that_cannot_start_leaves_the_agent_as_it_was(agent: Agent) -> None:
+    given = Slope()
+    agent.set_env(given)
+    with pytest.raises(InputError, match="needs evaluations"):
+        agent.learn(16, StopTrainingOnRewardThreshold(1))
+    assert len(agent.play(1, environment=given)[0]) == 1
+    assert agent.learn(16).num_timesteps == 16

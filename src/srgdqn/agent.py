@@ -190,9 +190,9 @@ class Agent:
         round_.player.check_spaces(round_.steps)
         self._warn_if_diverged()
         noise = GradientNoise(configuration, self._program.network) if loggers else None
-        self._reports = RoundReports(round_, noise, midway=midway)
         told.on_training_start(self)
         try:
+            self._reports = RoundReports(round_, noise, midway=midway)
             with (
                 deferred_interrupts() as interrupted,
                 reporting(configuration, progress_bar) as bar,

@@ -8,7 +8,7 @@ from typing import Any
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.errors import InputError, unknown
-from srgdqn.identifiers import is_identifier
+from srgdqn.identifiers import is_identifier, plain
 from srgdqn.presets import HOST_PRESETS, host_preset, is_compiled, preset
 from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
@@ -17,7 +17,7 @@ from srgdqn.settings.checks import BUDGETS, ESTIMATORS, check
 from srgdqn.settings.coercion import shown
 from srgdqn.settings.synonyms import called_here
 
-__all__ = ["configure", "defaults_of", "layered", "named_options"]
+__all__ = ["composed", "configure", "defaults_of", "layered", "named_options"]
 
 
 def configure(
@@ -47,16 +47,18 @@ def configure(
             if ours := called_here(name):
                 raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
             raise unknown("option", name, {*known, "algorithm", "readings"})
-    merged = layered(
-        preset_of(task) if defaults is None else defaults,
-        algorithm_named(algorithm).options,
-        readings_named(readings),
-        options,
-        {"task": task},
-    )
+    merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
     if "learning_frequency" not in options:
         merged = _shared_out(merged)
     return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimators)
+
+
+def composed(
+    defaults: Mapping[str, Any], algorithm: str, readings: str, options: Mapping[str, Any], task: str | None
+) -> dict[str, Any]:
+    """The options that names stand for, with what the user says above them; nothing is checked together yet."""
+    named = {} if task is None else {"task": task}
+    return layered(defaults, algorithm_named(algorithm).options, readings_named(readings), options, named)
 
 
 def _shared_out(options: dict[str, Any]) -> dict[str, Any]:
@@ -95,12 +97,7 @@ def defaults_of(task: str) -> dict[str, Any]:
     """
     _check_is_name("task", task)
     # Games show images, and what was tuned here shows none: help on them needs neither Gymnasium nor an extra.
-    if (
-        is_compiled(task)
-        or not is_identifier(task)
-        or task.startswith("ALE/")
-        or task.partition(",")[0] in HOST_PRESETS
-    ):
+    if is_compiled(task) or not is_identifier(task) or task.startswith("ALE/") or plain(task) in HOST_PRESETS:
         return preset_of(task)
     from srgdqn.host.defaults import defaults_for
     from srgdqn.host.environments import source_of

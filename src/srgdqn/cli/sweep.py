@@ -11,17 +11,15 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.algorithms import ALGORITHMS
-from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, RefusedError, options
 from srgdqn.cli.parsing import one_of, parse_with_stray, whole
-from srgdqn.configure import layered
+from srgdqn.configure import composed
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.presets import PRESETS
 from srgdqn.readings import READINGS
-from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration
 from srgdqn.sweeps.folder import check_folder
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
@@ -253,12 +251,7 @@ def _finish(asked: _Asked, swept: Sweep, folder: Path | None, figure: Path | Non
 def _show_help(task: str | None, asked: _Asked) -> None:
     base = asked.base
     defaults = Configuration(base.algorithm, base.readings).with_options(
-        layered(
-            {} if task is None else base.defaults,
-            algorithm_named(base.algorithm).options,
-            readings_named(base.readings),
-            {} if task is None else {"task": task},
-        )
+        composed({} if task is None else base.defaults, base.algorithm, base.readings, {}, task)
     )
     shown = "The defaults below are those of no task in particular: name one to see its own."
     if task is not None:

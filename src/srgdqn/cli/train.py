@@ -15,7 +15,7 @@ from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_opti
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray
-from srgdqn.configure import configure, defaults_of, layered, named_options
+from srgdqn.configure import composed, configure, defaults_of, layered, named_options
 from srgdqn.errors import InputError
 from srgdqn.identifiers import is_identifier
 from srgdqn.presets import PRESETS, is_compiled, preset, resembles_compiled
@@ -286,12 +286,12 @@ def _tell(result: Result, saved: Path | None, *, as_json: bool) -> None:
 
 def _show_help(asked: _Asked) -> None:
     defaults = Configuration(asked.algorithm, asked.readings).with_options(
-        layered(
+        composed(
             {} if asked.task is None else defaults_of(asked.task),
-            algorithm_named(asked.algorithm).options,
-            readings_named(asked.readings),
+            asked.algorithm,
+            asked.readings,
             asked.file.options,
-            {} if asked.task is None else {"task": asked.task},
+            asked.task,
         )
     )
     shown = "The defaults below are those of no task in particular: name one to see its own."

@@ -274,7 +274,8 @@ class VectorPlayer:
             try:
                 outcome = self._environment.reset(seed=seeds, options=options)
             except gym.error.Error:  # some vectors, such as Gymnasium's own of CartPole, take one seed for all
-                outcome = self._environment.reset(seed=seeds[0], options=options)
+                together = self._seeds(0, int(self._begun.sum()))  # which no reset has had before
+                outcome = self._environment.reset(seed=together, options=options)
         except RAISED as error:
             raise _raised(error, _RESET) from error
         self._begun += which
