@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from srgdqn.errors import InputError
 from srgdqn.store import parameters
-from srgdqn.store.agents import KIND, VERSION, SavedAgent, decode, encode
+from srgdqn.store.agents import AGENT as FORM
+from srgdqn.store.agents import SavedAgent, decode, encode
 
 AGENT = SavedAgent(
     {"b.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.array(7, np.int32), "none": np.zeros((0, 2))},
@@ -74,12 +75,12 @@ def _signed(content: Any) -> bytes:
 
 
 def test_other_kinds_and_newer_versions_are_told() -> None:
-    content = {"kind": KIND, "version": VERSION, "configuration": "", "about": {}}
+    content = {"kind": FORM.kind, "version": FORM.version, "configuration": "", "about": {}}
     assert decode(_signed(content)).about == {}
     with pytest.raises(InputError, match="of kind 'cake'"):
         decode(_signed({**content, "kind": "cake"}))
-    with pytest.raises(InputError, match=f"a newer srgdqn wrote it: it has version {VERSION + 1} of the format"):
-        decode(_signed({**content, "version": VERSION + 1}))
+    with pytest.raises(InputError, match=f"a newer srgdqn wrote it: it has version {FORM.version + 1} of the format"):
+        decode(_signed({**content, "version": FORM.version + 1}))
     with pytest.raises(InputError, match="it holds tensors, but no agent"):
         decode(parameters.encode({"a": np.zeros(2)}))
     with pytest.raises(InputError, match="it holds tensors, but no agent"):

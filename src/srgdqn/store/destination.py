@@ -118,7 +118,7 @@ def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], 
         scratch.mkdir(parents=True)
         for name, data in contents.items():
             _write(scratch / name, data)
-        _sync(scratch)
+        sync_folder(scratch)
         _move(scratch, path, overwrite=overwrite)
     except BaseException as error:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -131,7 +131,7 @@ def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], 
                 "some space or give another folder, and save it again."
             ) from error
         raise
-    _sync(path.parent)
+    sync_folder(path.parent)
     return path
 
 
@@ -165,7 +165,7 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes the folder's names last through a power cut, where the system can."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

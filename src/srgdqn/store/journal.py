@@ -1,0 +1,218 @@
+"""The checkpoints of one strand of work, such as a chunk of rounds: each whole or not there, and the last good one
+survives a damaged newer one.
+
+A checkpoint consists of two files. `000012.checkpoint` has what is small, whole every time. `000012.piece` has what is
+new, since the checkpoint before, of *streams*: sequences of rows that only grow, such as the transitions of a replay.
+A checkpoint names the pieces that it needs with their digests; those that no kept checkpoint needs are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from srgdqn.errors import InputError
+from srgdqn.store.destination import disk_errors_told, sync_folder, write_file
+from srgdqn.store.folders import read_ordinary
+from srgdqn.store.sealed import Form, Tensors, seal, unseal
+
+_CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 1)
+_PIECE = Form("piece", "srgdqn-piece", 1)
+_NAME = re.compile(r"([0-9]{6,12})\.(checkpoint|piece)")
+_BETWEEN = "|"  # a stream's name and an array's, in a piece
+
+Rows = dict[str, np.ndarray]
+Built = TypeVar("Built")
+
+
+class Stream(NamedTuple):
+    """Rows numbered from 0 on, of which those from `first` on are still needed."""
+
+    first: int
+    stop: int  # rows so far
+    read: Callable[[int, int], Rows]  # from two numbers to the arrays of the rows between, each with rows first
+
+
+class Snapshot(NamedTuple):
+    """What is to be kept at some moment."""
+
+    about: dict[str, Any]  # JSON values
+    tensors: Tensors
+    streams: dict[str, Stream]
+
+
+class _Piece(NamedTuple):
+    number: int
+    digest: str
+    spans: dict[str, tuple[int, int]]  # the rows of each stream that it has
+
+    def serves(self, needed: Mapping[str, tuple[int, int]]) -> bool:
+        return any(name in needed and stop > needed[name][0] for name, (_, stop) in self.spans.items())
+
+
+class Checkpoint:
+    """What was kept at some moment."""
+
+    def __init__(
+        self,
+        folder: Path,
+        about: dict[str, Any],
+        tensors: Tensors,
+        spans: dict[str, tuple[int, int]],
+        pieces: list[_Piece],
+    ) -> None:
+        self.about, self.tensors, self.spans, self.pieces = about, tensors, spans, pieces
+        self._folder = folder
+
+    def rows(self) -> Iterator[tuple[str, int, Rows]]:
+        """The needed rows of all streams, piece by piece: a stream's name, the number of the first row, the rows."""
+        reached = {name: first for name, (first, _) in self.spans.items()}
+        for piece in self.pieces:
+            opened = _opened(self._folder, piece.number, _PIECE)
+            if opened.digest != piece.digest:
+                raise InputError(f"{_file(self._folder, piece.number, _PIECE).name} is another piece than it needs")
+            arrays: dict[str, Rows] = {}
+            for key, array in opened.tensors.items():
+                name, _, of = key.partition(_BETWEEN)
+                arrays.setdefault(name, {})[of] = array
+            for name, (first, stop) in piece.spans.items():
+                if name not in self.spans or stop <= self.spans[name][0]:
+                    continue
+                start = max(first, self.spans[name][0])
+                rows = {of: array[start - first :] for of, array in arrays.get(name, {}).items()}
+                if start != reached[name] or any(len(array) != stop - start for array in rows.values()):
+                    raise InputError(f"the rows {start} to {stop} of {name} are not where they belong")
+                reached[name] = stop
+                yield name, start, rows
+        if reached != {name: max(span) for name, span in self.spans.items()}:
+            raise InputError("some of its rows are in no piece")
+
+
+class Journal:
+    """The checkpoints in a folder."""
+
+    def __init__(self, folder: Path, keep: int | None = 2) -> None:
+        """Of which the `keep` newest are kept; None: all of them."""
+        self.folder, self._keep = folder, keep
+        self._pieces: list[_Piece] = []  # that the newest checkpoint needs
+        self._reached: dict[str, int] = {}  # rows of each stream that are in pieces
+        self._needed: dict[int, set[int]] = {}  # the pieces of every checkpoint that is there
+
+    def numbers(self) -> list[int]:
+        """The checkpoints that are there, oldest first."""
+        return _numbers(self.folder, _CHECKPOINT)
+
+    def save(self, snapshot: Snapshot) -> int:
+        """Keeps what is there now, and tells how many bytes that took; an `InputError` if the disk refuses."""
+        with disk_errors_told(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        number = max([0, *_numbers(self.folder, _CHECKPOINT), *_numbers(self.folder, _PIECE)]) + 1
+        spans = {name: (stream.first, stream.stop) for name, stream in snapshot.streams.items()}
+        fresh = {
+            name: (max(stream.first, self._reached.get(name, 0)), stream.stop)
+            for name, stream in snapshot.streams.items()
+        }
+        fresh = {name: (start, stop) for name, (start, stop) in fresh.items() if stop > start}
+        pieces, written = [piece for piece in self._pieces if piece.serves(spans)], 0
+        if fresh:
+            tensors = {
+                f"{name}{_BETWEEN}{of}": array
+                for name, span in fresh.items()
+                for of, array in snapshot.streams[name].read(*span).items()
+            }
+            data, digest = seal(_PIECE, {}, tensors)
+            write_file(_file(self.folder, number, _PIECE), data)
+            pieces.append(_Piece(number, digest, fresh))
+            written += len(data)
+        content = {"about": snapshot.about, "streams": spans, "pieces": [list(piece) for piece in pieces]}
+        data, _ = seal(_CHECKPOINT, content, snapshot.tensors)
+        write_file(_file(self.folder, number, _CHECKPOINT), data)
+        sync_folder(self.folder)
+        self._pieces = pieces
+        self._reached |= {name: stop for name, (_, stop) in fresh.items()}
+        self._needed[number] = {piece.number for piece in pieces}
+        self._prune()
+        return written + len(data)
+
+    def restore(self, build: Callable[[Checkpoint], Built], warn: Callable[[str], None]) -> Built | None:
+        """What `build` makes of the newest checkpoint that is good, from which the journal goes on; None if none is.
+
+        One that is damaged, or that `build` cannot use (an `InputError`), is told of, and the one before is tried. It
+        stays until the next is saved.
+        """
+        found = None
+        for number in reversed(self.numbers()):
+            if found is not None:
+                self._remember(number)
+                continue
+            try:
+                checkpoint = self.open(number)
+                found = build(checkpoint)
+            except InputError as error:
+                warn(f"the checkpoint {_file(self.folder, number, _CHECKPOINT)} cannot be used: {error}")
+                continue
+            self._pieces = checkpoint.pieces
+            self._reached = {name: stop for name, (_, stop) in checkpoint.spans.items()}
+            self._needed[number] = {piece.number for piece in checkpoint.pieces}
+        return found
+
+    def open(self, number: int) -> Checkpoint:
+        """The checkpoint of that number, whose pieces are read, and checked, once its rows are asked for."""
+        content, tensors, _ = _opened(self.folder, number, _CHECKPOINT)
+        try:
+            spans = {str(name): (int(first), int(stop)) for name, (first, stop) in content["streams"].items()}
+            pieces = [
+                _Piece(int(n), str(digest), {str(name): (int(a), int(b)) for name, (a, b) in held.items()})
+                for n, digest, held in content["pieces"]
+            ]
+            return Checkpoint(self.folder, dict(content["about"]), tensors, spans, pieces)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InputError(f"its content is not that of a checkpoint ({error})") from error
+
+    def _remember(self, number: int) -> None:
+        """Takes note of what an older checkpoint needs; a damaged one is not kept any longer."""
+        with contextlib.suppress(InputError):
+            self._needed[number] = {piece.number for piece in self.open(number).pieces}
+
+    def _prune(self) -> None:
+        if self._keep is not None:
+            for number in sorted(self._needed)[: -self._keep]:
+                del self._needed[number]
+        for number in self.numbers():
+            if number not in self._needed:
+                self._remove(number, _CHECKPOINT)
+        wanted = set[int]().union(*self._needed.values())
+        for number in _numbers(self.folder, _PIECE):
+            if number not in wanted:
+                self._remove(number, _PIECE)
+
+    def _remove(self, number: int, form: Form) -> None:
+        with contextlib.suppress(OSError):
+            _file(self.folder, number, form).unlink()
+
+
+def _opened(folder: Path, number: int, form: Form) -> Any:
+    path = _file(folder, number, form)
+    data = read_ordinary(path)
+    try:
+        return unseal(form, data)
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from error
+
+
+def _file(folder: Path, number: int, form: Form) -> Path:
+    return folder / f"{number:06d}.{form.name}"
+
+
+def _numbers(folder: Path, form: Form) -> list[int]:
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return []
+    found = [match for name in names if (match := _NAME.fullmatch(name)) and match[2] == form.name]
+    return sorted(int(match[1]) for match in found)

@@ -1,0 +1,82 @@
+"""Folders that one process at a time writes to, by a lock of the kernel's: who holds it and dies leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from srgdqn.errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover, where the system has no such locks
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = "lock"
+"""What the file is called in a folder that is locked."""
+
+_PATIENCE = 2.0  # seconds in which a process that was ended a moment ago lets go
+_PAUSE = 0.05
+
+# A process never refuses itself a lock of this kind, so those that it holds are remembered.
+_held: set[Path] = set()
+_holding = threading.Lock()
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, what: str) -> Iterator[None]:
+    """Nobody else has the folder until this ends; an `InputError` if somebody has. `what` it is stands in the error.
+
+    Locks belong to a process, not to a file: its children do not inherit them. Where the file system has none, nothing
+    is refused.
+    """
+    path = Path(os.path.realpath(folder)) / LOCK
+    with _holding:
+        if path in _held:
+            raise _refused(folder, what, "this very process")
+        _held.add(path)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    except OSError as error:
+        _let_go(path)
+        raise InputError(f"{path} cannot be written ({error.strerror}). Give a folder where you may write.") from error
+    try:
+        _acquire(handle, folder, what)
+        yield
+    finally:
+        os.close(handle)
+        _let_go(path)
+
+
+def _acquire(handle: int, folder: Path, what: str) -> None:
+    if fcntl is None:
+        return
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            if time.monotonic() < until:
+                time.sleep(_PAUSE)
+                continue
+            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+            raise _refused(folder, what, f"process {holder}" if holder.isdigit() else "another process") from None
+        except OSError:
+            return  # a file system without locks
+        with contextlib.suppress(OSError):  # a full disk is no reason to go without the lock
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        return
+
+
+def _let_go(path: Path) -> None:
+    with _holding:
+        _held.discard(path)
+
+
+def _refused(folder: Path, what: str, who: str) -> InputError:
+    return InputError(f"{folder} is {what} that {who} is at work on. Wait until it has ended, or give another folder.")

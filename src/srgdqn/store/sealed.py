@@ -1,0 +1,76 @@
+"""A sealed file: arrays as safetensors with JSON beside them, and one digest over all of it.
+
+Safetensors alone would load a flipped byte silently. Opening a sealed file runs no code from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.numpy
+
+from srgdqn.errors import InputError
+from srgdqn.store.parameters import digest as digest_of_tensors
+
+Tensors = dict[str, np.ndarray]
+
+
+class Form(NamedTuple):
+    """What a kind of file says it is; its version is raised when an older release could no longer read it."""
+
+    name: str  # what its content is called in the file
+    kind: str
+    version: int
+
+
+class Opened(NamedTuple):
+    """What is in a sealed file."""
+
+    content: dict[str, Any]
+    tensors: Tensors
+    digest: str  # of all of it
+
+
+def seal(form: Form, content: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
+    """The bytes of the file, and its digest. `content` is made of JSON values."""
+    plain = {name: np.array(array, order="C") for name, array in tensors.items()}
+    told = json.dumps({"kind": form.kind, "version": form.version, **content}, sort_keys=True)
+    digest = _digest(told, plain)
+    data: bytes = safetensors.numpy.save(plain, metadata={form.name: told, "sha256": digest})
+    return data, digest
+
+
+def unseal(form: Form, data: bytes) -> Opened:
+    """What is in the bytes of a file that `seal` made, if not a bit of it is another one."""
+    try:
+        tensors: Tensors = safetensors.numpy.load(data)
+        size = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
+    except Exception as error:  # whatever the parser stumbles over, it is the file that is wrong
+        raise InputError(f"not a safetensors file ({error})") from error
+    if form.name not in metadata:
+        raise InputError(f"it holds tensors, but no {form.name}")
+    digest = _digest(metadata[form.name], tensors)
+    if metadata.get("sha256") != digest:
+        raise InputError("its digest is not that of its content")
+    try:
+        content = json.loads(metadata[form.name])
+        kind, version = content["kind"], content["version"]
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise InputError(f"its {form.name} cannot be read ({error})") from error
+    if kind != form.kind:
+        raise InputError(f"it is of kind {kind!r}, not {form.kind!r}")
+    if type(version) is not int or version > form.version:
+        raise InputError(
+            f"a newer srgdqn wrote it: it has version {version} of the format, and this one reads up to version "
+            f"{form.version}"
+        )
+    return Opened(content, tensors, digest)
+
+
+def _digest(told: str, tensors: Tensors) -> str:
+    return hashlib.sha256(f"{told}\0{digest_of_tensors(tensors)}".encode()).hexdigest()
