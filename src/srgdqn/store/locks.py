@@ -1,4 +1,4 @@
-"""Folders that one process at a time writes to, by a lock of the kernel's: who holds it and dies leaves nothing behind."""
+"""Folders that one process at a time writes to, by a lock of the kernel's: whoever holds it and dies leaves none."""
 
 from __future__ import annotations
 

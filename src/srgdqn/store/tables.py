@@ -74,7 +74,7 @@ SCHEMAS: dict[str, Schema] = {
 }
 
 ENDINGS = ("terminated", "truncated", "censored")
-PHASES = ("compile", "train", "evaluate")
+PHASES = ("compile", "train", "evaluate", "checkpoint")
 
 _VALUES = {"ending": ENDINGS, "phase": PHASES}
 _NULLABLE = frozenset({"loss", "max_q", "delta_norm", "theta_norm", "success", "diverged_at"})

@@ -1,0 +1,118 @@
+"""When a run's strands of work are kept, and what is done where the disk refuses: training goes on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from srgdqn.errors import InputError
+from srgdqn.store.journal import Checkpoint, Journal, Snapshot
+
+EVERY = 60.0
+"""Seconds between two checkpoints, where nobody says otherwise."""
+_MOST = 0.01
+"""The share of time that they may then take: what takes longer to write is written less often."""
+
+Built = TypeVar("Built")
+
+
+def warn(text: str) -> None:
+    """Tells the user of something that training goes on in spite of."""
+    print(f"warning: {text}", file=sys.stderr, flush=True)
+
+
+class Keeping:
+    """Where the strands of a run are kept, each in a journal of its own, and how often.
+
+    A strand is what one thread or process works on: a chunk of compiled rounds, or a round on the host. Strands depend
+    on nothing but themselves, so each is kept when its own time has come.
+    """
+
+    def __init__(self, folder: Path, every: float | None = None, keep: int | None = 2) -> None:
+        """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all)."""
+        self.folder, self.every, self._keep = folder, every, keep
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[float, Strand, Callable[[], Snapshot]]] = []
+        self._complained = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process it begins with nothing waiting."""
+        return Keeping, (self.folder, self.every, self._keep)
+
+    def strands(self) -> list[str]:
+        """The names of those that are there."""
+        try:
+            return sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir())
+        except OSError:
+            return []
+
+    def strand(self, name: str) -> Strand:
+        """The strand of that name, there or not."""
+        return Strand(self, Journal(self.folder / name, self._keep))
+
+    def flush(self) -> None:
+        """Keeps the strands that have come to their end and are not kept yet."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+        for _, strand, make in waiting:
+            strand._write(make())
+
+    def _wait(self, since: float, strand: Strand, make: Callable[[], Snapshot]) -> None:
+        with self._lock:
+            self._waiting.append((since, strand, make))
+
+    def _oldest(self) -> float:
+        with self._lock:
+            return min((since for since, _, _ in self._waiting), default=float("inf"))
+
+    def _complain(self, error: InputError) -> None:
+        with self._lock:
+            before, self._complained = self._complained, True
+        if not before:
+            warn(f"no checkpoint could be made: {error} The run goes on without, and tries again.")
+
+
+class Strand:
+    """One strand, as whoever works on it keeps it."""
+
+    def __init__(self, keeping: Keeping, journal: Journal) -> None:
+        self._keeping, self._journal = keeping, journal
+        self._since = time.monotonic()  # when the work began that is not kept yet; no clock that may be set
+        self._last = 0.0  # seconds that the last one took
+        self.bytes = 0  # written so far
+
+    def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
+        """What `build` makes of the newest good checkpoint; None if there is none."""
+        return self._journal.restore(build, warn)
+
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint, of this or of a strand that ended and waits for it."""
+        every = self._keeping.every
+        pause = max(EVERY, self._last / _MOST) if every is None else every
+        return time.monotonic() - min(self._since, self._keeping._oldest()) >= pause
+
+    def save(self, snapshot: Snapshot) -> float:
+        """Keeps what is there now, and what waits; tells how many seconds that took."""
+        before = time.perf_counter()
+        self._write(snapshot)
+        self._keeping.flush()
+        self._last = time.perf_counter() - before
+        self._since = time.monotonic()
+        return self._last
+
+    def finish(self, make: Callable[[], Snapshot]) -> None:
+        """Keeps the end of the strand: at once if it is time, otherwise with the next that is kept."""
+        due = self.due()
+        self._keeping._wait(self._since, self, make)
+        if due:
+            self._keeping.flush()
+
+    def _write(self, snapshot: Snapshot) -> None:
+        try:
+            self.bytes += self._journal.save(snapshot)
+        except InputError as error:
+            self._keeping._complain(error)
