@@ -23,7 +23,7 @@ def test_episodes_are_their_seats_own(steps: list[tuple[int, int, int]], with_se
     if not with_seats:
         steps = [(0, *rest) for _, *rest in steps]
     seats, rewards, flags = (np.array(column) for column in zip(*steps, strict=True))
-    configuration = configure("Some-v0", defaults=host_preset("Some-v0"), **SMALL, steps=len(steps))
+    configuration = configure("Some-v0", defaults=host_preset("Some-v0"), **SMALL, steps=len(steps), environments=4)
     blocks = len(steps) // BLOCK
     shape = (1, blocks, BLOCK)
     log = BlockLog(

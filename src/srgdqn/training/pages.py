@@ -1,0 +1,237 @@
+"""A page of one round's log, made into rows of tables, and what it leaves open for the next page.
+
+A page is so many blocks of the round, counted from its beginning, that what comes out does not depend on how the run is
+cut into segments: a window or an episode that reaches over the end of a page is summed page by page.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from srgdqn.settings import TrainingSettings
+from srgdqn.training.clock import Budget, budget_of, limits_of, steps_within
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
+
+Columns = dict[str, np.ndarray]
+
+DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
+
+CURVES: dict[str, type] = {
+    "step": np.int64,
+    "reward": np.float64,
+    "reward_cumulative": np.float64,
+    "episodes": np.int32,
+    **dict.fromkeys(DIAGNOSTICS, np.float64),  # NaN where no outer iteration gave a finite value
+    "iterations": np.int64,  # made so far
+}
+"""The columns of windows that have ended."""
+
+EPISODES: dict[str, type] = {"step": np.int64, "return": np.float64, "length": np.int32, "terminated": np.bool_}
+"""The columns of episodes that have ended."""
+
+
+class Rules(NamedTuple):
+    """What decides how a round's log is read; the same for all rounds of a chunk."""
+
+    budget: Budget
+    block: int
+    window: int
+    first_learning: int  # the first block that ends in an outer iteration,
+    last_block: int  # and the first again that does not
+
+
+class Page(NamedTuple):
+    """Some blocks of one round, as they were logged."""
+
+    first_block: int
+    reward: np.ndarray  # of each step, in double precision
+    flags: np.ndarray
+    diagnostics: np.ndarray  # of each block
+    seats: np.ndarray | None  # which of the round's environments made each step; None if there is one
+
+
+class Carry(NamedTuple):
+    """What of a round is open between two pages, and what was counted so far."""
+
+    steps: int  # within the budget
+    episodes: int  # ended
+    truncated: int  # those of them that did not terminate
+    iterations: int  # outer iterations made
+    total: float  # the rewards of all windows that have ended
+    window_reward: float  # the rewards of the open window so far
+    window_sums: np.ndarray  # the diagnostics of its outer iterations, where they are finite,
+    window_counts: np.ndarray  # and how many of each are
+    open_returns: np.ndarray  # of each environment's open episode,
+    open_lengths: np.ndarray  # and its steps
+
+
+def rules_of(settings: TrainingSettings) -> Rules:
+    """How the logs of rounds with these settings are read."""
+    limits, block = limits_of(settings), settings.learning_frequency
+    return Rules(budget_of(settings), block, settings.window, int(limits.first_learning), int(limits.last_block))
+
+
+def nothing_yet(seats: int) -> Carry:
+    """What is open before the first step of a round with so many environments."""
+    return Carry(0, 0, 0, 0, 0.0, 0.0, np.zeros(4), np.zeros(4), np.zeros(seats), np.zeros(seats, np.int64))
+
+
+def digest(rules: Rules, before: Carry, page: Page) -> tuple[Carry, Columns, Columns]:
+    """What is open after a page, and the windows and the episodes that ended in it."""
+    lived = len(page.flags)
+    if not page.flags[-1] & LIVED:  # a round that stops never starts again
+        lived = int(np.count_nonzero(page.flags & LIVED))
+    ended = (page.flags[:lived] & (TERMINATED | TRUNCATED)) > 0
+    steps = steps_within(rules.budget, ended, steps=before.steps, episodes=before.episodes)
+    if not steps:
+        return before, _none(CURVES), _none(EPISODES)
+    ends = np.flatnonzero(ended[:steps])
+    blocks = np.arange(page.first_block, page.first_block + lived // rules.block)
+    blocks = blocks[(blocks >= rules.first_learning) & (blocks < rules.last_block)]
+    # Under an episode budget the block in which the last episode ended still ended in an outer iteration.
+    iteration_steps = np.minimum((blocks + 1) * rules.block, before.steps + steps)
+    diagnostics = page.diagnostics[blocks - page.first_block]
+    page = page._replace(
+        reward=page.reward[:steps],
+        flags=page.flags[:steps],
+        seats=None if page.seats is None else page.seats[:steps],
+    )
+    after, curves = _windows(rules.window, before, page.reward, ends, iteration_steps, diagnostics)
+    returns, lengths, episodes = _episodes(before, page, ended[:steps])
+    after = after._replace(
+        steps=before.steps + steps,
+        episodes=before.episodes + len(ends),
+        truncated=before.truncated + int(np.count_nonzero(page.flags[ends] & TRUNCATED)),
+        iterations=before.iterations + len(blocks),
+        open_returns=returns,
+        open_lengths=lengths,
+    )
+    return after, curves, episodes
+
+
+def open_window(rules: Rules, carry: Carry) -> Columns:
+    """The window that has not ended, as a row; no row if there is none."""
+    width = carry.steps % rules.window
+    if not width:
+        return _none(CURVES)
+    total = carry.total + carry.window_reward if carry.steps > width else carry.window_reward
+    return _curve_rows(
+        np.array([carry.steps]),
+        np.array([carry.window_reward]) / width,
+        np.array([total]) / carry.steps,
+        np.array([carry.episodes]),
+        _means(carry.window_sums[None], carry.window_counts[None]),
+        np.array([carry.iterations]),
+    )
+
+
+def _windows(
+    window: int,
+    before: Carry,
+    reward: np.ndarray,
+    ends: np.ndarray,
+    iteration_steps: np.ndarray,
+    diagnostics: np.ndarray,
+) -> tuple[Carry, Columns]:
+    """The windows that ended, and what is open of the next."""
+    first, steps = before.steps, len(reward)
+    edges = np.arange((first // window + 1) * window, first + steps + 1, window)
+    closed = len(edges)
+    starts = np.append(0, edges - first)
+    totals = np.zeros(closed + 1)
+    some = starts < steps  # all but the last one, where a window ended with the page
+    totals[some] = np.add.reduceat(reward, starts[some])
+    made = np.append(np.searchsorted(iteration_steps, edges, side="right"), len(iteration_steps))
+    sums, counts = _finite_sums(diagnostics, np.append(0, made[:-1]), made)
+    if first % window:
+        totals[0] = before.window_reward + totals[0]
+        sums[0] = np.where(before.window_counts > 0, before.window_sums + sums[0], sums[0])
+        counts[0] += before.window_counts
+    cumulative = np.cumsum(totals[:closed])
+    if closed and first >= window:
+        cumulative = np.cumsum(np.append(before.total, totals[:closed]))[1:]
+    rows = _curve_rows(
+        edges,
+        totals[:closed] / window,
+        cumulative / edges,
+        before.episodes + np.searchsorted(ends, edges - first, side="left"),  # an end is where its step begins
+        _means(sums[:closed], counts[:closed]),
+        before.iterations + made[:closed],
+    )
+    after = before._replace(
+        total=float(cumulative[-1]) if closed else before.total,
+        window_reward=float(totals[-1]),
+        window_sums=sums[-1],
+        window_counts=counts[-1],
+    )
+    return after, rows
+
+
+def _finite_sums(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sum and the number of the finite values of each range of rows, one range beginning where the last ended.
+
+    The iteration that diverged was discarded: its queries were spent, but its values are none to average.
+    """
+    finite = np.isfinite(values)
+    sums, counts = np.zeros((2, len(starts), values.shape[1]))
+    some = ends > starts
+    if some.any():
+        sums[some] = np.add.reduceat(np.where(finite, values, 0.0), starts[some])
+        counts[some] = np.add.reduceat(finite, starts[some], dtype=float)
+    return sums, counts
+
+
+def _means(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    means = sums / np.maximum(counts, 1)
+    means[(counts == 0) | ~np.isfinite(means)] = np.nan
+    return means
+
+
+def _curve_rows(
+    step: np.ndarray,
+    reward: np.ndarray,
+    cumulative: np.ndarray,
+    episodes: np.ndarray,
+    means: np.ndarray,
+    made: np.ndarray,
+) -> Columns:
+    return dict(zip(CURVES, (step, reward, cumulative, episodes, *means.T, made), strict=True))
+
+
+def _episodes(before: Carry, page: Page, ended: np.ndarray) -> tuple[np.ndarray, np.ndarray, Columns]:
+    """Returns and lengths of the episodes that are open, and those that ended, in the order of their ends."""
+    steps, reward = len(page.reward), page.reward
+    if page.seats is None:
+        starts = np.append(0, np.flatnonzero(ended[:-1]) + 1)
+        seat, newcomer = np.zeros(len(starts), int), starts == 0
+        last = np.append(starts[1:], steps) - 1
+    else:
+        order = np.argsort(page.seats, kind="stable")  # an environment's steps lie side by side in this order
+        changes = np.diff(page.seats[order]) != 0
+        starts = np.flatnonzero(np.append(True, ended[order[:-1]] | changes))
+        seat, newcomer = page.seats[order[starts]], np.append(True, changes)[starts]
+        reward, last = reward[order], order[np.append(starts[1:], steps) - 1]
+    # Every piece ends with its episode, or with its environment's last step on the page.
+    returns, lengths = np.add.reduceat(reward, starts), np.diff(np.append(starts, steps))
+    continued = newcomer & (before.open_lengths[seat] > 0)
+    returns[continued] = before.open_returns[seat[continued]] + returns[continued]
+    lengths[continued] += before.open_lengths[seat[continued]]
+
+    whole = ended[last]
+    open_returns, open_lengths = before.open_returns.copy(), before.open_lengths.copy()
+    open_returns[seat], open_lengths[seat] = 0.0, 0
+    open_returns[seat[~whole]], open_lengths[seat[~whole]] = returns[~whole], lengths[~whole]
+
+    last, returns, lengths = last[whole], returns[whole], lengths[whole]
+    if page.seats is not None:
+        by_end = np.argsort(last)
+        last, returns, lengths = last[by_end], returns[by_end], lengths[by_end]
+    terminated = (page.flags[last] & TERMINATED).astype(bool)
+    rows = dict(zip(EPISODES, (before.steps + last + 1, returns, lengths, terminated), strict=True))
+    return open_returns, open_lengths, rows
+
+
+def _none(columns: dict[str, type]) -> Columns:
+    return {name: np.zeros(0, kind) for name, kind in columns.items()}
