@@ -189,7 +189,8 @@ WHOLE = dumps(configure("MountainCar"))
         ('algorithm = "srg-dqn"', "", "the configuration has no 'algorithm'"),
         ('readings = "corrected"', 'reading = "corrected"', "'reading'. Did you mean 'readings'?"),
         ('algorithm = "srg-dqn"', 'algorithm = "srg-dqn"\neta = 1', "unknown key in the configuration 'eta'"),
-        ('algorithm = "srg-dqn"', "x = " + "[" * 100_000, "this is not TOML"),
+        ('algorithm = "srg-dqn"', "x = " + "[" * 50_000, "this is not TOML"),
+        ('algorithm = "srg-dqn"', "#" * 70_000, "this has 71"),
     ],
 )
 def test_a_wrong_configuration_is_refused_by_its_key(old: str, new: str, said: str) -> None:

@@ -43,7 +43,7 @@ def test_provenance_is_made_of_json_values(provenance: dict[Any, Any]) -> None:
         (b'{"kind": "other"}', "not the manifest of a run"),
         (b'{"kind": "srgdqn-run"}', "digest"),
         (b'{"kind": "srgdqn-run", "version": 1, "provenance": {}, "files": {}, "sha256": "0"}', "digest"),
-        (b'{"kind": "srgdqn-run", "version": 1, "provenance": {"a": NaN}, "files": {}}', "incomplete"),
+        (b'{"kind": "srgdqn-run", "version": 1, "provenance": {"a": NaN}, "files": {}}', "not JSON"),
         (sealed(dict(kind="srgdqn-run", version=True, provenance={}, files={})), "digest"),
         (sealed(dict(kind="srgdqn-run", version=0, provenance={}, files={})), "digest"),
         (sealed(dict(kind="srgdqn-run", version=1, provenance={})), "incomplete"),

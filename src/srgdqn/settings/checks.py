@@ -13,7 +13,18 @@ from srgdqn.settings import Configuration
 from srgdqn.settings.coercion import coerce, shown
 from srgdqn.settings.task import OWN_OPTIONS, REWARDS
 
-__all__ = ["BUDGETS", "ESTIMATORS", "RELATIONS", "RULES", "Relation", "Rule", "check", "coerce"]
+__all__ = [
+    "BUDGETS",
+    "ESTIMATORS",
+    "RELATIONS",
+    "RULES",
+    "Relation",
+    "Rule",
+    "check",
+    "check_option",
+    "check_stored",
+    "coerce",
+]
 
 # The options that say how long a round is: exactly one of them is given.
 BUDGETS = ("steps", "outer_iterations", "episodes")
@@ -23,6 +34,9 @@ ESTIMATORS = frozenset({"none", "sgd", "full", "svrg", "srg"})
 
 # The counters of compiled programs are 32 bits wide.
 _LARGEST_COUNT = 2**31 - 1
+
+# Each is a part of the program that is compiled.
+_MOST_LAYERS = 100
 
 
 @dataclass(frozen=True)
@@ -47,23 +61,44 @@ def check(configuration: Configuration, estimators: Collection[str] = ESTIMATORS
 
     `estimators` are the names that the estimator may have.
     """
-    for label in ("algorithm", "readings"):
-        if not isinstance(getattr(configuration, label), str):
-            raise InputError(f"{label} is {shown(getattr(configuration, label))}, which is not a name. Give a string.")
-    options = {name: coerce(name, value) for name, value in configuration.options().items()}
-    for name, rule in RULES.items():
-        if not _obeys(rule, options[name]):
-            raise InputError(
-                f"{name} is {shown(options[name])}, but must be {rule.expectation}. "
-                f"Give such a value, or leave {name} out."
-            )
+    configuration = _check_each(configuration)
+    options = configuration.options()
     if options["estimator"] not in estimators:
         raise unknown("estimator", options["estimator"], estimators)
     view = _view(options)
     for relation in RELATIONS:
         if not relation.holds(view):
             raise InputError(f"{relation.problem.format(**vars(view))}. {relation.fix.format(**vars(view))}.")
-    return configuration.with_options(options)
+    return configuration
+
+
+def check_stored(configuration: Configuration) -> Configuration:
+    """The same of a configuration that was run once, be it by another release: no option has a value that it cannot
+    have, and there is one budget. What options are beside each other is not asked again.
+    """
+    configuration = _check_each(configuration)
+    if sum(getattr(configuration.training, name) is not None for name in BUDGETS) != 1:
+        raise InputError("it has not one budget. Give one of steps, outer_iterations and episodes.")
+    return configuration
+
+
+def _check_each(configuration: Configuration) -> Configuration:
+    for label in ("algorithm", "readings"):
+        if not isinstance(getattr(configuration, label), str):
+            raise InputError(f"{label} is {shown(getattr(configuration, label))}, which is not a name. Give a string.")
+    return configuration.with_options(
+        {name: check_option(name, value) for name, value in configuration.options().items()}
+    )
+
+
+def check_option(name: str, given: Any) -> Any:
+    """The value in its option's own type; an `InputError` where the option cannot have it."""
+    value, rule = coerce(name, given), RULES.get(name)
+    if rule is not None and not _obeys(rule, value):
+        raise InputError(
+            f"{name} is {shown(value)}, but must be {rule.expectation}. Give such a value, or leave {name} out."
+        )
+    return value
 
 
 def _obeys(rule: Rule, value: Any) -> bool:
@@ -113,7 +148,8 @@ RULES: dict[str, Rule] = {
     "time_limit": _count(1),
     "action_bins": Rule(lambda value: 2 <= value <= 1_000, "a whole number from 2 to 1000"),
     "hidden": Rule(
-        lambda widths: all(_count(1).holds(width) for width in widths), f"widths from 1 to {_LARGEST_COUNT} each"
+        lambda widths: len(widths) <= _MOST_LAYERS and all(_count(1).holds(width) for width in widths),
+        f"widths from 1 to {_LARGEST_COUNT} each, of {_MOST_LAYERS} layers at most",
     ),
     "epsilon_start": _SHARE,
     "epsilon_end": _SHARE,

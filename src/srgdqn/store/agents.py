@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from srgdqn.errors import InputError
 from srgdqn.store.sealed import Form, seal, unseal
 
 AGENT = Form("agent", "srgdqn-agent", 1)
@@ -28,4 +29,7 @@ def encode(agent: SavedAgent) -> bytes:
 def decode(data: bytes) -> SavedAgent:
     """What is in the bytes of a file that `encode` wrote, if not a bit of it is another one. Runs no code from it."""
     content, tensors, _ = unseal(AGENT, data)
-    return SavedAgent(tensors, content["configuration"], content["about"])
+    configuration, about = content.get("configuration"), content.get("about")
+    if not isinstance(configuration, str) or not isinstance(about, dict):
+        raise InputError("its content is not that of an agent")
+    return SavedAgent(tensors, configuration, about)

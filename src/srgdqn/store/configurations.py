@@ -15,6 +15,9 @@ from srgdqn.settings.coercion import coerce, shown
 # What stands at the top of the file, above the rooms' tables.
 _LABELS = ("algorithm", "readings")
 
+LONGEST = 2**16
+"""Characters that a configuration may have; a whole one has 3,000."""
+
 # What an option that is younger than a file stood for before there was such an option, where that is not its default.
 _BEFORE: dict[str, Any] = {"kernel": "xla"}
 
@@ -105,12 +108,14 @@ def _option(name: str, value: Any, room: str) -> tuple[str, Any]:
 
 
 def _label(label: str, value: Any) -> str:
-    if not isinstance(value, str):
+    if not isinstance(value, str) or not value.isprintable():
         raise InputError(f"{label} is {shown(value)}, which is not a name. Write it in quotes.")
     return value
 
 
 def _parse(text: str) -> dict[str, Any]:
+    if len(text) > LONGEST:  # the parser's time grows faster than the text
+        raise InputError(f"this has {len(text)} characters, and a configuration at most {LONGEST}. Mend the file.")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError also stands for integers of too many digits

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from srgdqn.errors import InputError
 from srgdqn.store import manifest
 from srgdqn.store.destination import MANIFEST
+from srgdqn.store.memory import most_bytes
 
 # A manifest names a handful of files: whatever is longer is none.
 _LONGEST_MANIFEST = 2**20
@@ -22,7 +24,7 @@ Content = TypeVar("Content")
 def read_manifest(path: Path, kind: str) -> manifest.Manifest:
     """The manifest in a folder."""
     what = "run" if kind == manifest.RUN else "measurement"
-    if not os.path.isfile(path / MANIFEST):
+    if not os.path.lexists(path / MANIFEST):
         reason = "it does not exist"
         if os.path.isdir(path):
             reason = f"it has no {MANIFEST}"
@@ -42,21 +44,34 @@ def verified(path: Path, entry: manifest.Entry) -> bytes:
     return data
 
 
-def read_ordinary(path: Path, longest: int = 2**62) -> bytes:
+def read_ordinary(path: Path, longest: int | None = None) -> bytes:
     """The bytes of an ordinary file, never of what a link, a pipe or a device leads to."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    longest = most_bytes() if longest is None else min(longest, most_bytes())
     try:
-        with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise damaged(path, "it is not an ordinary file")
-            if found.st_size > longest:
-                raise damaged(path, f"it has {found.st_size} bytes where {longest} are expected")
-            return file.read()
+        with open_ordinary(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > longest:
+                raise damaged(path, f"it has {size} bytes where {longest} are expected")
+            return file.read(size)  # and no more, should it grow meanwhile
     except FileNotFoundError as error:
         raise damaged(path, "it is missing") from error
-    except OSError as error:
-        raise damaged(path, f"it cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise damaged(path, f"it cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    except MemoryError as error:
+        raise damaged(path, "there is not enough memory to read it") from error
+
+
+@contextlib.contextmanager
+def open_ordinary(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
+    """An ordinary file, opened without ever waiting for a pipe or a device; links are followed only if so asked."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    flags |= 0 if follow else getattr(os, "O_NOFOLLOW", 0)
+    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise damaged(path, "it is not an ordinary file")
+        yield file
 
 
 def decoded(path: Path, decode: Callable[[bytes], Content], data: bytes) -> Content:

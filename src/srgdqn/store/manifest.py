@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srgdqn.errors import InputError
+from srgdqn.store import strict_json
 
 RUN, MEASUREMENT = "srgdqn-run", "srgdqn-measurement"
 """The kinds of folder there are."""
@@ -60,10 +61,7 @@ def render(files: Mapping[str, bytes], provenance: Mapping[str, Any], kind: str 
 
 def parse(data: bytes, kind: str = RUN) -> Manifest:
     """The manifest of that kind in these bytes."""
-    try:
-        content = json.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not JSON ({error})") from error
+    content = strict_json.parse(data)
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise InputError(f"not the manifest of a {kind.removeprefix('srgdqn-')} (its kind should be {kind!r})")
     version = content.get("version")
@@ -77,8 +75,8 @@ def parse(data: bytes, kind: str = RUN) -> Manifest:
         if type(version) is not int or version != VERSION or written != _digest(content):
             raise InputError("its digest is not that of its content")
         files = {name: Entry(str(entry["sha256"]), int(entry["size"])) for name, entry in content["files"].items()}
-        return Manifest(files, dict(content["provenance"]))
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        return Manifest(files, dict(content["provenance"].items()))
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
         raise InputError(f"incomplete ({error})") from error
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import safetensors.numpy
 
 from srgdqn.errors import InputError
+from srgdqn.store import strict_json
 
 Parameters = dict[str, np.ndarray]
 
@@ -31,15 +32,32 @@ def encode(parameters: Mapping[str, Any]) -> bytes:
 
 def decode(data: bytes) -> Parameters:
     """The parameters in the bytes of a safetensors file that `encode` wrote."""
-    try:
-        tensors: Parameters = safetensors.numpy.load(data)
-        size = int.from_bytes(data[:8], "little")
-        written = json.loads(data[8 : 8 + size])["__metadata__"]["sha256"]
-    except Exception as error:  # whatever the parser stumbles over, it is the file that is wrong
-        raise InputError(f"not a file of parameters ({error})") from error
-    if written != digest(tensors):
+    tensors, metadata = read_tensors(data, "file of parameters")
+    if "sha256" not in metadata:
+        raise InputError("not a file of parameters (it has no digest)")
+    if metadata["sha256"] != digest(tensors):
         raise InputError("its digest is not that of its tensors")
+    for name, array in tensors.items():
+        if array.dtype.name not in _DTYPES or array.ndim == 0:
+            raise InputError(f"the parameter {name!r} is {array.dtype.name} of shape {array.shape}, which none is")
+    if len({len(array) for array in tensors.values()}) > 1:
+        raise InputError("its parameters differ in their number of rounds")
     return tensors
+
+
+def read_tensors(data: bytes, what: str = "safetensors file") -> tuple[Parameters, dict[str, str]]:
+    """The arrays in the bytes of a safetensors file, which are no more than its bytes, and the texts beside them."""
+    try:
+        size = int.from_bytes(data[:8], "little")
+        header = strict_json.parse(data[8 : 8 + size])
+        tensors: Parameters = safetensors.numpy.load(data)
+        metadata = header.get("__metadata__") or {}
+    except Exception as error:  # whatever the parser stumbles over, it is the file that is wrong
+        raise InputError(f"not a {what} ({error})") from error
+    for name, array in tensors.items():
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"{name!r} is {array.dtype.name}, which no array of ours is")
+    return tensors, metadata
 
 
 def digest(tensors: Parameters) -> str:

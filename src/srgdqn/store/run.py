@@ -12,9 +12,11 @@ import polars as pl
 
 from srgdqn.errors import InputError
 from srgdqn.settings import Configuration
+from srgdqn.settings.checks import check_stored
 from srgdqn.store import configurations, manifest, parameters, parquet, tables
 from srgdqn.store.destination import MANIFEST, check_destination, write_folder
 from srgdqn.store.folders import damaged, decoded, read_manifest, verified
+from srgdqn.store.told import check_told
 
 __all__ = ["Run", "check_destination", "load", "save"]
 
@@ -58,6 +60,7 @@ def load(folder: str | os.PathLike[str]) -> Run:
     for name in listed.files:
         if name not in (_CONFIGURATION, _PARAMETERS, *_TABLES):
             raise damaged(path / MANIFEST, f"it lists {name!r}, which is no file of a run")
+    decoded(path / MANIFEST, lambda _: check_told(listed.provenance), b"")
     data = {name: verified(path / name, entry) for name, entry in listed.files.items()}
     return Run(
         configuration=decoded(path / _CONFIGURATION, _configuration, data[_CONFIGURATION]),
@@ -73,10 +76,10 @@ def load(folder: str | os.PathLike[str]) -> Run:
 
 def _configuration_bytes(configuration: Configuration) -> bytes:
     data = configurations.dumps(configuration).encode()
-    if _configuration(data) != configuration:
+    if configurations.loads(data.decode()) != configuration:
         raise InputError("the configuration would be read back as another one. Make it with srgdqn.configure.")
     return data
 
 
 def _configuration(data: bytes) -> Configuration:
-    return configurations.loads(data.decode())
+    return check_stored(configurations.loads(data.decode()))

@@ -14,7 +14,9 @@ import numpy as np
 import safetensors.numpy
 
 from srgdqn.errors import InputError
+from srgdqn.store import strict_json
 from srgdqn.store.parameters import digest as digest_of_tensors
+from srgdqn.store.parameters import read_tensors
 
 Tensors = dict[str, np.ndarray]
 
@@ -46,22 +48,16 @@ def seal(form: Form, content: Mapping[str, Any], tensors: Mapping[str, np.ndarra
 
 def unseal(form: Form, data: bytes) -> Opened:
     """What is in the bytes of a file that `seal` made, if not a bit of it is another one."""
-    try:
-        tensors: Tensors = safetensors.numpy.load(data)
-        size = int.from_bytes(data[:8], "little")
-        metadata = json.loads(data[8 : 8 + size]).get("__metadata__") or {}
-    except Exception as error:  # whatever the parser stumbles over, it is the file that is wrong
-        raise InputError(f"not a safetensors file ({error})") from error
+    tensors, metadata = read_tensors(data)
     if form.name not in metadata:
         raise InputError(f"it holds tensors, but no {form.name}")
     digest = _digest(metadata[form.name], tensors)
     if metadata.get("sha256") != digest:
         raise InputError("its digest is not that of its content")
-    try:
-        content = json.loads(metadata[form.name])
-        kind, version = content["kind"], content["version"]
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise InputError(f"its {form.name} cannot be read ({error})") from error
+    content = strict_json.parse(metadata[form.name], finite=False)
+    if not isinstance(content, dict):
+        raise InputError(f"its {form.name} cannot be read (it is no object)")
+    kind, version = content.get("kind"), content.get("version")
     if kind != form.kind:
         raise InputError(f"it is of kind {kind!r}, not {form.kind!r}")
     if type(version) is not int or version > form.version:

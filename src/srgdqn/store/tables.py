@@ -102,10 +102,14 @@ def conforming(name: str, table: pl.DataFrame) -> pl.DataFrame:
             raise InputError(f"{name}.{column} has type {table.schema[column]}. Make it {dtype}.")
         if column not in _NULLABLE and table[column].null_count():
             raise InputError(f"{name}.{column} has {table[column].null_count()} nulls. Give every row a value.")
+        if dtype.is_integer() and (table[column] < 0).any():
+            raise InputError(f"{name}.{column} has negative values, though it counts. Give 0 or more.")
         if column in _VALUES:
             for value in table[column].unique():
                 if value not in _VALUES[column]:
                     raise unknown(f"{name}.{column}", value, _VALUES[column])
+    if name == "rounds" and table["round"].is_duplicated().any():
+        raise InputError("rounds.round has a round twice. Give each of them one row.")
     return table.select(list(SCHEMAS[name]))
 
 
