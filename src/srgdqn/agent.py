@@ -37,6 +37,7 @@ from srgdqn.interrupts import deferred_interrupts
 from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import named
+from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
 from srgdqn.settings import Configuration
 from srgdqn.settings.coercion import shown
@@ -49,7 +50,8 @@ from srgdqn.shipping.video import Film, film
 from srgdqn.store import agents, configurations
 from srgdqn.store.destination import check_file, write_file
 from srgdqn.store.folders import read_ordinary
-from srgdqn.store.provenance import provenance
+from srgdqn.store.inputs import inputs_of
+from srgdqn.store.provenance import LOCAL, provenance
 from srgdqn.training.precision import is_double
 from srgdqn.training.rounds import policy_arrays
 from srgdqn.trees import by_path, name_of
@@ -327,7 +329,7 @@ class Agent:
             tensors |= {f"replay.{name}": array for name, array in round_.memory.tensors().items()}
         about = {
             **about_task(self._task),
-            "provenance": provenance("srgdqn.host.training"),
+            "provenance": {**provenance("srgdqn.host.training"), "engine": LOCAL, "inputs": self._inputs()},
             "stands": {
                 "blocks": round_.blocks,
                 "iterations": round_.iterations,
@@ -450,6 +452,11 @@ class Agent:
         for environment in self._environments:
             close(environment, self._task.name)
         self._environments, self._round.player = [], None
+
+    def _inputs(self) -> dict[str, Any]:
+        """What it was learnt from, as its file tells it."""
+        configuration = self._round.configuration
+        return inputs_of(configuration, own_parts(configuration, self._network, self._task.source))
 
     def _episodes_begun(self) -> list[int]:
         """By seat, so that an episode's seed is never used twice."""

@@ -30,13 +30,15 @@ from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled, settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import named
+from srgdqn.own_parts import own_parts
 from srgdqn.presets import is_compiled
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import check
 from srgdqn.settings.network import BUILT_IN_NETWORKS
-from srgdqn.store.provenance import provenance
+from srgdqn.store.inputs import inputs_of
+from srgdqn.store.provenance import LOCAL, provenance
 from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
@@ -102,10 +104,12 @@ def train_configured(
     network: eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
     loggers: Sequence[Logger] = (),
+    ran_by: str = LOCAL,
     **engine: Any,
 ) -> Result:
     """Trains what a configuration describes. `environment` (functional), `source` (of ordinary ones) and `network` are
-    the user's own, where it names such; `engine` says how it is to be run, if not on every core.
+    the user's own, where it names such; `engine` says how it is to be run, if not on every core, and `ran_by` what that
+    engine is called in the run's provenance.
 
     Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
     """
@@ -117,11 +121,11 @@ def train_configured(
     let_interrupts_through()
     configuration = with_kernel(configuration, own_environment=environment is not None)
     if environment is None and not is_compiled(configuration.task.task):
-        return _train_on_host(configuration, source, network, progress, loggers, engine)
+        return _train_on_host(configuration, source, network, progress, loggers, ran_by, engine)
     task = task_of(configuration, environment)
     with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
-    return result_of(configuration, task, trained, network, environment)
+    return result_of(configuration, task, trained, network, environment, ran_by=ran_by)
 
 
 def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
@@ -140,6 +144,8 @@ def result_of(
     trained: Trained,
     network: eqx.Module | NetworkFactory | None = None,
     environment: FuncEnv | None = None,
+    *,
+    ran_by: str = LOCAL,
 ) -> Result:
     """What training left, with where it came from."""
     about = {
@@ -148,7 +154,7 @@ def result_of(
         "actions": action_count(task.environment),
         "evaluation_limit": task.evaluation_limit,
     }
-    return _result(configuration, trained, about, network, environment)
+    return _result(configuration, trained, about, network, environment, ran_by)
 
 
 def _train_on_host(
@@ -157,6 +163,7 @@ def _train_on_host(
     network: eqx.Module | NetworkFactory | None,
     progress: bool | None,
     loggers: Sequence[Logger],
+    ran_by: str,
     engine: dict[str, Any],
 ) -> Result:
     source = source_of(configuration.task.task) if source is None else source
@@ -164,7 +171,7 @@ def _train_on_host(
     engine = {"measure_noise": bool(loggers), **engine}
     with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
-    result = _result(configuration, trained, about_task(task), network, source)
+    result = _result(configuration, trained, about_task(task), network, source, ran_by)
     if failures:
         told = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items()) + "."
         raise EnvironmentFailedError(told, result)
@@ -177,9 +184,12 @@ def _result(
     about: dict[str, Any],
     network: eqx.Module | NetworkFactory | None,
     environment: FuncEnv | Source | None,
+    ran_by: str,
 ) -> Result:
     about = {
         **provenance_of(configuration, on_host=isinstance(environment, Source)),
+        "engine": ran_by,
+        "inputs": inputs_of(configuration, own_parts(configuration, network, environment)),
         **about,
         "precision": "float64" if is_double() else "float32",
         "backend": jax.default_backend(),

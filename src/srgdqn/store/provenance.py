@@ -7,12 +7,16 @@ import functools
 import hashlib
 import os
 import platform
+import re
 import threading
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 PACKAGES = ("srgdqn", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
+
+LOCAL = "local"
+"""What the engine is called that runs everything on this machine: on one thread, or in one process, per core."""
 
 _ROOT = Path(__file__).parents[1]
 
@@ -21,6 +25,10 @@ _parsing = threading.Lock()
 
 # The extensions by which compiled programs differ, on x86 and on ARM.
 INSTRUCTION_SETS = ("avx2", "avx512f", "fma", "asimd", "sve")
+
+# What XLA_FLAGS=--xla_cpu_max_isa=… leaves of them, where the name is known to leave some out.
+_MOST_ISA = re.compile(r"--xla_cpu_max_isa=\"?(\w+)")
+_LEFT_BY_ISA = {"SSE4_2": (), "AVX": (), "AVX2": ("avx2", "fma")}
 
 
 def provenance(module: str = "srgdqn.training") -> dict[str, Any]:
@@ -35,8 +43,9 @@ def provenance(module: str = "srgdqn.training") -> dict[str, Any]:
         "system": platform.system(),
         "machine": platform.machine(),
         "processor": model,
-        "instruction_sets": [name for name in INSTRUCTION_SETS if name in flags],
+        "instruction_sets": _instruction_sets(flags),
         "cores": os.cpu_count(),
+        "memory_gib": _memory_gib(),
     }
 
 
@@ -85,6 +94,20 @@ def _file_of(module: str) -> Path | None:
         return None
     place = _ROOT.joinpath(*parts)
     return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
+
+
+def _instruction_sets(flags: frozenset[str]) -> list[str]:
+    """The extensions that programs are compiled for: the processor's, but for those that XLA is told not to use."""
+    cap = _MOST_ISA.search(os.environ.get("XLA_FLAGS", ""))
+    left = INSTRUCTION_SETS if cap is None else _LEFT_BY_ISA.get(cap[1].upper(), INSTRUCTION_SETS)
+    return [name for name in left if name in flags]
+
+
+def _memory_gib() -> int | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+    except (AttributeError, OSError, ValueError):
+        return None
 
 
 def processor_fingerprint() -> str:

@@ -25,8 +25,9 @@ from srgdqn.native.build import toolchain
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store import measurement
+from srgdqn.store.inputs import hashed
 from srgdqn.store.measurement import Measured
-from srgdqn.store.provenance import provenance
+from srgdqn.store.provenance import LOCAL, provenance
 
 Hear = Callable[[float], None]
 """Is told the share that is done."""
@@ -99,7 +100,8 @@ class MeasurementCell:
         start = time.perf_counter()
         tables = self.measure(self.plan, hear, stop)
         about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
-        return Measured(tables, about)
+        inputs = hashed({"measure": f"{self.measure.__module__}.{self.measure.__qualname__}", "plan": about["plan"]})
+        return Measured(tables, {**about, "engine": LOCAL, "inputs": {"digest": inputs["digest"]}})
 
     def save(self, outcome: Measured, folder: Path) -> None:
         """Keeps the tables."""

@@ -1,0 +1,68 @@
+"""The parts of a run that are the user's own, as its inputs tell of them: a network, an estimator, an environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import gymnasium as gym
+from gymnasium.experimental.functional import FuncEnv
+
+from srgdqn.estimators import ESTIMATORS
+from srgdqn.host.environments import Source
+from srgdqn.identifiers import plain
+from srgdqn.networks import NetworkFactory
+from srgdqn.settings import Configuration
+from srgdqn.store.inputs import told, told_of_entry_point, told_of_environment
+from srgdqn.store.parameters import digest
+from srgdqn.trees import by_path
+
+_OURS = "srgdqn."
+# An id's environments are Gymnasium's own, whose version every run tells, if it was registered with one of these.
+_GYMNASIUMS = ("gymnasium.",)
+
+
+def own_parts(
+    configuration: Configuration,
+    network: eqx.Module | NetworkFactory | None = None,
+    environment: FuncEnv | Source | None = None,
+) -> dict[str, Any]:
+    """What is told of each part that is the user's own, by its name; nothing of those that come with the package."""
+    parts = {
+        "network": _network(network),
+        "estimator": _estimator(configuration.estimator.estimator),
+        "environment": _environment(environment),
+    }
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _network(network: eqx.Module | NetworkFactory | None) -> dict[str, Any] | None:
+    if network is None:
+        return None
+    if isinstance(network, eqx.Module):  # every round starts from the numbers in it
+        return told(network, lambda: digest(by_path(eqx.filter(network, eqx.is_array)))[:16])
+    return told(network)
+
+
+def _estimator(name: str) -> dict[str, Any] | None:
+    if name not in ESTIMATORS:
+        return None
+    direction = ESTIMATORS[name].direction
+    about = told(direction)
+    return None if about["name"].startswith(_OURS) else about
+
+
+def _environment(environment: FuncEnv | Source | None) -> dict[str, Any] | None:
+    if environment is None:
+        return None
+    if not isinstance(environment, Source):
+        return told(environment)
+    if environment.given is not None:
+        return told_of_environment(environment.given)
+    if callable(environment.recipe) and not isinstance(environment.recipe, gym.envs.registration.EnvSpec):
+        return told(environment.recipe)
+    spec = gym.registry.get(plain(environment.name))
+    entry_point = None if spec is None else spec.entry_point
+    if entry_point is None or (isinstance(entry_point, str) and entry_point.startswith(_GYMNASIUMS)):
+        return None
+    return told_of_entry_point(entry_point)
