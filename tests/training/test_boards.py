@@ -13,8 +13,8 @@ from srgdqn.training import chunk, train_rounds
 from srgdqn.training.boards import Board, Boards
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.lane import LIVED, BlockLog, Lane
+from srgdqn.training.layout import chunks_of, most_boards
 from srgdqn.training.program import programs_for
-from srgdqn.training.rounds import _chunks, _most_boards
 from tiny import LANES, bits, tiny
 
 # Rounds need different numbers of steps for as many episodes, and the wild ones stop early because they diverge.
@@ -101,7 +101,7 @@ def test_rounds_still_active_have_as_few_boards_as_they_fit_on(
 def test_chunks_keep_every_worker_busy_and_are_not_too_large(
     rounds: int, together: int, workers: int, sizes: list[int]
 ) -> None:
-    chunks = _chunks(rounds, together, workers, 100)
+    chunks = chunks_of([range(rounds)], together, workers, 100)
     assert [len(part) for part in chunks] == sizes
     assert [number for part in chunks for number in part] == list(range(rounds))
 
@@ -109,7 +109,7 @@ def test_chunks_keep_every_worker_busy_and_are_not_too_large(
 @pytest.mark.parametrize(("size", "boards"), [(1, 4), (2**23, 4), (2**23 + 1, 3), (2**24, 2), (2**25, 1), (2**40, 1)])
 def test_large_states_have_fewer_boards_to_a_chunk(size: int, boards: int) -> None:
     programs, _ = programs_for(*tiny())
-    assert _most_boards(programs._replace(board_bytes=size)) == boards
+    assert most_boards(programs._replace(board_bytes=size)) == boards
 
 
 def test_the_size_of_a_board_is_that_of_its_arrays() -> None:

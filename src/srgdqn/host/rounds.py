@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 
 from srgdqn.cores import usable_cores
-from srgdqn.host.shared_progress import SharedProgress
+from srgdqn.training.shared_progress import SharedProgress
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.host.workers import train_in_processes

@@ -22,7 +22,7 @@ from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.failures import told as told_of
 from srgdqn.host.messages import packed, receive, send, send_packed
-from srgdqn.host.shared_progress import SharedProgress
+from srgdqn.training.shared_progress import SharedProgress
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
 from srgdqn.host.worker import Job

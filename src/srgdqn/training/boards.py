@@ -31,6 +31,7 @@ class Boards:
       numbers: the numbers of their configurations, one value per round.
       begin: from a board's round numbers, and which of its lanes are in use, to its lanes before their first step.
       data: arrays with an axis of all rounds first, of which each lane is given its round's.
+      resumed: every round's state as `on_host` gave it, where they do not begin with their first step.
 
     """
 
@@ -41,6 +42,7 @@ class Boards:
         numbers: Mapping[str, np.ndarray],
         begin: Callable[[np.ndarray, np.ndarray], Lane],
         data: Any = None,
+        resumed: Lane | None = None,
     ) -> None:
         self._width, self._rounds, self._data = width, np.asarray(rounds, np.uint32), data
         self._numbers = numbers
@@ -49,7 +51,12 @@ class Boards:
             for seats in self._shared_out(np.arange(len(rounds)))
         ]
         # A chunk of one board never moves, and need not be copied.
-        self._everyone = self._copied() if len(self._boards) > 1 else None
+        single = len(self._boards) == 1
+        self._everyone = resumed if resumed is not None else None if single else self._copied()
+        if resumed is not None:
+            seats = np.arange(len(rounds)) if single else np.flatnonzero(resumed.active)
+            self._boards = [self._seated(each, self._taken(each)) for each in self._shared_out(seats)]
+            self._everyone = None if single else resumed
 
     @property
     def any_active(self) -> bool:
@@ -109,6 +116,12 @@ class Boards:
     def _rounds_of(self, seats: np.ndarray) -> np.ndarray:
         """The round of every lane; spare ones are given the first of all rounds."""
         return np.append(self._rounds[seats], np.zeros(self._width - len(seats), np.uint32))
+
+    def on_host(self) -> Lane:
+        """A copy of every round's state that stays as it is, with keys as their data."""
+        if self._everyone is not None:
+            return jax.tree.map(np.copy, self._everyone)
+        return jax.tree.map(lambda leaf: np.array(leaf[: len(self._rounds)]), _on_host(self._boards[0].lanes))
 
     def _copied(self) -> Lane:
         parts = [jax.tree.map(lambda leaf, b=b: leaf[: len(b.seats)], _on_host(b.lanes)) for b in self._boards]

@@ -8,7 +8,7 @@ moved together; where a round sits does not change its bits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -33,6 +33,14 @@ class Segment(NamedTuple):
     train_seconds: float
     evaluate_seconds: float
     last: bool
+    on_host: Callable[[], Lane]  # a copy of every round's state, with keys as their data
+
+
+class Resumed(NamedTuple):
+    """Where a chunk goes on."""
+
+    blocks_done: int
+    lanes: Lane  # of every round, as `Segment.on_host` gave it
 
 
 def train_chunk(
@@ -43,8 +51,10 @@ def train_chunk(
     numbers: Numbers | None = None,
     data: Any = None,
     segment_blocks: int = SEGMENT_BLOCKS,
+    resumed: Resumed | None = None,
 ) -> Iterator[Segment]:
-    """Runs `rounds` until their budget is spent or none is active, a segment at a time.
+    """Runs `rounds` until their budget is spent or none is active, a segment at a time; from the beginning, or from
+    where they were `resumed`.
 
     `numbers` has one value per element of `rounds`, where not all have the configuration's own; `data` holds arrays
     with an axis of all rounds first. Spare lanes run masked. The caller may stop iterating at any time. A segment's
@@ -60,8 +70,9 @@ def train_chunk(
         lane_numbers(configuration, len(rounds)) if numbers is None else numbers,
         lambda which, used: programs.init(seed, jnp.asarray(which), jnp.asarray(used)),
         data,
+        None if resumed is None else resumed.lanes,
     )
-    done, last_block = 0, total_blocks(settings)
+    done, last_block = 0 if resumed is None else resumed.blocks_done, total_blocks(settings)
     while True:
         stop = next_stop(configuration, done, last_block, min(segment_blocks, SEGMENT_BLOCKS))
         start = time.perf_counter()
@@ -81,7 +92,8 @@ def train_chunk(
             evaluation = boards.judge(
                 lambda lanes: jax.tree.map(np.asarray, programs.evaluate(lanes, keys)), everyone=last
             )
-        yield Segment(done, log, boards.lanes, evaluation, trained - start, time.perf_counter() - trained, last)
+        evaluated = time.perf_counter() - trained
+        yield Segment(done, log, boards.lanes, evaluation, trained - start, evaluated, last, boards.on_host)
         if last:
             return
         boards.move_together()

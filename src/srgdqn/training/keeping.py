@@ -54,6 +54,10 @@ class Keeping:
         """The strand of that name, there or not."""
         return Strand(self, Journal(self.folder / name, self._keep))
 
+    def look(self, name: str, read: Callable[[Checkpoint], Built]) -> Built | None:
+        """What `read` gives of the strand's newest checkpoint that is whole in itself; None if there is none."""
+        return Journal(self.folder / name, self._keep).restore(read, lambda problem: None)
+
     def flush(self) -> None:
         """Keeps the strands that have come to their end and are not kept yet."""
         with self._lock:

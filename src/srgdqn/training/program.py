@@ -48,6 +48,7 @@ class Programs(NamedTuple):
     width: int  # lanes of a board
     together: int  # rounds that cost no more than one
     board_bytes: int  # of the state of as many rounds as there are lanes
+    form: Lane  # the shapes and types of that state
 
 
 _MOST_KEPT = 64  # shapes whose programs are kept in memory
@@ -147,6 +148,7 @@ def _compile(
         width,
         min(TEAM, width) if native else width,
         sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(lanes)),
+        lanes,
     )
 
 

@@ -107,6 +107,10 @@ class Recorder:
         )
         return after, {"curves": curves, "episodes": episodes}
 
+    def reached(self, lane: int) -> Carry:
+        """What a round has come to by now."""
+        return self._digest(lane)[0]
+
     def tables(
         self,
         seats: slice,
@@ -151,7 +155,7 @@ class Recorder:
         columns = zip(Carry._fields, zip(*self._carries, strict=True), strict=True)
         arrays = {f"carry.{name}": np.array(column) for name, column in columns}
         arrays["digested"] = np.array(self._digested)
-        arrays |= {f"page.{name}": part[:, : self._waiting] for name, part in self._page.items()}
+        arrays |= {f"page.{name}": part[:, : self._waiting].copy() for name, part in self._page.items()}
         return arrays, dict(self._rows)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:

@@ -10,9 +10,11 @@ import numpy as np
 from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
 from srgdqn.settings import Configuration
 from srgdqn.training.chunk import Segment
+from srgdqn.training.chunk_state import Judged
 from srgdqn.training.clock import budget_of, limits_of, steps_within
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.recorder import Recorder
 
 
 class GreedyEpisodes(NamedTuple):
@@ -60,6 +62,20 @@ def no_reports() -> list[RoundReport]:
     return []
 
 
+class Progress(NamedTuple):
+    """What a listener hears now and then."""
+
+    share: float  # of the whole run's budget
+    steps: int  # environment steps since the last report, over the rounds of the chunk
+    reward: float  # their mean reward
+    diverged: int  # rounds frozen so far
+    ended: bool = False  # whether the chunk is done: what it has to report is forgotten after this
+    reports: Reports = no_reports  # the same for all segments of a chunk; computes nothing before it is called
+
+
+Listener = Callable[[Progress], None]
+
+
 class _Unread(NamedTuple):
     """What is kept of a segment until somebody asks: references to arrays that the chunk keeps anyway."""
 
@@ -79,6 +95,7 @@ class _SoFar(NamedTuple):
     # The rewards of the episode under way, in pieces: a return is then summed in the same order as in the tables, and
     # an episode that never ends costs nothing at each report.
     open_rewards: tuple[np.ndarray, ...] = ()
+    seen_whole: bool = True  # whether the beginning of that episode was heard of
 
 
 class ChunkReports:
@@ -91,6 +108,15 @@ class ChunkReports:
         self._so_far = [_SoFar() for _ in rounds]
         self._blocks_read = 0
         self._diverged_at = np.full(len(rounds), -1)
+
+    def resume(self, recorder: Recorder, evaluations: Judged) -> None:
+        """Goes on from where the rounds stand: of episodes that are open now, no return will be told."""
+        judged = evaluations[-1][0] * self._configuration.training.learning_frequency if evaluations else -1
+        for lane in range(len(self._rounds)):
+            carry = recorder.reached(lane)
+            known = (carry.steps, carry.episodes, carry.iterations, min(judged, carry.steps))
+            self._so_far[lane] = _SoFar(*known, seen_whole=not carry.open_lengths.any())
+        self._blocks_read = recorder.blocks
 
     def keep(self, segment: Segment) -> None:
         """Takes note of a segment: its lanes are only valid now, its log stays, as the chunk keeps it anyway."""
@@ -145,6 +171,8 @@ class ChunkReports:
         rewards = news.reward[lane, :steps]
         ends = np.flatnonzero(ended[:steps]) + 1
         returns, lengths, still_open = _episodes(before.open_rewards, rewards, ends)
+        if not before.seen_whole:
+            returns, lengths = returns[1:], lengths[1:]
 
         made = before.outer_iterations + int(news.outer_iterations[lane])
         step = before.step + steps
@@ -167,7 +195,9 @@ class ChunkReports:
             diverged_at=None if diverged_at < 0 else min(diverged_at, step),
             evaluations=evaluations,
         )
-        self._so_far[lane] = _SoFar(step, report.episodes, made, judged_at, still_open)
+        self._so_far[lane] = _SoFar(
+            step, report.episodes, made, judged_at, still_open, before.seen_whole or len(ends) > 0
+        )
         return report
 
 

@@ -1,4 +1,4 @@
-"""All rounds of a run: chunks of them on one Python thread per core, with the host in control between segments."""
+"""All rounds of a run: strands of them on one Python thread per core, with the host in control between segments."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ import jax
 import numpy as np
 
 from srgdqn.cores import usable_cores
-from srgdqn.networks import NetworkFactory, Parameters
-from srgdqn.normalisation import Normaliser
+from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
-from srgdqn.training.chunk import Segment, train_chunk
-from srgdqn.training.clock import budget_of
-from srgdqn.training.lane import LIVED, PLAIN, TERMINATED, TRUNCATED, BlockLog, Instruments, Lane
-from srgdqn.training.parts import Part, PartResult, parts_of, share_of, taken
+from srgdqn.training.keeping import Keeping
+from srgdqn.training.lane import PLAIN, Instruments
+from srgdqn.training.layout import chunks_of, most_boards, saved_chunks, seats_left
+from srgdqn.training.parts import PartResult, parts_of
 from srgdqn.training.precision import in_this_precision
-from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers, programs_for
-from srgdqn.training.records import ChunkHistory, Tables, chunk_tables, endings_of, merge_tables
-from srgdqn.training.reports import ChunkReports, Reports, no_reports
-from srgdqn.trees import by_path
+from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
+from srgdqn.training.records import Tables, merge_tables
+from srgdqn.training.reports import Listener, Progress
+from srgdqn.training.shared_progress import SharedProgress
+from srgdqn.training.strand import Choice, Job, every_block, identity, policy_arrays, train_strand
 
-
-class Progress(NamedTuple):
-    """What a listener hears after each segment."""
-
-    share: float  # of the whole run's budget
-    steps: int  # environment steps since the last report, over the rounds of the chunk
-    reward: float  # their mean reward
-    diverged: int  # rounds frozen so far
-    ended: bool = False  # whether the chunk is done: what it has to report is forgotten after this
-    reports: Reports = no_reports  # the same for all segments of a chunk; computes nothing before it is called
+__all__ = [
+    "Choice",
+    "Engine",
+    "Listener",
+    "Progress",
+    "Strands",
+    "Trained",
+    "policy_arrays",
+    "train_rounds",
+    "train_side_by_side",
+]
 
 
 class Trained(NamedTuple):
@@ -53,9 +54,21 @@ class Trained(NamedTuple):
     recording: np.ndarray | None = None  # every packed transition: axes of rounds, steps and numbers
 
 
-Listener = Callable[[Progress], None]
-Choice = Callable[[np.ndarray], np.ndarray]
-"""From numbers of blocks to whether each one's probed row is kept."""
+class Strands(NamedTuple):
+    """What an engine is to run: `srgdqn.training.strand.train_strand` for each job."""
+
+    jobs: Sequence[Job]
+    listeners: Sequence[Listener]  # of each job; may be called from any thread
+    stopping: Callable[[], bool]
+    keeping: Keeping | None
+    workers: int
+    compiled: list[tuple[str, int, float]]  # what compiling took, which the first job reports
+
+
+Engine = Callable[[Strands], Iterator[tuple[int, list[PartResult]]]]
+"""Runs strands, and yields the place and the outcome of each as it comes. On a KeyboardInterrupt it lets those under
+way come to an end, and yields what they reached.
+"""
 
 
 def train_rounds(
@@ -69,12 +82,15 @@ def train_rounds(
     stop: threading.Event | None = None,
     instruments: Instruments = PLAIN,
     data: Any = None,
-    probe_at: Choice = lambda blocks: np.ones(len(blocks), bool),
+    probe_at: Choice = every_block,
+    keeping: Keeping | None = None,
+    engine: Engine | None = None,
 ) -> Trained:
     """Trains every round of the configuration.
 
     `instruments` are a study's additions to the loop, `data` what its source of batches needs (arrays with an axis of
-    rounds first), and `probe_at` chooses the blocks whose probed rows are kept.
+    rounds first), and `probe_at` chooses the blocks whose probed rows are kept. `keeping` is where strands of rounds
+    are kept, and go on from, and `engine` where they run, if not on threads of this process.
 
     A KeyboardInterrupt in the calling thread ends the run after the segments under way, as does setting `stop` from
     another; what was reached is returned, marked as interrupted. A second KeyboardInterrupt is not caught.
@@ -90,6 +106,8 @@ def train_rounds(
         instruments=instruments,
         data=data,
         probe_at=probe_at,
+        keeping=keeping,
+        engine=engine,
     )
     return trained
 
@@ -105,143 +123,101 @@ def train_side_by_side(
     stop: threading.Event | None = None,
     instruments: Instruments = PLAIN,
     data: Any = None,
-    probe_at: Choice = lambda blocks: np.ones(len(blocks), bool),
+    probe_at: Choice = every_block,
+    keeping: Keeping | None = None,
+    engine: Engine | None = None,
 ) -> Iterator[tuple[int, Trained]]:
     """Trains every round of configurations that differ in numbers alone, all of them as lanes of one program.
 
     Yields the place of each configuration, and what training it left, once its last round is done: the same as
     `train_rounds` gives for it alone, but for the timings, of which it has its share. The rest is as there; those that
     an interrupt cuts short come last, in their order.
+
+    Strands that are kept of rounds of these configurations go on from there, whoever they were kept with.
     """
     first = configurations[0]
     if any(other.shape() != first.shape() for other in configurations):
         raise ValueError("configurations that train side by side differ in numbers alone")
+    if keeping is not None and instruments != PLAIN:
+        raise ValueError("what a study adds to the loop is not kept")
     programs, fresh = programs_for(first, task, user_network, instruments, data)
     workers = workers or usable_cores()
-    seats, most = len(configurations) * first.training.rounds, _most_boards(programs) * programs.width
-    chunks = [parts_of(chunk, first.training.rounds) for chunk in _chunks(seats, programs.together, workers, most)]
-    compiled = [("compile", 0, programs.compile_seconds)] if fresh else []
+    rounds, who = first.training.rounds, [identity(configuration) for configuration in configurations]
+    chunks = [] if keeping is None else saved_chunks(keeping, who, rounds)
+    left = seats_left(len(configurations) * rounds, rounds, chunks)
+    new = chunks_of(left, programs.together, workers, most_boards(programs) * programs.width)
+    for parts in (parts_of(chunk, rounds) for chunk in new):
+        seats = [(who[part.configuration], part.rounds.start, part.rounds.stop) for part in parts]
+        chunks.append((seats, parts))
+    settings = (task, user_network, segment_blocks, instruments, data, probe_at)
+    jobs = [
+        Job(seats, tuple(parts), tuple(configurations[part.configuration] for part in parts), *settings)
+        for seats, parts in chunks
+    ]
+    expected = Counter(part.configuration for job in jobs for part in job.parts)
+    found: dict[int, list[PartResult]] = {place: [] for place in range(len(configurations))}
+    shared = SharedProgress(listener, len(jobs))
+    strands = Strands(
+        jobs,
+        [shared.of(index) for index in range(len(jobs))],
+        lambda: stop is not None and stop.is_set(),
+        keeping,
+        workers,
+        [("compile", 0, programs.compile_seconds)] if fresh else [],
+    )
+    for _, results in (engine or in_threads)(strands):
+        for result in results:
+            found[result.part.configuration].append(result)
+        for place in sorted({result.part.configuration for result in results}):
+            if len(found[place]) == expected[place] and all(result.whole for result in found[place]):
+                yield place, _merged(found.pop(place), expected[place], instruments)
+    for place, results in found.items():
+        yield place, _merged(results, expected[place], instruments)
+
+
+def in_threads(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
+    """Runs strands on threads of this process."""
     ended = threading.Event()
-    reports = [ChunkReports(first, [number for part in chunk for number in part.rounds]) for chunk in chunks]
-    shared = _SharedListener(listener, reports)
 
     def stopping() -> bool:
-        return ended.is_set() or (stop is not None and stop.is_set())
+        return ended.is_set() or strands.stopping()
 
     def run(index: int) -> list[PartResult]:
-        if stopping():
-            return []
-        parts, timings = chunks[index], list(compiled) if index == 0 else []
-        segments = train_chunk(
-            first,
-            programs,
-            [number for part in parts for number in part.rounds],
-            numbers=_numbers([(configurations[part.configuration], len(part.rounds)) for part in parts]),
-            data=data,
-            segment_blocks=segment_blocks,
+        job, keeping = strands.jobs[index], strands.keeping
+        strand = None if keeping is None else keeping.strand(job.name)
+        return train_strand(
+            job,
+            listener=strands.listeners[index],
+            stopping=stopping,
+            strand=strand,
+            timings=strands.compiled if index == 0 else (),
         )
-        results, lanes = _run_chunk(configurations, task, segments, index, parts, timings, stopping, shared, probe_at)
-        if instruments.blocks_kept is None:
-            return results
-        return [result._replace(ring=np.array(lanes.ring[result.part.seats])) for result in results]
 
-    expected = Counter(part.configuration for parts in chunks for part in parts)
-    found: dict[int, dict[int, PartResult]] = {place: {} for place in expected}
-    yielded = set()
-
-    def merged(place: int) -> Trained:
-        return _merged([found[place][index] for index in sorted(found[place])], expected[place], instruments)
-
-    job = in_this_precision(run)
-    with ThreadPoolExecutor(min(workers, len(chunks)), thread_name_prefix="chunk") as pool:
-        jobs = {pool.submit(job, index): index for index in range(len(chunks))}
-        try:
-            for each in as_completed(jobs):
-                for result in each.result():
-                    found[result.part.configuration][jobs[each]] = result
-                for place in sorted({result.part.configuration for result in each.result()}):
-                    if len(found[place]) == expected[place]:
-                        trained = merged(place)
-                        yielded.add(place)
-                        yield place, trained
-        except KeyboardInterrupt:
-            pass
-        finally:
-            ended.set()
+    count, told, whole = len(strands.jobs), set[int](), False
+    work = in_this_precision(run)
+    try:
+        with ThreadPoolExecutor(min(strands.workers, count), thread_name_prefix="chunk") as pool:
+            jobs = {pool.submit(work, index): index for index in range(count)}
+            try:
+                for each in as_completed(jobs):
+                    told.add(jobs[each])
+                    yield jobs[each], each.result()
+            except KeyboardInterrupt:
+                pass
+            finally:
+                ended.set()
+        whole = len(told) == count and not strands.stopping()
+    finally:
+        if strands.keeping is not None and not whole:  # then strands that have come to their end are not lost
+            strands.keeping.flush()
     for each, index in jobs.items():
-        for result in each.result():
-            found[result.part.configuration][index] = result
-    for place in expected:
-        if place not in yielded:
-            yield place, merged(place)
-
-
-def _numbers(seated: Sequence[tuple[Configuration, int]]) -> Numbers:
-    """The numbers of so many rounds of each configuration, one value per round."""
-    each = [lane_numbers(configuration, rounds) for configuration, rounds in seated]
-    return {name: np.concatenate([numbers[name] for numbers in each]) for name in each[0]}
-
-
-# More boards to a chunk leave fewer lanes idle, but all its logs, and two copies of its rounds' states, are in memory.
-_MOST_BOARDS, _MOST_BYTES = 4, 2**25
-
-
-def _most_boards(programs: Programs) -> int:
-    return max(1, min(_MOST_BOARDS, _MOST_BYTES // programs.board_bytes))
-
-
-def _chunks(rounds: int, together: int, workers: int, most: int) -> list[range]:
-    """Ranges of at most so many rounds, whole groups of those that run together, with a share for every worker."""
-    groups = -(-rounds // together)
-    size = together * max(1, min(most // together, -(-groups // workers)))
-    every = range(rounds)
-    return [every[start : start + size] for start in every[::size]]
-
-
-def _run_chunk(
-    configurations: Sequence[Configuration],
-    task: Task,
-    segments: Iterator[Segment],
-    index: int,
-    parts: Sequence[Part],
-    timings: list[tuple[str, int, float]],
-    stopping: Callable[[], bool],
-    listener: _SharedListener,
-    probe_at: Choice,
-) -> tuple[list[PartResult], Lane]:
-    configuration, rounds = configurations[parts[0].configuration], parts[-1].seats.stop
-    logs: list[BlockLog] = []
-    probed: list[tuple[np.ndarray, Any]] = []
-    evaluations = []
-    segment: Segment | None = None
-    for segment in segments:
-        steps = segment.blocks_done * configuration.training.learning_frequency
-        blocks = np.arange(segment.blocks_done - segment.log.reward.shape[1], segment.blocks_done)
-        chosen = probe_at(blocks)
-        rows = jax.tree.map(lambda leaf, mask=chosen: leaf[:rounds, mask], segment.log.probed)
-        probed.append((blocks[chosen], rows))
-        logs.append(segment.log._replace(probed=None))
-        timings.append(("train", steps, segment.train_seconds))
-        if segment.evaluation is not None:
-            evaluations.append((segment.blocks_done, segment.last, segment.evaluation))
-            timings.append(("evaluate", steps, segment.evaluate_seconds))
-        listener.hear(configuration, index, rounds, segment)
-        if stopping():
-            break
-    assert segment is not None
-    diverged_at = np.asarray(segment.lanes.diverged_at)
-    history = ChunkHistory(_concatenated(logs, axis=1), evaluations, diverged_at, timings)
-    results = []
-    for part in parts:
-        heard = share_of(history, part.seats, len(part.rounds) / rounds)
-        tables = chunk_tables(configurations[part.configuration], endings_of(task), part.rounds, heard)
-        mine = [(blocks, taken(rows, part.seats)) for blocks, rows in probed]
-        results.append(PartResult(part, tables, _policies(segment.lanes, part.seats), segment.last, mine))
-    return results, segment.lanes
+        if index not in told:
+            yield index, each.result()
 
 
 def _merged(results: list[PartResult], expected: int, instruments: Instruments) -> Trained:
     """What all the parts of one configuration left, of which so many were expected."""
+    results = sorted(results, key=lambda result: result.part.rounds.start)
     tables = merge_tables([part.tables for part in results])
     names = results[0].policies if results else ()
     policies = {name: np.concatenate([part.policies[name] for part in results]) for name in names}
@@ -272,51 +248,3 @@ def _joined(chunks: list[list[tuple[np.ndarray, Any]]]) -> tuple[np.ndarray, Any
 
 def _concatenated(trees: list[Any], axis: int) -> Any:
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=axis), *trees)
-
-
-def _policies(lanes: Lane, seats: slice) -> dict[str, np.ndarray]:
-    """What the policies of some of a chunk's rounds are made of."""
-    stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
-    return {path: array[seats] for path, array in stored.items()}
-
-
-def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> dict[str, np.ndarray]:
-    """A network's parameters, and the statistics its observations are normalised with, by path."""
-    return by_path({"network": parameters, "normaliser": normaliser.observations})
-
-
-class _SharedListener:
-    """Lets chunks on several threads report to one listener, and knows how far they are together."""
-
-    def __init__(self, listener: Listener, reports: list[ChunkReports]) -> None:
-        self._listener, self._lock = listener, threading.Lock()
-        self._reports = reports
-        self._shares = np.zeros(len(reports))
-        self._diverged = np.zeros(len(reports), int)
-        self._episodes: dict[int, int] = {}
-
-    def hear(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> None:
-        lived = (segment.log.flags[:rounds] & LIVED).astype(bool)
-        steps = int(lived.sum())
-        with self._lock:
-            self._shares[chunk] = 1.0 if segment.last else self._share(configuration, chunk, rounds, segment)
-            reward = float(segment.log.reward[:rounds][lived].mean()) if steps else float("nan")
-            self._diverged[chunk] = (np.asarray(segment.lanes.diverged_at)[:rounds] >= 0).sum()
-            reports = self._reports[chunk]
-            reports.keep(segment)
-            share, diverged = float(self._shares.mean()), int(self._diverged.sum())
-            self._listener(Progress(share, steps, reward, diverged, segment.last, reports.read))
-            if segment.last:
-                reports.forget()
-
-    def _share(self, configuration: Configuration, chunk: int, rounds: int, segment: Segment) -> float:
-        budget, block = budget_of(configuration.training), configuration.training.learning_frequency
-        if budget.unit == "steps":
-            return min(segment.blocks_done * block / budget.amount, 1.0)
-        if budget.unit == "outer_iterations":
-            made = segment.blocks_done - configuration.training.first_learning_block
-            return float(np.clip(made / budget.amount, 0.0, 1.0))
-        flags = segment.log.flags[:rounds]
-        ended = ((flags & LIVED) > 0) & ((flags & (TERMINATED | TRUNCATED)) > 0)
-        self._episodes[chunk] = self._episodes.get(chunk, 0) + int(ended.sum())
-        return min(self._episodes[chunk] / (budget.amount * rounds), 1.0)

@@ -1,4 +1,4 @@
-"""How far several rounds are together."""
+"""How far several strands of work, or rounds on the host, are together."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import threading
 
 import numpy as np
 
-from srgdqn.training.rounds import Listener, Progress
+from srgdqn.training.reports import Listener, Progress
 
 
 class SharedProgress:
-    """Several rounds' progress as one, told from any thread."""
+    """The progress of several strands, or rounds, as one, told from any thread."""
 
-    def __init__(self, listener: Listener, rounds: int) -> None:
+    def __init__(self, listener: Listener, count: int) -> None:
         self._listener, self._lock = listener, threading.Lock()
-        self._shares, self._diverged = np.zeros(rounds), np.zeros(rounds, int)
+        self._shares, self._diverged = np.zeros(count), np.zeros(count, int)
 
     def of(self, number: int) -> Listener:
-        """A listener for one round."""
+        """A listener for one of them."""
 
         def hear(progress: Progress) -> None:
             with self._lock:

@@ -1,0 +1,143 @@
+"""Everything that a chunk's rounds have come to, to and from a checkpoint."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from srgdqn.errors import InputError
+from srgdqn.store.journal import Checkpoint, Snapshot, Stream
+from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.lane import Lane
+from srgdqn.training.recorder import Recorder
+from srgdqn.trees import by_path, name_of
+
+Seats = list[tuple[str, int, int]]
+"""Whose rounds sit in a chunk: of each configuration its identity, its first round, and the one after its last."""
+
+Judged = list[tuple[int, bool, Evaluation]]
+"""Evaluations: blocks done, whether it is the last, and results with an axis of rounds first."""
+
+Timings = list[tuple[str, int, float]]
+"""Phases, steps and seconds."""
+
+_LANES, _RECORDER = "lanes.", "recorder."
+_PHASES = ("compile", "train", "evaluate", "checkpoint")  # stored as their places
+
+
+class Standing(NamedTuple):
+    """Where a chunk stands."""
+
+    blocks_done: int
+    last: bool  # whether it has come to its end
+    lanes: Lane  # of every round, on the host
+    recorder: Recorder
+    evaluations: Judged
+    timings: Timings
+
+
+def snapshot(standing: Standing, seats: Seats, block: int) -> Snapshot:
+    """What is kept of a chunk whose blocks have so many steps. At its end nobody needs its replays any more."""
+    arrays, rows = standing.recorder.state()
+    lanes = by_path(standing.lanes)
+    ring = lanes.pop("ring")
+    written, slots = standing.blocks_done * block, ring.shape[1]
+
+    def transitions(start: int, stop: int) -> dict[str, np.ndarray]:
+        return {"transition": ring[:, np.arange(start, stop) % slots].swapaxes(0, 1)}
+
+    streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
+    streams["evaluations"] = Stream(0, len(standing.evaluations), lambda a, b: _judged(standing.evaluations[a:b]))
+    streams["timings"] = Stream(0, len(standing.timings), lambda a, b: _timed(standing.timings[a:b]))
+    if not standing.last:
+        streams["replay"] = Stream(max(0, written - slots), written, transitions)
+    about = {"seats": [list(seat) for seat in seats], "blocks_done": standing.blocks_done, "last": standing.last}
+    tensors = {f"{_LANES}{name}": array for name, array in lanes.items()}
+    return Snapshot(about, {**tensors, **{f"{_RECORDER}{name}": array for name, array in arrays.items()}}, streams)
+
+
+def seats_of(checkpoint: Checkpoint) -> Seats:
+    """Whose rounds a checkpoint is of."""
+    try:
+        return [(str(who), int(first), int(stop)) for who, first, stop in checkpoint.about["seats"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"it does not tell whose rounds it has ({error})") from error
+
+
+def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: int) -> Standing:
+    """Where a chunk of so many rounds stood, given the form of its lanes and a recorder that has heard nothing."""
+    about = checkpoint.about
+    blocks_done, last = about.get("blocks_done"), about.get("last")
+    if type(blocks_done) is not int or type(last) is not bool or blocks_done < 0:
+        raise InputError("it does not tell how far it is")
+    lanes: Lane = jax.tree_util.tree_map_with_path(
+        lambda path, like: _filled(name_of(path), like, rounds, checkpoint.tensors), form
+    )
+    ring, evaluations, timings = lanes.ring, Judged(), Timings()
+    try:
+        recorder.restore(
+            {
+                name.removeprefix(_RECORDER): array
+                for name, array in checkpoint.tensors.items()
+                if name.startswith(_RECORDER)
+            }
+        )
+        for name, first, rows in checkpoint.rows():
+            if name == "replay":
+                slots = np.arange(first, first + len(rows["transition"])) % ring.shape[1]
+                ring[:, slots] = rows["transition"].swapaxes(0, 1)
+            elif name == "evaluations":
+                evaluations += _from_judged(rows)
+            elif name == "timings":
+                timings += _from_timed(rows)
+            else:
+                recorder.take(name, rows)
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise InputError(f"it is none of this configuration's ({error})") from error
+    return Standing(blocks_done, last, lanes, recorder, evaluations, timings)
+
+
+def _filled(name: str, like: Any, rounds: int, tensors: dict[str, np.ndarray]) -> np.ndarray:
+    """The stored array of a leaf, or one to be filled where it is stored as rows."""
+    if jax.dtypes.issubdtype(like.dtype, jax.dtypes.prng_key):
+        like = jax.eval_shape(jax.random.key_data, like)
+    shape = (rounds, *like.shape[1:])
+    if name == "ring":
+        return np.zeros(shape, like.dtype)
+    found = tensors.get(f"{_LANES}{name}")
+    if found is None or found.shape != shape or found.dtype != like.dtype:
+        got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
+        raise InputError(f"it has {got} for {name}, where this configuration has {like.dtype} of shape {shape}")
+    return np.array(found)
+
+
+def _judged(evaluations: Judged) -> dict[str, np.ndarray]:
+    blocks, last, results = zip(*evaluations, strict=True)
+    columns = {name: np.stack([getattr(each, name) for each in results]) for name in Evaluation._fields}
+    return {"blocks": np.array(blocks, np.int64), "last": np.array(last, bool), **columns}
+
+
+def _from_judged(rows: dict[str, np.ndarray]) -> Judged:
+    blocks, last = rows["blocks"].tolist(), rows["last"].tolist()
+    results: list[Any] = [Evaluation(*each) for each in zip(*(rows[name] for name in Evaluation._fields), strict=True)]
+    return list(zip(blocks, last, results, strict=True))
+
+
+def _timed(timings: Timings) -> dict[str, np.ndarray]:
+    phases, steps, seconds = zip(*timings, strict=True)
+    return {
+        "phase": np.array([_PHASES.index(phase) for phase in phases], np.uint8),
+        "step": np.array(steps, np.int64),
+        "seconds": np.array(seconds, np.float64),
+    }
+
+
+def _from_timed(rows: dict[str, np.ndarray]) -> Timings:
+    columns = (rows[name].tolist() for name in ("phase", "step", "seconds"))
+    timings = [(_PHASES[phase], step, seconds) for phase, step, seconds in zip(*columns, strict=True)]
+    if not all(math.isfinite(seconds) for _, _, seconds in timings):
+        raise ValueError("seconds that are no numbers")
+    return timings
