@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ import numpy as np
 from srgdqn.host.diary import Diary
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.frames import FrameMemory
-from srgdqn.host.learning import make_learning
+from srgdqn.host.learning import Learning, make_learning
 from srgdqn.host.memory import Block, FlatMemory, Memory
 from srgdqn.host.plan import Plan
 from srgdqn.host.playing import Player, check_block
@@ -61,6 +63,10 @@ class HostRound:
         """Goes on from what was learnt elsewhere."""
         self.normaliser = normaliser
         self._learning.restore(learner, normaliser)
+
+    def learn_by(self, wrap: Callable[[Learning], Learning]) -> None:
+        """Has its learning done by what `wrap` makes of what does it now, such as by one who takes notes."""
+        self._learning = wrap(self._learning)
 
     def enter(self, player: Player) -> None:
         """Goes on elsewhere, with new episodes."""
