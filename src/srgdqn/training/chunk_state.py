@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +9,7 @@ import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.store.journal import Checkpoint, Snapshot, Stream
-from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
 from srgdqn.trees import by_path, name_of
@@ -18,14 +17,7 @@ from srgdqn.trees import by_path, name_of
 Seats = list[tuple[str, int, int]]
 """Whose rounds sit in a chunk: of each configuration its identity, its first round, and the one after its last."""
 
-Judged = list[tuple[int, bool, Evaluation]]
-"""Evaluations: blocks done, whether it is the last, and results with an axis of rounds first."""
-
-Timings = list[tuple[str, int, float]]
-"""Phases, steps and seconds."""
-
 _LANES, _RECORDER = "lanes.", "recorder."
-_PHASES = ("compile", "train", "evaluate", "checkpoint")  # stored as their places
 
 
 class Standing(NamedTuple):
@@ -50,8 +42,8 @@ def snapshot(standing: Standing, seats: Seats, block: int) -> Snapshot:
         return {"transition": ring[:, np.arange(start, stop) % slots].swapaxes(0, 1)}
 
     streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
-    streams["evaluations"] = Stream(0, len(standing.evaluations), lambda a, b: _judged(standing.evaluations[a:b]))
-    streams["timings"] = Stream(0, len(standing.timings), lambda a, b: _timed(standing.timings[a:b]))
+    streams["evaluations"] = Stream(0, len(standing.evaluations), lambda a, b: judged_rows(standing.evaluations[a:b]))
+    streams["timings"] = Stream(0, len(standing.timings), lambda a, b: timed_rows(standing.timings[a:b]))
     if not standing.last:
         streams["replay"] = Stream(max(0, written - slots), written, transitions)
     about = {"seats": [list(seat) for seat in seats], "blocks_done": standing.blocks_done, "last": standing.last}
@@ -90,9 +82,9 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
                 slots = np.arange(first, first + len(rows["transition"])) % ring.shape[1]
                 ring[:, slots] = rows["transition"].swapaxes(0, 1)
             elif name == "evaluations":
-                evaluations += _from_judged(rows)
+                evaluations += judged_from(rows)
             elif name == "timings":
-                timings += _from_timed(rows)
+                timings += timed_from(rows)
             else:
                 recorder.take(name, rows)
     except (KeyError, ValueError, IndexError, TypeError) as error:
@@ -112,32 +104,3 @@ def _filled(name: str, like: Any, rounds: int, tensors: dict[str, np.ndarray]) -
         got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
         raise InputError(f"it has {got} for {name}, where this configuration has {like.dtype} of shape {shape}")
     return np.array(found)
-
-
-def _judged(evaluations: Judged) -> dict[str, np.ndarray]:
-    blocks, last, results = zip(*evaluations, strict=True)
-    columns = {name: np.stack([getattr(each, name) for each in results]) for name in Evaluation._fields}
-    return {"blocks": np.array(blocks, np.int64), "last": np.array(last, bool), **columns}
-
-
-def _from_judged(rows: dict[str, np.ndarray]) -> Judged:
-    blocks, last = rows["blocks"].tolist(), rows["last"].tolist()
-    results: list[Any] = [Evaluation(*each) for each in zip(*(rows[name] for name in Evaluation._fields), strict=True)]
-    return list(zip(blocks, last, results, strict=True))
-
-
-def _timed(timings: Timings) -> dict[str, np.ndarray]:
-    phases, steps, seconds = zip(*timings, strict=True)
-    return {
-        "phase": np.array([_PHASES.index(phase) for phase in phases], np.uint8),
-        "step": np.array(steps, np.int64),
-        "seconds": np.array(seconds, np.float64),
-    }
-
-
-def _from_timed(rows: dict[str, np.ndarray]) -> Timings:
-    columns = (rows[name].tolist() for name in ("phase", "step", "seconds"))
-    timings = [(_PHASES[phase], step, seconds) for phase, step, seconds in zip(*columns, strict=True)]
-    if not all(math.isfinite(seconds) for _, _, seconds in timings):
-        raise ValueError("seconds that are no numbers")
-    return timings

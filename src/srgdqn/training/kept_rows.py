@@ -1,0 +1,51 @@
+"""Lists that grow as rounds go on, as the rows of numbers that a checkpoint keeps of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from srgdqn.training.evaluation import Evaluation
+
+Judged = list[tuple[int, bool, Evaluation]]
+"""Evaluations: blocks done, whether it is the last, and results with an axis of rounds first."""
+
+Timings = list[tuple[str, int, float]]
+"""Phases, steps and seconds."""
+
+_PHASES = ("compile", "train", "evaluate", "checkpoint")  # stored as their places
+
+
+def judged_rows(evaluations: Judged) -> dict[str, np.ndarray]:
+    """Evaluations as columns."""
+    blocks, last, results = zip(*evaluations, strict=True)
+    columns = {name: np.stack([getattr(each, name) for each in results]) for name in Evaluation._fields}
+    return {"blocks": np.array(blocks, np.int64), "last": np.array(last, bool), **columns}
+
+
+def judged_from(rows: dict[str, np.ndarray]) -> Judged:
+    """The evaluations in such columns."""
+    blocks, last = rows["blocks"].tolist(), rows["last"].tolist()
+    results: list[Any] = [Evaluation(*each) for each in zip(*(rows[name] for name in Evaluation._fields), strict=True)]
+    return list(zip(blocks, last, results, strict=True))
+
+
+def timed_rows(timings: Timings) -> dict[str, np.ndarray]:
+    """Timings as columns."""
+    phases, steps, seconds = zip(*timings, strict=True)
+    return {
+        "phase": np.array([_PHASES.index(phase) for phase in phases], np.uint8),
+        "step": np.array(steps, np.int64),
+        "seconds": np.array(seconds, np.float64),
+    }
+
+
+def timed_from(rows: dict[str, np.ndarray]) -> Timings:
+    """The timings in such columns; an error where there are none such."""
+    columns = (rows[name].tolist() for name in ("phase", "step", "seconds"))
+    timings = [(_PHASES[phase], step, seconds) for phase, step, seconds in zip(*columns, strict=True)]
+    if not all(math.isfinite(seconds) for _, _, seconds in timings):
+        raise ValueError("seconds that are no numbers")
+    return timings
