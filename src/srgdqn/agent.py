@@ -26,7 +26,7 @@ from srgdqn.host.defaults import defaults_for
 from srgdqn.host.environments import Environment, Source, close, source_named, source_of
 from srgdqn.host.gradient_noise import GradientNoise
 from srgdqn.host.judging import judge
-from srgdqn.host.program import host_program
+from srgdqn.host.program import PAGE_BLOCKS, host_program
 from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
@@ -34,12 +34,15 @@ from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task,
 from srgdqn.host.telling import Telling
 from srgdqn.identifiers import is_identifier
 from srgdqn.interrupts import deferred_interrupts
+from srgdqn.learner import batch_rows
 from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import named
 from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
+from srgdqn.replay import ring_length
 from srgdqn.settings import Configuration
+from srgdqn.settings.checks import check_stored
 from srgdqn.settings.coercion import shown
 from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.shipping.export import write_policy
@@ -51,11 +54,17 @@ from srgdqn.store import agents, configurations
 from srgdqn.store.destination import check_file, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.inputs import inputs_of
+from srgdqn.store.memory import check_room
 from srgdqn.store.provenance import LOCAL, provenance
+from srgdqn.store.told import check_told, is_count
 from srgdqn.training.precision import is_double
 from srgdqn.training.rounds import policy_arrays
 from srgdqn.trees import by_path, name_of
 from srgdqn.watching import Logger, listening
+
+
+# Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.
+_PER_STEP = 64
 
 
 class Agent:
@@ -362,7 +371,8 @@ class Agent:
         data = read_ordinary(place)
         try:
             saved = agents.decode(data)
-            configuration = configurations.loads(saved.configuration)
+            configuration = check_stored(configurations.loads(saved.configuration))
+            check_told(saved.about)
         except InputError as error:
             told = str(error).rstrip(".")
             raise InputError(f"{place} cannot be loaded: {told}. Give a file that Agent.save wrote.") from error
@@ -371,6 +381,9 @@ class Agent:
             agent._restore(saved, configuration, env, network)
         except InputError as error:
             raise InputError(f"{place} cannot be loaded: {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            # Of what it tells something is missing, or is of another kind.
+            raise InputError(f"{place} cannot be loaded: it is incomplete ({error}).") from error
         return agent
 
     def _restore(
@@ -385,12 +398,19 @@ class Agent:
             raise InputError(f"its network is the module {needed!r}, which is not stored with it. Give it: network=….")
         task = _stored_task(configuration, saved.about, env)
         configuration = _named(configuration, task.name)
+        stands = _stands(saved.about["stands"], configuration)
+        # The arrays are compared with what they should be before any of these is made.
+        program, _ = host_program(configuration, task.network_input, task.actions.count, network)
+        learner, normaliser, _ = jax.eval_shape(program.begin, np.uint32(0), np.uint32(0))
+        restored = _filled({"learner": learner, "normaliser": normaliser}, saved.tensors)
+        _check_room(configuration, task)
         self._begin(configuration, task, network)
-        round_, stands = self._round, saved.about["stands"]
-        tree = {"learner": round_.learner, "normaliser": round_.normaliser}
-        restored = _filled(tree, saved.tensors)
+        round_ = self._round
         round_.restore(restored["learner"], restored["normaliser"])
-        round_.key = jax.random.wrap_key_data(jnp.asarray(saved.tensors["key"]), impl="threefry2x32")
+        key = saved.tensors.get("key")
+        if key is None or (key.dtype, key.shape) != (np.uint32, (2,)):
+            raise InputError("it holds no key that random numbers could come from.")
+        round_.key = jax.random.wrap_key_data(jnp.asarray(key), impl="threefry2x32")
         round_.blocks, round_.iterations = stands["blocks"], stands["iterations"]
         round_.diverged_at = stands["diverged_at"]
         round_.blocks_before_memory = round_.blocks
@@ -398,7 +418,8 @@ class Agent:
             round_.blocks_before_memory = stands["blocks_before_memory"]
             prefix = "replay."
             round_.memory.restore(
-                {name.removeprefix(prefix): each for name, each in saved.tensors.items() if name.startswith(prefix)}
+                {name.removeprefix(prefix): each for name, each in saved.tensors.items() if name.startswith(prefix)},
+                task.actions.count,
             )
         round_.spend(configuration, steps_before=stands["steps_before"], to_the_end=True)
         self._begun = stands["episodes_begun"]
@@ -485,6 +506,34 @@ class _ExploringPolicy(NamedTuple):
     one: Callable[[np.ndarray], int]
 
 
+def _stands(told: Any, configuration: Configuration) -> dict[str, Any]:
+    """Where an agent stands, if it can stand there."""
+    counts = ("blocks", "iterations", "steps_before", "blocks_before_memory")
+    begun, diverged_at = told["episodes_begun"], told["diverged_at"]
+    sound = (
+        all(is_count(told[name]) for name in counts)
+        and is_count(told["blocks"] * configuration.training.learning_frequency)
+        and told["blocks_before_memory"] <= told["blocks"]
+        and isinstance(begun, list)
+        and all(map(is_count, begun))
+        and (diverged_at is None or is_count(diverged_at))
+    )
+    if not sound:
+        raise InputError("it does not stand anywhere that an agent can.")
+    return dict(told)
+
+
+def _check_room(configuration: Configuration, task: HostTask) -> None:
+    """An `InputError` where living as the configuration says would take more memory than a file may ask for."""
+    training, inner = configuration.training, configuration.estimator
+    block, rows = training.learning_frequency, batch_rows(configuration)
+    step = 2 * task.observations.size * np.dtype(task.observations.dtype).itemsize + _PER_STEP
+    remembered = (ring_length(configuration.replay, block) + block + training.environments) * step
+    batch = rows * (step + 8 * sum(configuration.network.hidden))
+    planned = PAGE_BLOCKS * (block * _PER_STEP + 8 * (rows + inner.inner_iterations * inner.inner_batch))
+    check_room(remembered + batch + planned + _PER_STEP * (training.episodes or 0), "what its configuration asks for")
+
+
 def _filled(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
     """A tree of the same form with the arrays that were stored of it."""
 
@@ -502,6 +551,8 @@ def _filled(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
 def _stored_task(configuration: Configuration, about: dict[str, Any], env: Environment | None) -> HostTask:
     """The task that a file tells of, in the environment given or in that of its name."""
     observations = Observations.told(about["observations"])
+    if not is_count(about["evaluation_limit"], 1):
+        raise InputError("it does not tell how long an episode may be.")
     actions = Actions.told(about["action_table"], about["action_type"])
     if env is not None:
         task = host_task(configuration, source_of(env))

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.result import Result
+from srgdqn.store.memory import check_room
 
 Points = Literal["windows", "episodes", "returns"]
 Axis = Literal["episodes", "steps", "queries", "seconds"]
@@ -99,6 +100,7 @@ def curves_along(result: Result, axes: Sequence[Axis], *, points: Points = "wind
     rows = {"episodes": _episodes, "returns": _returns, "windows": _on_grid}[points](result)
     numbers = result.rounds["round"].sort().to_list()
     places = rows["place"].unique().sort().to_numpy()
+    check_room(len(numbers) * len(places) * 8 * (1 + len(axes)), "the curves of these rounds")
     values = np.full((len(numbers), len(places)), np.nan)
     at = {axis: np.full_like(values, np.nan) for axis in axes}
     for index, number in enumerate(numbers):

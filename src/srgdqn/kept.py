@@ -6,7 +6,7 @@ if its folder is whole and undamaged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,8 +16,7 @@ from srgdqn.identifiers import is_identifier
 from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.store.destination import MANIFEST
-
-_WHAT_BITS_DEPEND_ON = ("source", "versions", "machine", "instruction_sets", "compiler")
+from srgdqn.store.provenance import stale
 
 Say = Callable[[str], None]
 
@@ -52,7 +51,7 @@ def finished(thing: Kept, folder: Path, say: Say) -> Any:
 
 def why_not_this(result: Result, configuration: Configuration) -> str | None:
     """Why a stored run is not what training the configuration would give now; None if it is."""
-    if result.rounds.height < configuration.training.rounds or result.run.provenance["interrupted"]:
+    if result.rounds.height < configuration.training.rounds or result.run.provenance.get("interrupted", True):
         return "it was interrupted"
     expected = with_kernel(configuration)
     ran = result.configuration.training.kernel
@@ -61,10 +60,3 @@ def why_not_this(result: Result, configuration: Configuration) -> str | None:
     if result.configuration != expected:
         return "its configuration has changed"
     return stale(result.run.provenance, provenance_of(expected, on_host=is_identifier(expected.task.task)))
-
-
-def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Whether what bits depend on has changed between two provenances, in words."""
-    if any(then.get(name) != now[name] for name in _WHAT_BITS_DEPEND_ON):
-        return "it was made by another version or on another kind of machine"
-    return None

@@ -19,6 +19,7 @@ from srgdqn.settings import Configuration
 from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.run import Run, load, save
 from srgdqn.store.tables import frame
+from srgdqn.store.told import required
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -111,11 +112,13 @@ class Result:
         def act(rows: Any) -> Any:
             return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
 
+        table = self._table
+
         def policy(observation: Any) -> Any:
             rows, single = self._as_rows(observation)
             actions = np.asarray(act(rows))
-            if self._table is not None:
-                chosen = [self._table[action] for action in actions]
+            if table is not None:
+                chosen = [table[action] for action in actions]
                 return chosen[0] if single else np.array(chosen)
             return int(actions[0]) if single else actions
 
@@ -233,7 +236,10 @@ class Result:
             return None
         from srgdqn.host.spaces import Actions
 
-        return Actions.told(told, self.run.provenance["action_type"]).table
+        table = Actions.told(told, required(self.run.provenance, "action_type")).table
+        if len(table) != required(self.run.provenance, "actions"):
+            raise InputError(f"this run tells of {len(table)} actions and of another number of them: it is damaged.")
+        return table
 
     def _rows_of(self, numbers: Sequence[int]) -> np.ndarray:
         """Where the rounds of these numbers stand in the stored arrays."""
@@ -241,7 +247,11 @@ class Result:
         for number in numbers:
             if number not in known:
                 raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
-        return np.array([known.index(number) for number in numbers], dtype=int)
+        rows = np.array([known.index(number) for number in numbers], dtype=int)
+        stored = min((len(array) for array in self.run.parameters.values()), default=0)
+        if rows.size and rows.max() >= stored:
+            raise InputError(f"this run has {len(known)} rounds, and the parameters of {stored}: it is damaged.")
+        return rows
 
     def _moments(self, rows: Any) -> Moments | None:
         """The statistics that observations were normalised with, where they were."""
@@ -250,6 +260,12 @@ class Result:
         stored = self.run.parameters
         if "normaliser.mean" not in stored:
             return None
+        size = required(self.run.provenance, "observation_size")
+        shapes = {"weight": (), "mean": (size,), "variance": (size,)}
+        for name in Moments._fields:
+            found = stored.get(f"normaliser.{name}")
+            if found is None or found.shape[1:] != shapes[name] or found.dtype.kind != "f":
+                raise InputError(f"the run's observations are normalised, but its {name} is none: it is damaged.")
         return Moments(*(stored[f"normaliser.{name}"][rows] for name in Moments._fields))
 
     def _network(self) -> Network:
@@ -263,8 +279,8 @@ class Result:
             )
         told = self.run.provenance
         images = told.get("observation_kind") == "image"
-        shape = tuple(told["observation_shape"]) if images else told["observation_size"]
-        return make_network(settings, shape, told["actions"], self.user_network)
+        shape = tuple(required(told, "observation_shape")) if images else required(told, "observation_size")
+        return make_network(settings, shape, required(told, "actions"), self.user_network)
 
     def _fill(self, network: Network, row: int | np.ndarray) -> Any:
         """The stored parameters of one round, or of several stacked, in the network's own form."""
@@ -277,7 +293,7 @@ class Result:
         def leaf(path: Any, shape: Any) -> np.ndarray:
             name = "network." + jax.tree_util.keystr(path, simple=True, separator=".")
             found = stored.get(name)
-            if found is None or found.shape[1:] != shape.shape:
+            if found is None or found.shape[1:] != shape.shape or found.dtype.kind != "f":
                 got = "nothing" if found is None else f"an array of shape {found.shape[1:]}"
                 raise InputError(
                     f"the run holds {got} for the network's {name.removeprefix('network.')}, which has shape "
@@ -289,17 +305,19 @@ class Result:
 
     def _as_rows(self, observation: Any) -> tuple[np.ndarray, bool]:
         """Observations as a network reads them, in rows, and whether there was but one."""
-        told = self.run.provenance.get("observations")
+        told, size = self.run.provenance.get("observations"), required(self.run.provenance, "observation_size")
         if told is not None:
             from srgdqn.host.spaces import Observations, as_rows
 
-            return as_rows(Observations.told(told), observation)
-        size = self.run.provenance["observation_size"]
+            reading = Observations.told(told)
+            if reading.size != size or list(reading.shape) != self.run.provenance.get("observation_shape"):
+                raise InputError("this run tells of two kinds of observations: it is damaged.")
+            return as_rows(reading, observation)
         dtype = next(iter(self.run.parameters.values())).dtype
         try:
             given = np.asarray(observation)
             if given.ndim == 0 and np.issubdtype(given.dtype, np.integer) and 0 <= given < size:
-                return np.eye(size, dtype=dtype)[[int(given)]], True
+                return (np.arange(size) == given).astype(dtype)[None], True
             given = given.astype(dtype)
         except (TypeError, ValueError) as error:
             raise InputError(f"the observation is no array of numbers ({error}). Give an array of {size}.") from error

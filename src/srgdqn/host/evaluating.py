@@ -15,6 +15,7 @@ from srgdqn.host.task import HostTask, check_same_spaces, host_task
 from srgdqn.networks import Network, Parameters
 from srgdqn.normalisation import Normaliser, normalise_observation
 from srgdqn.settings import Configuration
+from srgdqn.store.told import required
 from srgdqn.training.evaluation import Evaluation
 
 
@@ -33,7 +34,10 @@ def policy_of(network: Network, parameters: Parameters, normaliser: Normaliser) 
 def same_task(configuration: Configuration, source: Source, about: dict[str, Any]) -> HostTask:
     """The task of a source, if a run that tells of itself so could have been trained on it."""
     task = host_task(configuration, source)
-    stored = Observations.told(about["observations"]), Actions.told(about["action_table"], about["action_type"])
+    stored = (
+        Observations.told(required(about, "observations")),
+        Actions.told(required(about, "action_table"), required(about, "action_type")),
+    )
     check_same_spaces(source.name, (task.observations, task.actions), stored)
     return task
 

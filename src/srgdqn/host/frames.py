@@ -17,7 +17,7 @@ import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
-from srgdqn.host.memory import Block
+from srgdqn.host.memory import Block, are_actions
 
 
 class _Place(NamedTuple):
@@ -120,11 +120,13 @@ class FrameMemory:
             **{f"chunk.{number}": chunk for number, chunk in self._chunks.items()},
         }
 
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+    def restore(self, tensors: dict[str, np.ndarray], actions: int) -> None:
         """Takes in what `tensors` gave."""
         try:
+            if not are_actions(tensors["action"], actions):
+                raise ValueError("an action is none")
             self._restore(tensors)
-        except (KeyError, ValueError, IndexError) as error:
+        except (KeyError, ValueError, IndexError, TypeError, OverflowError) as error:
             raise InputError(f"its replay is none of this configuration's ({error})") from error
 
     def _restore(self, tensors: dict[str, np.ndarray]) -> None:
@@ -132,16 +134,27 @@ class FrameMemory:
         for number, chunk in chunks.items():
             if chunk.shape != self._chunk_shape or chunk.dtype != np.uint8:
                 raise ValueError(f"chunk {number} is {chunk.dtype} of shape {chunk.shape}")
+        written, made = (int(number) for number in tensors["counts"])
+        places, tails = tensors["places"], tensors["tails"]
         count = len(tensors["action"])
+        if count != min(written, self.slots) or not all(0 <= number < made for number in chunks):
+            raise ValueError("its counts are not those of its arrays")
+        if (places.dtype, tails.dtype, tails.shape) != (np.int64, np.int64, (len(self._tails), 2)):
+            raise ValueError("its places are none")
+        ends = np.concatenate([places.reshape(-1, 2), tails[tails[:, 0] >= 0]])[:, 1]
+        if not ((self._depth <= ends) & (ends <= self._chunk_shape[0])).all():
+            raise ValueError("a stack ends outside of its chunk")
         for ring, name in (
             (self._actions, "action"),
             (self._rewards, "reward"),
             (self._terminated, "terminated"),
             (self._places, "places"),
         ):
+            if tensors[name].shape != ring[:count].shape or tensors[name].dtype != ring.dtype:
+                raise ValueError(f"{name} is {tensors[name].dtype} of shape {tensors[name].shape}")
             ring[:count] = tensors[name]
-        self._written, self._made = (int(number) for number in tensors["counts"])
-        self._tails = [None if chunk < 0 else _Place(chunk, end) for chunk, end in tensors["tails"].tolist()]
+        self._written, self._made = written, made
+        self._tails = [None if chunk < 0 else _Place(chunk, end) for chunk, end in tails.tolist()]
         self._chunks = {number: chunk.copy() for number, chunk in chunks.items()}
         referred = [*self._places[:count, ::2].ravel().tolist(), *(tail.chunk for tail in self._tails if tail)]
         self._references = dict.fromkeys(chunks, 0)

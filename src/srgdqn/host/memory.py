@@ -52,12 +52,19 @@ class Memory(Protocol):
     def tensors(self) -> dict[str, np.ndarray]:
         """Everything in it, to be kept."""
 
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
-        """Takes in what `tensors` gave; an `InputError` where it is none of this memory's."""
+    def restore(self, tensors: dict[str, np.ndarray], actions: int) -> None:
+        """Takes in what `tensors` gave; an `InputError` where it is none of this memory's, or where an action is none
+        of so many: whoever learns looks values up by it.
+        """
 
     @property
     def nbytes(self) -> int:
         """The bytes that it takes by now."""
+
+
+def are_actions(values: np.ndarray, count: int) -> bool:
+    """Whether all of them are indices of so many actions."""
+    return bool(((values >= 0) & (values < count) & (values == np.floor(values))).all())
 
 
 class FlatMemory:
@@ -87,10 +94,18 @@ class FlatMemory:
         """The rows that have been written, and how many ever were."""
         return {"rows": self.rows[: self.written], "written": np.array([self.written], np.int64)}
 
-    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+    def restore(self, tensors: dict[str, np.ndarray], actions: int) -> None:
         """Takes in what `tensors` gave."""
         rows, written = tensors.get("rows"), tensors.get("written")
-        if rows is None or written is None or rows.shape[1:] != self.rows.shape[1:] or len(rows) > len(self.rows):
+        fits = (
+            rows is not None
+            and written is not None
+            and (rows.dtype, written.dtype, written.shape) == (np.float32, np.int64, (1,))
+            and rows.shape[1:] == self.rows.shape[1:]
+            and len(rows) == min(int(written[0]), self.slots)
+            and are_actions(rows[:, 2 * self._size], actions)
+        )
+        if not fits or rows is None or written is None:
             raise InputError("its replay is none of this configuration's")
         self.rows[: len(rows)] = rows
         self.written = int(written[0])

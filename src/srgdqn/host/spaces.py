@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +13,8 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from srgdqn.errors import InputError
+from srgdqn.settings.coercion import shown
+from srgdqn.store.told import NUMBER_TYPES, is_count
 
 Kind = Literal["vector", "one-hot", "image"]
 
@@ -36,14 +39,36 @@ class Observations(NamedTuple):
 
     @classmethod
     def told(cls, about: dict[str, Any]) -> Observations:
-        """What a run tells of its observations."""
-        told: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in about.items()}
-        return cls(**told)
+        """What a run tells of its observations; an `InputError` where there are none such."""
+        try:
+            told = cls(**{n: tuple(value) if isinstance(value, list) else value for n, value in about.items()})
+            if told._is_sound():
+                return told
+        except (TypeError, AttributeError):
+            pass
+        raise InputError(f"its observations are {shown(about)}, which none are.")
+
+    def _is_sound(self) -> bool:
+        """Whether each part is of its kind, and fits the others."""
+        shapes = all(isinstance(sizes, tuple) and all(is_count(side, 1) for side in sizes) for sizes in self[1:3])
+        if not shapes or not (type(self.start) is int and abs(self.start) < 2**63):
+            return False
+        if not is_count(self.size, 1) or type(self.channels_last) is not bool:
+            return False
+        if self.kind == "one-hot":
+            return len(self.shape) == 1 and self.given == ()
+        if math.prod(self.given) != self.size:
+            return False
+        return (self.kind == "vector" and len(self.shape) == 1) or (
+            self.kind == "image"
+            and len(self.shape) == 3
+            and self.given in (self.shape, self.shape[1:] if self.shape[0] == 1 else (), (*self.shape[1:], self.shape[0]))
+        )
 
     @property
     def size(self) -> int:
         """The numbers in one observation."""
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     @property
     def words(self) -> str:
@@ -116,8 +141,19 @@ class Actions:
 
     @classmethod
     def told(cls, table: list[Any], kind: str | None) -> Actions:
-        """The actions that a run tells of: numbers of a Discrete space, or arrays of that kind of numbers."""
-        return cls(tuple(table if kind is None else (np.array(action, kind) for action in table)))
+        """The actions that a run tells of: numbers of a Discrete space, or arrays of that kind of numbers; an
+        `InputError` where there are none such.
+        """
+        try:
+            if kind is None and table and all(type(action) is int and abs(action) < 2**63 for action in table):
+                return cls(tuple(table))
+            if kind in NUMBER_TYPES:
+                actions = tuple(np.array(action, kind) for action in table)
+                if len({action.shape for action in actions}) == 1:
+                    return cls(actions)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise InputError(f"its actions are {shown(table)} of the type {shown(kind)}, which none are.")
 
     @property
     def kind(self) -> str | None:

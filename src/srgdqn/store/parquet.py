@@ -51,9 +51,9 @@ def decode_any(data: bytes) -> pl.DataFrame:
 
     limits = {"thrift_string_size_limit": _LONGEST_TEXT, "thrift_container_size_limit": _LONGEST_LIST}
     try:
-        told = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), **limits).metadata
-        most = most_decoded(len(data))
-        check_room(_asked_for(told, data), "the table", most)
+        opened = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), **limits)
+        told, most = opened.metadata, most_decoded(len(data))
+        check_room(_asked_for(told, data) + _asked_for_lists(opened.schema_arrow, told.num_rows), "the table", most)
         # Arrow's reader, as it raises where polars' own may end the process on bytes that are no Parquet. Texts are
         # read as indices into those that differ: one long text may stand for a million rows.
         texts = [told.schema.column(i).name for i in range(told.num_columns) if _physical(told, i) == "BYTE_ARRAY"]
@@ -95,6 +95,24 @@ def _asked_for(told: Any, data: bytes) -> int:
                 if count > _FEWEST_PAGES + len(data) // _BYTES_PER_PAGE:
                     raise ValueError("it has more pages than bytes could fill")
             wanted += max(group.num_rows, chunk.num_values, values) * width
+    return wanted
+
+
+def _asked_for_lists(schema: Any, rows: int) -> int:
+    """The bytes of lists of one length, for which room is made by what the schema says, whatever there is to read."""
+    from pyarrow import types
+
+    wanted = 0
+    for field in schema:
+        kind = field.type
+        if types.is_fixed_size_list(kind):
+            wanted += rows * kind.list_size * 8
+        if types.is_fixed_size_list(kind) or types.is_list(kind) or types.is_large_list(kind):
+            kind = kind.value_type
+        elif types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind) or types.is_null(kind):
+            continue
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise ValueError(f"the column {field.name!r} has neither numbers nor texts")
     return wanted
 
 

@@ -20,14 +20,14 @@ import polars as pl
 from srgdqn.api import train_configured
 from srgdqn.engines.local import run_locally
 from srgdqn.interrupts import ToldToStopError, let_interrupts_through
-from srgdqn.kept import Say, finished, stale, why_not_this
+from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.native.build import toolchain
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store import measurement
 from srgdqn.store.inputs import hashed
 from srgdqn.store.measurement import Measured
-from srgdqn.store.provenance import LOCAL, provenance
+from srgdqn.store.provenance import LOCAL, provenance, stale
 
 Hear = Callable[[float], None]
 """Is told the share that is done."""
@@ -68,7 +68,7 @@ class Cell:
         result = train_configured(
             self.configuration, progress=False, listener=lambda report: hear(report.share), workers=1, stop=stop
         )
-        if result.run.provenance["interrupted"]:
+        if result.run.provenance.get("interrupted", True):
             raise ToldToStopError
         return result
 

@@ -12,14 +12,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from srgdqn.errors import InputError
+from srgdqn.settings.checks import check_option
+from srgdqn.store import strict_json
 from srgdqn.store.destination import check_destination, make_folder, write_file
+from srgdqn.store.folders import read_ordinary
 from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
 
 ABOUT, TABLE, CELLS, FAILED, STUDY = "sweep.json", "table.parquet", "cells", "failed", "optuna.sqlite3"
 
 _KIND, _VERSION = "srgdqn-sweep", 1
-_LONGEST = 2**26
+_LONGEST = 2**24
 
 
 class Failure(NamedTuple):
@@ -60,6 +63,9 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
             raise InputError(f"{path} exists already and is not the folder of a sweep. Give another folder.")
         return path
     begun = read_about(path)
+    for name in (CELLS, FAILED, STUDY):
+        if (path / name).is_symlink():
+            raise InputError(f"{path / name} leads elsewhere, where a sweep would be written to. Give another folder.")
     there, here = {**_fixed(begun.plan), **begun.base.as_words()}, {**_fixed(plan), **base.as_words()}
     for name in {**here, **there}:
         if there.get(name) != here.get(name):
@@ -98,13 +104,11 @@ def write_about(path: Path, about: About) -> None:
 def read_about(path: Path) -> About:
     """What `sweep.json` tells; the values of cells are still words."""
     place = path / ABOUT
-    if not place.is_file():
+    if not os.path.lexists(place):
         reason = f"it has no {ABOUT}" if path.exists() else "it does not exist"
         raise InputError(f"{path} is not the folder of a sweep: {reason}. Give a folder that a sweep was saved in.")
     try:
-        if place.stat().st_size > _LONGEST:
-            raise ValueError("it is too long")
-        content = json.loads(place.read_text(encoding="utf-8"))
+        content = strict_json.parse(read_ordinary(place, _LONGEST))
         if content["kind"] != _KIND or content["version"] != _VERSION:
             raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
         options = _values(content["options"])
@@ -112,24 +116,37 @@ def read_about(path: Path) -> About:
         failed = tuple(Failure(_values(each["values"]), str(each["reason"])) for each in content.get("failed", ()))
         base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
         chance = content["random_policy"]
+        cells = tuple(map(_values, content["cells"]))
+        if len({tuple(sorted(values)) for values in (*cells, *(failure.values for failure in failed))}) > 1:
+            raise ValueError("its cells do not differ in the same options")
         return About(
             base,
-            dict(content["plan"]),
+            _plan(content["plan"]),
             str(content["score"]),
             None if chance is None else float(chance),
             int(content["planned"]),
-            tuple(map(_values, content["cells"])),
+            cells,
             bool(content["interrupted"]),
             failed,
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise InputError(
             f"{place} cannot be used: {error}. Restore it from a copy, or sweep into another folder."
         ) from error
 
 
 def _values(words: dict[str, str]) -> Values:
-    return {name: read_value(name, word) for name, word in words.items()}
+    return {name: check_option(name, read_value(name, word)) for name, word in words.items()}
+
+
+def _plan(told: Any) -> dict[str, Any]:
+    """What was to be tried, if it is of the kind that is written."""
+    listed = told.get("values", {})
+    if not all(isinstance(values, list) and all(isinstance(word, str) for word in values) for values in listed.values()):
+        raise ValueError("its plan is none")
+    if ("space" in told) != ("sampler_seed" in told) or not isinstance(told.get("space", {}), dict):
+        raise ValueError("its plan is none")
+    return dict(told)
 
 
 def _fixed(plan: dict[str, Any]) -> dict[str, Any]:

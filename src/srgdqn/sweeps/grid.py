@@ -78,6 +78,8 @@ def name_of(values: Values) -> str:
     # In the settings' order, so that it does not matter in which order options were given.
     ordered = (name for name in option_names() if name in values)
     whole = ",".join(f"{name}={written(values[name])}" for name in ordered)
+    if not whole.isprintable() or {"/", "\\"} & set(whole):
+        raise InputError(f"{whole!r} cannot be a folder's name. Give options values without slashes.")
     if len(whole) <= _LONGEST_NAME:
         return whole
     return f"{whole[: _LONGEST_NAME - 17]}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"

@@ -136,6 +136,9 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
     """The sweep in a folder."""
     path = Path(folder)
     about = read_about(path)
+    for place in (path / CELLS, *(path / CELLS / name_of(values) for values in about.cells)):
+        if place.is_symlink():
+            raise InputError(f"{place} leads elsewhere. Give a folder that holds all of its sweep.")
     results = tuple(load_result(path / CELLS / name_of(values)) for values in about.cells)
     # Configurations are the runs' own: to read a sweep of an environment, nobody needs to have it.
     cells = (Cell(values, result.configuration) for values, result in zip(about.cells, results, strict=True))

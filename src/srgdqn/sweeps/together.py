@@ -73,7 +73,7 @@ def train_each(
             failed(place, error)
             heard.leave_out(index)
             continue
-        if result.run.provenance["interrupted"]:
+        if result.run.provenance.get("interrupted", True):
             raise KeyboardInterrupt
         finished(place, result)
 

@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.errors import InputError
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import BUDGETS
+from srgdqn.store import strict_json
 from srgdqn.store.destination import write_file
+from srgdqn.store.folders import open_ordinary
 from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport
 
 Line = dict[str, Any]
+
+_MOST_AT_ONCE = 2**24  # bytes
 
 
 class JsonLines:
@@ -88,22 +92,25 @@ class LineReader:
         its beginning.
         """
         try:
-            with open(self._path, "rb") as file:
+            with open_ordinary(self._path, follow=True) as file:
                 identity = os.fstat(file.fileno()).st_ino
                 if identity != self._identity:
                     self._place, self._identity = 0, identity
                 file.seek(self._place)
-                data = file.read()
+                data = file.read(_MOST_AT_ONCE)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise InputError(f"{self._path} cannot be read ({error.strerror}). Give the file of a run.") from error
         whole = data[: data.rfind(b"\n") + 1]
-        self._place += len(whole)
+        # What has no end in so many bytes is no line, and is passed over.
+        self._place += len(data) if not whole and len(data) == _MOST_AT_ONCE else len(whole)
         return [line for line in map(_parsed, whole.splitlines()) if line is not None]
 
 
 def _parsed(text: bytes) -> Line | None:
     try:
-        line = json.loads(text)
-    except ValueError:
+        line = strict_json.parse(text)
+    except InputError:
         return None
     return line if isinstance(line, dict) else None

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from srgdqn.errors import InputError
+from srgdqn.store.folders import open_ordinary
 from srgdqn.watching.json_lines import JsonLines
 
 try:
@@ -67,9 +68,9 @@ def is_abandoned(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        with open(path, "rb") as file:
+        with open_ordinary(path, follow=True) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except (OSError, InputError):
         return False
     return True
 

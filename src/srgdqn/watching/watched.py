@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Any
 
+from srgdqn.store.told import is_count
 from srgdqn.watching.json_lines import Line
 from srgdqn.watching.scalars import EPISODES, ITERATIONS, RETURN, REWARD
 
@@ -14,6 +15,9 @@ _AMOUNTS = {"steps": "step", "outer_iterations": ITERATIONS, "episodes": EPISODE
 
 Curve = list[tuple[int, float]]
 """Steps, and a value at each."""
+
+
+_LARGEST = 1e100  # so that sums of them are numbers, too
 
 
 class Watched:
@@ -33,11 +37,12 @@ class Watched:
     def hear(self, line: Line) -> None:
         """Takes in a line of the file. One that begins a run forgets what was before."""
         if line.keys() >= _HEADER:
-            self._begin(line)
+            if _is_header(line):
+                self._begin(line)
         elif line.get("ended"):
             self.ended = True
-        elif self.header and line.keys() >= {"round", "step"}:
-            self._hear_round(line)
+        elif self.header and is_count(line.get("round")) and _is_whole(line.get("step")):
+            self._hear_round({name: value for name, value in line.items() if _is_number(value)})
 
     def _hear_round(self, line: Line) -> None:
         seconds = line.get("seconds") or 0.0
@@ -47,9 +52,9 @@ class Watched:
                 self._moments.popleft()
         self.seconds = max(self.seconds, seconds)
         known = self.rounds.setdefault(line["round"], {})
-        known.update({name: value for name, value in line.items() if value is not None})
+        known.update(line)
         for name, curves in self._curves.items():
-            if line.get(name) is not None:
+            if name in line:
                 curves[line["round"]].append((line["step"], line[name]))
 
     @property
@@ -90,3 +95,26 @@ class Watched:
         """The rounds' mean returns, or their rewards where no episode has ended; and which of them it is."""
         name = RETURN if self._curves[RETURN] else REWARD
         return name, self._curves[name]
+
+
+def _is_header(line: Line) -> bool:
+    """Whether a line tells what a run is: such a file may come from anywhere."""
+    budget, started = line["budget"], line.get("started", 0)
+    names = (line["task"], line["algorithm"])
+    return (
+        all(isinstance(name, str) and name.isprintable() for name in names)
+        and is_count(line["rounds"], 1)
+        and isinstance(budget, dict)
+        and isinstance(budget.get("unit"), str)
+        and budget["unit"] in _AMOUNTS
+        and is_count(budget.get("amount"), 1)
+        and _is_number(started)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= _LARGEST
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**63
