@@ -34,16 +34,25 @@ def adam(settings: OptimiserSettings, state: AdamState, gradient: Parameters) ->
     """
     first = optax.tree.update_moment(gradient, state.first, settings.beta1, 1)
     second = optax.tree.update_moment_per_elem_norm(gradient, state.second, settings.beta2, 2)
-    updates = state.updates + 1
-    first_hat = optax.tree.bias_correction(first, settings.beta1, updates)
-    second_hat = optax.tree.bias_correction(second, settings.beta2, updates)
+    after = AdamState(first, second, state.updates + 1)
+    return direction_of(settings, after), after
+
+
+def direction_of(settings: OptimiserSettings, moments: AdamState) -> Parameters:
+    """The direction that moments, with the newest gradient among them, stand for."""
+    first_hat = optax.tree.bias_correction(moments.first, settings.beta1, moments.updates)
+    return jax.tree.map(lambda m, v: m / v, first_hat, denominator_of(settings, moments))
+
+
+def denominator_of(settings: OptimiserSettings, moments: AdamState) -> Parameters:
+    """What that direction divides by: √v̂ + ϵ, number by number, or one for all of them."""
+    second_hat = optax.tree.bias_correction(moments.second, settings.beta2, moments.updates)
     if settings.adam_denominator == "elementwise":
         root = jax.tree.map(jnp.sqrt, second_hat)
     else:
         norm = jnp.sqrt(optax.tree.norm(second_hat))
         root = jax.tree.map(lambda _: norm, second_hat)
-    direction = jax.tree.map(lambda m, v: m / (v + settings.adam_epsilon), first_hat, root)
-    return direction, AdamState(first, second, updates)
+    return jax.tree.map(lambda v: v + settings.adam_epsilon, root)
 
 
 def clip(settings: OptimiserSettings, direction: Parameters) -> Parameters:

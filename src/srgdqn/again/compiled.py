@@ -1,0 +1,160 @@
+"""A compiled round lived again by the program that trained it, as far as is asked for, alone or beside copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from srgdqn.again.moment import Moment
+from srgdqn.again.subject import Subject
+from srgdqn.learner import batch_rows
+from srgdqn.networks import make_network
+from srgdqn.replay import unpack
+from srgdqn.tasks import Task
+from srgdqn.training.batches import choose_rows
+from srgdqn.training.boards import Board, Boards
+from srgdqn.training.clock import limits_of
+from srgdqn.training.draws import draw_block
+from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, Lane
+from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
+from srgdqn.training.strand import policy_arrays
+
+_DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
+
+
+def programs_of(subject: Subject) -> Programs:
+    """What trained the run's rounds, compiled if need be."""
+    assert isinstance(subject.task, Task)
+    return programs_for(subject.configuration, subject.task, subject.network)[0]
+
+
+class CompiledRound:
+    """A round of a run, and copies of it."""
+
+    def __init__(self, subject: Subject, number: int, start: tuple[int, Lane] | None = None) -> None:
+        """From its first step, or from so many blocks and the state that it had by then (as a checkpoint has it, with
+        an axis of one round first).
+        """
+        assert isinstance(subject.task, Task)
+        configuration, self._programs = subject.configuration, programs_of(subject)
+        self._configuration, self._number, self._task = configuration, number, subject.task
+        self._limits = limits_of(configuration.training, configuration.task.time_limit)
+        self.blocks = 0 if start is None else start[0]
+        self.ends: list[np.ndarray] = []  # environment steps at which episodes of the first copy ended
+        self._boards = self._seated(1)
+        if start is not None:
+            self._boards = self._seated(1, start[1])
+        self._network = make_network(
+            configuration.network,
+            observation_size(subject.task.environment),
+            action_count(subject.task.environment),
+            subject.network,
+        )
+        self._draw = jax.jit(self._drawn)
+
+    def _seated(self, copies: int, lanes: Lane | None = None) -> Boards:
+        seed = jnp.asarray(self._configuration.training.seed, jnp.uint32)
+        return Boards(
+            self._programs.width,
+            [self._number] * copies,
+            lane_numbers(self._configuration, copies),
+            lambda which, used: self._programs.init(seed, jnp.asarray(which), jnp.asarray(used)),
+            None,
+            lanes,
+        )
+
+    @property
+    def steps(self) -> int:
+        """Environment steps lived."""
+        return self.blocks * self._configuration.training.learning_frequency
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything left to live."""
+        return self._boards.any_active
+
+    @property
+    def network(self) -> Any:
+        """The Q-network."""
+        return self._network
+
+    def beside_copies(self, changed: list[Any]) -> None:
+        """Goes on beside copies of itself, which differ from it in their parameters alone."""
+        lanes = self._boards.on_host()
+        others = [lanes._replace(learner=lanes.learner._replace(parameters=each)) for each in changed]
+        together: Lane = jax.tree.map(lambda *leaves: np.concatenate(leaves), lanes, *others)
+        self._boards = self._seated(1 + len(others), together)
+
+    def policies(self) -> list[dict[str, np.ndarray]]:
+        """What the policy of every copy is made of, by path; the first is the round's own."""
+        lanes = self._boards.on_host()
+        stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
+        return [{path: array[copy] for path, array in stored.items()} for copy in range(len(lanes.active))]
+
+    def parameters(self) -> Any:
+        """The round's own parameters, with an axis of one round first."""
+        return jax.tree.map(lambda leaf: leaf[:1], self._boards.on_host().learner.parameters)
+
+    def state(self) -> Lane:
+        """The round's own state."""
+        return jax.tree.map(lambda leaf: leaf[0], self._boards.on_host())
+
+    def advance(self, block: int) -> None:
+        """Lives until so many blocks have been lived, or nothing is left to live."""
+        while self.blocks < block and self.active:
+            self._live(min(block - self.blocks, SEGMENT_BLOCKS))
+
+    def live(self) -> Moment | None:
+        """Lives one block, and gives the outer iteration at its end; None where there was none."""
+        block, before = self.blocks, self.state()
+        log, after = self._live(1), self.state()
+        due = int(self._limits.first_learning) <= block < int(self._limits.last_block)
+        if not (before.active and due):
+            return None
+        numbers = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
+        slots, picks = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), numbers))
+        spent = self._limits.spent(
+            steps=jnp.asarray(self.steps, jnp.int32),
+            outer_iterations=before.learner.iterations,
+            episodes=after.episodes,
+        )
+        told = np.array([np.asarray(getattr(log, name))[0, 0] for name in _DIAGNOSTICS])
+        return Moment(
+            block=block,
+            step=self.steps,
+            before=before.learner,
+            after=after.learner,
+            normaliser=after.normaliser,
+            transitions=jax.tree.map(np.asarray, unpack(jnp.asarray(after.ring[slots]))),
+            made_at=self.steps - (self.steps - 1 - slots) % len(after.ring),
+            picks=picks,
+            progress=np.asarray(spent / self._limits.amount),
+            numbers=numbers,
+            told=told,
+            discarded=bool(after.diverged_at >= 0),
+        )
+
+    def _drawn(self, key: Any, block: Any, numbers: dict[str, Any]) -> Any:
+        configuration = self._configuration.shape().with_numbers(numbers)
+        key = jax.random.wrap_key_data(key, impl="threefry2x32")
+        actions, rows = action_count(self._task.environment), batch_rows(configuration)
+        draws = draw_block(configuration, key, block, actions=actions, rows=rows)
+        return choose_rows(configuration, self._programs.form.ring.shape[1], block, draws)
+
+    def _live(self, count: int) -> BlockLog:
+        first: Any = np.asarray(self.blocks, np.int32)
+        blocks: Any = np.asarray(count, np.int32)
+
+        def run(board: Board) -> tuple[Lane, Any]:
+            lanes, log = self._programs.segment(board.lanes, board.numbers, first, blocks, self._limits, board.data)
+            return lanes, jax.tree.map(lambda leaf: np.asarray(leaf)[:, :count], log)
+
+        log = self._boards.advance(run)
+        ended = np.flatnonzero(np.asarray(log.flags[0]).ravel() & (TERMINATED | TRUNCATED))
+        self.ends.append(self.steps + ended + 1)
+        self.blocks += count
+        return log

@@ -1,0 +1,156 @@
+"""A round in an ordinary environment lived again by what trained it, as far as is asked for."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from srgdqn.again.moment import Moment
+from srgdqn.again.subject import Subject
+from srgdqn.gradients import Transitions
+from srgdqn.host.environments import close
+from srgdqn.host.learning import Learning
+from srgdqn.host.memory import Memory
+from srgdqn.host.program import host_program
+from srgdqn.host.round import HostRound
+from srgdqn.host.task import HostTask, make_player
+from srgdqn.learner import LearnerState
+from srgdqn.normalisation import Normaliser
+from srgdqn.replay import unpack
+from srgdqn.training.lane import TERMINATED, TRUNCATED
+from srgdqn.training.strand import policy_arrays
+
+
+class HostedRound:
+    """A round of a run, and copies of it."""
+
+    def __init__(self, subject: Subject, number: int, start: Any = None) -> None:
+        """From its first step, or from a checkpoint."""
+        assert isinstance(subject.task, HostTask)
+        task, configuration = subject.task, subject.configuration
+        self._again = (subject, number, start)
+        program, _ = host_program(configuration, task.network_input, task.actions.count, subject.network)
+        player, self._environments = make_player(configuration, task, number)
+        self._round, self._name = HostRound(configuration, task, program, player, number), task.name
+        self._round.learn_by(self._watched)
+        self._copies: list[HostedRound] = []
+        self.network = program.network
+        self.ends: list[np.ndarray] = []  # environment steps at which episodes ended
+
+    def _watched(self, learning: Learning) -> Learning:
+        self._learning = _Watched(learning)
+        return self._learning
+
+    @property
+    def blocks(self) -> int:
+        """Lived so far."""
+        return self._round.blocks
+
+    @property
+    def steps(self) -> int:
+        """Environment steps lived."""
+        return self._round.steps
+
+    @property
+    def active(self) -> bool:
+        """Whether there is anything left to live."""
+        return self._round.active
+
+    def beside_copies(self, changed: list[Any]) -> None:
+        """Goes on beside copies of itself, which differ from it in their parameters alone."""
+        for parameters in changed:
+            copy = HostedRound(*self._again)
+            alone = jax.tree.map(lambda leaf: leaf[0], parameters)
+            copy._round.restore(copy._round.learner._replace(parameters=alone), copy._round.normaliser)
+            self._copies.append(copy)
+
+    def policies(self) -> list[dict[str, np.ndarray]]:
+        """What the policy of every copy is made of, by path; the first is the round's own."""
+        rounds = [each._round for each in (self, *self._copies)]
+        return [policy_arrays(each.learner.parameters, each.normaliser) for each in rounds]
+
+    def parameters(self) -> Any:
+        """The round's own parameters, with an axis of one round first."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[None], self._round.learner.parameters)
+
+    def advance(self, block: int) -> None:
+        """Lives until so many blocks have been lived, or nothing is left to live."""
+        for copy in self._copies:
+            copy.advance(block)
+        while self.blocks < block and self.active:
+            self._live()
+
+    def live(self) -> Moment | None:
+        """Lives one block, and gives the outer iteration at its end; None where there was none."""
+        self._learning.watch()
+        self._live()
+        noted = self._learning.noted
+        if noted is None:
+            return None
+        before, batch, slots, picks, progress, told, good = noted
+        configuration, memory = self._round.configuration, self._round.memory
+        transitions = batch if isinstance(batch, Transitions) else unpack(jnp.asarray(batch))
+        return Moment(
+            block=self.blocks - 1,
+            step=self.steps,
+            before=before,
+            after=self._round.learner,
+            normaliser=self._round.normaliser,
+            transitions=jax.tree.map(np.asarray, transitions),
+            made_at=memory.written - (memory.written - 1 - slots) % memory.slots,
+            picks=picks,
+            progress=np.asarray(progress),
+            numbers=dict(zip(configuration.numbers(), self._round.numbers, strict=True)),
+            told=np.array(told),
+            discarded=not good,
+        )
+
+    def close(self) -> None:
+        """Closes its environments."""
+        for copy in self._copies:
+            copy.close()
+        for environment in self._environments:
+            close(environment, self._name)
+
+    def _live(self) -> None:
+        lived = self.steps
+        self._round.live_block()
+        flags = self._round.diary.flags[-1]
+        self.ends.append(lived + np.flatnonzero(flags & (TERMINATED | TRUNCATED)) + 1)
+
+
+class _Watched:
+    """Learns as ever, and notes what the next outer iteration is made from."""
+
+    def __init__(self, learning: Learning) -> None:
+        self._learning, self._watching = learning, False
+        self.policy, self.noted = learning.policy, cast(Any, None)
+
+    @property
+    def state(self) -> LearnerState:
+        """What has been learnt."""
+        return self._learning.state
+
+    def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
+        """Goes on from another state."""
+        self._learning.restore(state, normaliser)
+
+    def watch(self) -> None:
+        """Notes the next one."""
+        self._watching, self.noted = True, None
+
+    def learn(
+        self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
+    ) -> tuple[bool, list[float]]:
+        """One outer iteration."""
+        if not self._watching:
+            return self._learning.learn(memory, slots, picks, progress, normaliser)
+        before = jax.tree.map(np.array, self.state)
+        batch = jax.tree.map(np.array, memory.gather(slots))
+        good, told = self._learning.learn(memory, slots, picks, progress, normaliser)
+        self._watching = False
+        self.noted = (before, batch, np.array(slots), np.array(picks), progress, told, good)
+        return good, told
