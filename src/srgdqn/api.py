@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import equinox as eqx
 import gymnasium as gym
@@ -37,13 +38,15 @@ from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import check
 from srgdqn.settings.network import BUILT_IN_NETWORKS
+from srgdqn.store.care import Care
 from srgdqn.store.inputs import inputs_of
-from srgdqn.store.provenance import LOCAL, provenance
+from srgdqn.store.provenance import LOCAL, provenance, what_bits_depend_on
 from srgdqn.store.run import Run
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
+from srgdqn.under_way import begin, finished_already, occupied_for
 from srgdqn.watching import Logger, listening
 
 
@@ -55,6 +58,11 @@ def train(
     network: str | eqx.Module | NetworkFactory | None = None,
     progress: bool | None = None,
     loggers: Sequence[Logger] = (),
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    checkpoint_every: float | None = None,
+    keep_checkpoints: int | Literal["all"] | None = None,
     **options: Any,
 ) -> Result:
     """Trains an algorithm on a task, all rounds at once.
@@ -69,6 +77,11 @@ def train(
         an image with its channels first) to Q-values, or a function from a random key to one.
       progress: show a progress bar (by default where there is a terminal).
       loggers: what hears how every round goes, such as `srgdqn.watching.TensorBoard("logs")`.
+      out: a new folder that the run is saved in; until then its checkpoints are beside it, in `out`.unfinished.
+      resume: go on with the run that these checkpoints are of, if there are any: it ends with the same bits.
+      overwrite: replace the run that is in the folder.
+      checkpoint_every: seconds between two checkpoints; by default a minute, or as seldom as keeps them cheap.
+      keep_checkpoints: how many are kept (or `"all"`), also in the finished run; by default two, until it is finished.
       **options: any option that `srgdqn train --help` shows, such as `rounds=50`, `seed=0`, `steps=…`, `eta=…`.
 
     Returns:
@@ -91,9 +104,39 @@ def train(
     configuration = configure(
         name, algorithm, readings=readings, defaults=defaults, estimators={"none", *ESTIMATORS}, **options
     )
-    return train_configured(
-        configuration, environment=environment, source=source, network=module, progress=progress, loggers=loggers
-    )
+    given: dict[str, Any] = {"environment": environment, "source": source, "network": module}
+    listeners: dict[str, Any] = {"progress": progress, "loggers": loggers}
+    if out is None:
+        if resume or overwrite or checkpoint_every is not None or keep_checkpoints is not None:
+            raise InputError("a run that is kept while it goes on needs a folder. Give out=….")
+        return train_configured(configuration, **given, **listeners)
+    care = Care(Path(out), resume, overwrite, checkpoint_every, keep_checkpoints).checked()
+    with occupied_for(care):
+        decided, about = what_decides(configuration, **given)
+        if (result := finished_already(decided, care)) is None:
+            run = begin(decided, about, care)
+            try:
+                result = train_configured(decided, **given, **listeners, keeping=run.keeping)
+            except EnvironmentFailedError as error:
+                run.save(error.result)
+                raise
+            run.save(result)
+    return result
+
+
+def what_decides(
+    configuration: Configuration,
+    *,
+    environment: FuncEnv | None = None,
+    source: Source | None = None,
+    network: eqx.Module | NetworkFactory | None = None,
+) -> tuple[Configuration, dict[str, Any]]:
+    """The configuration with what will run it decided, and what the bits of its run depend on beside it."""
+    configuration = with_kernel(check(configuration, {"none", *ESTIMATORS}), own_environment=environment is not None)
+    on_host = environment is None and not is_compiled(configuration.task.task)
+    about = what_bits_depend_on(provenance_of(configuration, on_host=on_host))
+    own = own_parts(configuration, network, source if on_host else environment)
+    return configuration, {**about, "precision": _precision(), "own": own}
 
 
 def train_configured(
@@ -191,12 +234,16 @@ def _result(
         "engine": ran_by,
         "inputs": inputs_of(configuration, own_parts(configuration, network, environment)),
         **about,
-        "precision": "float64" if is_double() else "float32",
+        "precision": _precision(),
         "backend": jax.default_backend(),
         "interrupted": trained.interrupted,
     }
     frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
     return Result(Run(configuration, frames, trained.policies, about), network, environment)
+
+
+def _precision() -> str:
+    return "float64" if is_double() else "float32"
 
 
 def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None]:

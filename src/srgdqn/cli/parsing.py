@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import io
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -67,6 +68,21 @@ def whole(name: str, least: int, word: str | None = None) -> PrimitiveConstructo
         return value
 
     return _single("INT" if word is None else f"{word}|INT", read)
+
+
+def seconds(name: str) -> PrimitiveConstructorSpec[float]:
+    """How an option that is a time is read."""
+
+    def read(texts: list[str]) -> float:
+        try:
+            value = float(texts[0])
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value >= 0):
+            raise RefusedError(f"--{name} is {texts[0]!r}, which are no seconds. Give 0 or more, such as 60.")
+        return value
+
+    return _single("SECONDS", read)
 
 
 def one_of(name: str, choices: Sequence[str]) -> PrimitiveConstructorSpec[str]:

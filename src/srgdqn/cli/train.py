@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import tyro
 
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
+from srgdqn.cli import care as care_options
 from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_option, positional
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
@@ -23,11 +25,12 @@ from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
 from srgdqn.settings.network import BUILT_IN_NETWORKS
+from srgdqn.store.care import Care
 from srgdqn.store.configurations import UserOptions, options_from_toml
-from srgdqn.store.destination import check_destination
 
 if TYPE_CHECKING:
     from srgdqn.result import Result
+    from srgdqn.under_way import UnderWay
     from srgdqn.watching import Logger
 
 _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
@@ -39,11 +42,16 @@ _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
   srgdqn train FrozenLake-v1,is_slippery=false,map_name=8x8 dqn-adam
   srgdqn train --config runs/srg/configuration.toml --out again
   srgdqn train Pendulum svr-dqn --tensorboard logs/svr             then: tensorboard --logdir logs
+  srgdqn train --out runs/lander --resume                          goes on with a run that was killed
 
 A task is one of the paper's, compiled, or the id of any Gymnasium environment, which is stepped on the host.
 
 The names decide every default, and each option given overrides one. {shown} A budget (--steps, --outer-iterations or
---episodes) replaces the task's own, whatever its unit. Ctrl-C ends a run early: what was reached by then is kept."""
+--episodes) replaces the task's own, whatever its unit.
+
+A run with --out makes a checkpoint now and then, in DIR.unfinished. Killed at any instant, the same command with
+--resume goes on from there, and ends with the same bits. Ctrl-C ends a run early: what was reached is saved, and it
+can go on."""
 
 
 class _Asked(NamedTuple):
@@ -57,7 +65,10 @@ class _Asked(NamedTuple):
     out: Path | None
     tensorboard: Path | None
     wandb: str | None
+    checkpoint_every: float | None
+    keep_checkpoints: int | Literal["all"] | None
     overwrite: bool
+    resume: bool
     json: bool
     quiet: bool
 
@@ -80,14 +91,22 @@ def run(words: Sequence[str]) -> int:
             f"the configuration's network is the module {configuration.network.network!r}, which no command line can "
             "give. Train it in Python: srgdqn.train(…, network=…)."
         )
-    if asked.out is not None:
-        check_destination(asked.out, overwrite=asked.overwrite)
+    care = _care(asked)
 
+    from srgdqn.store.unfinished import beside, occupied
+
+    # Before anything is written that others write to the same folder.
+    with contextlib.nullcontext() if care is None else occupied(beside(care.out), what="the folder of a run"):
+        return _train(asked, configuration, care)
+
+
+def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> int:
     from srgdqn.progress import reporting
     from srgdqn.watching import listening
     from srgdqn.watching.live import live_rows
 
     loggers = _loggers(asked)
+    failure: Exception | None = None
     # What watches the run goes on until it is saved.
     with live_rows(asked.out) as live:
         with (
@@ -95,23 +114,42 @@ def run(words: Sequence[str]) -> int:
             listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
         ):
             # Below the bar, which is to be seen while jax is imported.
-            from srgdqn.api import train_configured
+            from srgdqn.api import train_configured, what_decides
             from srgdqn.host.failures import EnvironmentFailedError
             from srgdqn.program_cache import enable_program_cache
+            from srgdqn.under_way import begin, finished_already
 
             enable_program_cache()
-            try:
+            configuration, about = what_decides(configuration)
+            result = None if care is None else finished_already(configuration, care)
+            run = None if care is None or result is not None else begin(configuration, about, care)
+            if result is None:
                 # Only rounds on the host can measure their gradients on the way.
-                engine: dict[str, Any] = {} if is_compiled(asked.task) else {"measure_noise": bool(loggers)}
-                result = train_configured(configuration, progress=False, listener=listener, **engine)
-                failure = None
-            except EnvironmentFailedError as error:
-                result, failure = error.result, error
-        code = _finish(asked, result)
+                engine: dict[str, Any] = (
+                    {} if is_compiled(configuration.task.task) else {"measure_noise": bool(loggers)}
+                )
+                engine["keeping"] = None if run is None else run.keeping
+                try:
+                    result = train_configured(configuration, progress=False, listener=listener, **engine)
+                except EnvironmentFailedError as error:
+                    result, failure = error.result, error
+        if care is not None and run is None and not asked.quiet:
+            print(f"{care.out} is finished already.", file=sys.stderr)
+        code = _finish(asked, result, run)
     if failure is not None:
         print(f"error: {failure}", file=sys.stderr)
         return 1
     return code
+
+
+def _care(asked: _Asked) -> Care | None:
+    if asked.out is not None:
+        kept = (asked.resume, asked.overwrite, asked.checkpoint_every, asked.keep_checkpoints)
+        return Care(asked.out, *kept).checked()
+    for name in ("resume", *care_options.FIELDS):
+        if getattr(asked, name):
+            raise InputError(f"--{name.replace('_', '-')} is for runs that are saved. Give --out DIR as well.")
+    return None
 
 
 def _loggers(asked: _Asked) -> list[Logger]:
@@ -139,6 +177,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
             Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help=_WANDB, help_behavior_hint="(default: none)")],
             None,
         ),
+        *care_options.shown_as(),
         *((name, flag(text), False) for name, text in _FLAGS.items()),
     ]
     return command_form("Train", _DESCRIPTION, top, configuration, lambda option: annotated(option, choices=choices))
@@ -160,6 +199,7 @@ _WANDB = (
 )
 _FLAGS = {
     "overwrite": "Replace the run that is in the folder.",
+    "resume": care_options.RESUME,
     "json": "Print the summary as JSON, and nothing else, on standard output.",
     "quiet": "Show neither progress nor a summary.",
 }
@@ -176,6 +216,7 @@ def _parsed_form() -> Any:
         "out": Path,
         "tensorboard": Path,
         "wandb": str,
+        **care_options.read_as(),
         **dict.fromkeys(_FLAGS, bool),
         **{option.name: annotated(option, choices=False) for option in options()},
     }
@@ -192,15 +233,28 @@ def _read(words: Sequence[str]) -> _Asked:
             "Give the values of options after their options."
         )
     config = given.pop("config", None)
+    if config is None and not names and given.get("resume") and "out" in given:
+        config = _what_is_under_way(given["out"])
     file = _FILE_OF_NOTHING if config is None else _read_file(config)
     own = {name: given.pop(name, False) for name in _FLAGS}
-    out, tensorboard, wandb = (given.pop(name, None) for name in ("out", "tensorboard", "wandb"))
+    told = ("out", "tensorboard", "wandb", *care_options.FIELDS)
+    others = {name: given.pop(name, None) for name in told}
     readings = given.pop("readings", None) or file.readings or "corrected"
     task = names[0] if names else file.task
     algorithm = names[1] if len(names) == 2 else file.algorithm or "srg-dqn"
     _check_names(task, algorithm, readings)
     kept = _what_the_file_adds(file, task, algorithm, readings)
-    return _Asked(task, algorithm, readings, layered(kept, given), file, out, tensorboard, wandb, **own)
+    return _Asked(task, algorithm, readings, layered(kept, given), file, **others, **own)
+
+
+def _what_is_under_way(out: Path) -> Path:
+    """The configuration of what is to go on, or of what is finished already."""
+    from srgdqn.store.unfinished import configuration_file
+
+    for file in (configuration_file(out), out / "configuration.toml"):
+        if file.is_file():
+            return file
+    raise InputError(f"there is no run in {out} to go on with. Name a task and an algorithm to begin one.")
 
 
 def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:
@@ -251,13 +305,14 @@ def _read_file(path: Path) -> UserOptions:
         raise InputError(f"in {path}: {error}") from error
 
 
-def _finish(asked: _Asked, result: Result) -> int:
+def _finish(asked: _Asked, result: Result, under_way: UnderWay | None) -> int:
     """Saves the run where that is wished, and says what it came to, in any case."""
     from srgdqn.cli import INTERRUPTED
 
-    saved, problem = None, None
+    saved, problem = asked.out, None
     try:
-        saved = None if asked.out is None else result.save(asked.out, overwrite=asked.overwrite)
+        if under_way is not None:
+            saved = under_way.save(result)
     except InputError as error:
         problem = error
     if asked.json or not asked.quiet:
@@ -265,7 +320,7 @@ def _finish(asked: _Asked, result: Result) -> int:
     if problem is not None:
         raise problem
     if result.run.provenance.get("interrupted"):
-        kept = "nothing was saved." if saved is None else f"what was reached is saved in {saved}."
+        kept = "nothing was saved." if saved is None else f"what was reached is saved in {saved}, and --resume goes on."
         if not asked.quiet:
             print(f"interrupted: {kept}", file=sys.stderr)
         return INTERRUPTED

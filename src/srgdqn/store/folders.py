@@ -23,7 +23,7 @@ Content = TypeVar("Content")
 
 def read_manifest(path: Path, kind: str) -> manifest.Manifest:
     """The manifest in a folder."""
-    what = "run" if kind == manifest.RUN else "measurement"
+    what = "measurement" if kind == manifest.MEASUREMENT else "run"
     if not os.path.lexists(path / MANIFEST):
         reason = "it does not exist"
         if os.path.isdir(path):

@@ -1,9 +1,10 @@
 """The checkpoints of one strand of work, such as a chunk of rounds: each whole or not there, and the last good one
 survives a damaged newer one.
 
-A checkpoint consists of two files. `000012.checkpoint` has what is small, whole every time. `000012.piece` has what is
-new, since the checkpoint before, of *streams*: sequences of rows that only grow, such as the transitions of a replay.
-A checkpoint names the pieces that it needs with their digests; those that no kept checkpoint needs are removed.
+A checkpoint consists of a few files. `000012.checkpoint` has what is small, whole every time. `000012.replay.piece` has
+what is new, since the checkpoint before, of a group of *streams*: sequences of rows that only grow, such as the
+transitions of a replay. A checkpoint names the pieces that it needs with their digests; those that no kept checkpoint
+needs are removed.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import numpy as np
 from srgdqn.errors import InputError
 from srgdqn.store.destination import disk_errors_told, sync_folder, write_file
 from srgdqn.store.folders import read_ordinary
-from srgdqn.store.sealed import Form, Tensors, seal, unseal
+from srgdqn.store.sealed import Form, Opened, Tensors, seal, unseal
 
 _CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 1)
 _PIECE = Form("piece", "srgdqn-piece", 1)
-_NAME = re.compile(r"([0-9]{6,12})\.(checkpoint|piece)")
+_GROUP = re.compile("[a-z]+")
+_CHECKPOINT_NAME, _PIECE_NAME = re.compile(r"([0-9]{6,12})\.checkpoint"), re.compile(r"([0-9]{6,12})\.[a-z]+\.piece")
 _BETWEEN = "|"  # a stream's name and an array's, in a piece
 
 Rows = dict[str, np.ndarray]
@@ -36,6 +38,7 @@ class Stream(NamedTuple):
     first: int
     stop: int  # rows so far
     read: Callable[[int, int], Rows]  # from two numbers to the arrays of the rows between, each with rows first
+    group: str = "rows"  # those that are needed for about as long share pieces
 
 
 class Snapshot(NamedTuple):
@@ -48,8 +51,13 @@ class Snapshot(NamedTuple):
 
 class _Piece(NamedTuple):
     number: int
+    group: str
     digest: str
     spans: dict[str, tuple[int, int]]  # the rows of each stream that it has
+
+    @property
+    def name(self) -> str:
+        return f"{self.number:06d}.{self.group}.piece"
 
     def serves(self, needed: Mapping[str, tuple[int, int]]) -> bool:
         return any(name in needed and stop > needed[name][0] for name, (_, stop) in self.spans.items())
@@ -73,9 +81,9 @@ class Checkpoint:
         """The needed rows of all streams, piece by piece: a stream's name, the number of the first row, the rows."""
         reached = {name: first for name, (first, _) in self.spans.items()}
         for piece in self.pieces:
-            opened = _opened(self._folder, piece.number, _PIECE)
+            opened = _opened(self._folder / piece.name, _PIECE)
             if opened.digest != piece.digest:
-                raise InputError(f"{_file(self._folder, piece.number, _PIECE).name} is another piece than it needs")
+                raise InputError(f"{piece.name} is another piece than it needs")
             arrays: dict[str, Rows] = {}
             for key, array in opened.tensors.items():
                 name, _, of = key.partition(_BETWEEN)
@@ -101,43 +109,48 @@ class Journal:
         self.folder, self._keep = folder, keep
         self._pieces: list[_Piece] = []  # that the newest checkpoint needs
         self._reached: dict[str, int] = {}  # rows of each stream that are in pieces
-        self._needed: dict[int, set[int]] = {}  # the pieces of every checkpoint that is there
+        self._needed: dict[int, set[str]] = {}  # the pieces of every checkpoint that is there
 
     def numbers(self) -> list[int]:
         """The checkpoints that are there, oldest first."""
-        return _numbers(self.folder, _CHECKPOINT)
+        return sorted(int(match[1]) for match in _named(self.folder, _CHECKPOINT_NAME))
 
     def save(self, snapshot: Snapshot) -> int:
         """Keeps what is there now, and tells how many bytes that took; an `InputError` if the disk refuses."""
         with disk_errors_told(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        number = max([0, *_numbers(self.folder, _CHECKPOINT), *_numbers(self.folder, _PIECE)]) + 1
+        there = [*_named(self.folder, _CHECKPOINT_NAME), *_named(self.folder, _PIECE_NAME)]
+        number = max((int(match[1]) for match in there), default=0) + 1
         spans = {name: (stream.first, stream.stop) for name, stream in snapshot.streams.items()}
-        fresh = {
-            name: (max(stream.first, self._reached.get(name, 0)), stream.stop)
-            for name, stream in snapshot.streams.items()
-        }
-        fresh = {name: (start, stop) for name, (start, stop) in fresh.items() if stop > start}
         pieces, written = [piece for piece in self._pieces if piece.serves(spans)], 0
-        if fresh:
+        for group, fresh in self._fresh(snapshot.streams).items():
             tensors = {
                 f"{name}{_BETWEEN}{of}": array
                 for name, span in fresh.items()
                 for of, array in snapshot.streams[name].read(*span).items()
             }
             data, digest = seal(_PIECE, {}, tensors)
-            write_file(_file(self.folder, number, _PIECE), data)
-            pieces.append(_Piece(number, digest, fresh))
+            pieces.append(_Piece(number, group, digest, fresh))
+            write_file(self.folder / pieces[-1].name, data)
             written += len(data)
         content = {"about": snapshot.about, "streams": spans, "pieces": [list(piece) for piece in pieces]}
         data, _ = seal(_CHECKPOINT, content, snapshot.tensors)
-        write_file(_file(self.folder, number, _CHECKPOINT), data)
+        write_file(self._file(number), data)
         sync_folder(self.folder)
         self._pieces = pieces
-        self._reached |= {name: stop for name, (_, stop) in fresh.items()}
-        self._needed[number] = {piece.number for piece in pieces}
+        self._reached = {name: stop for name, (_, stop) in spans.items()}
+        self._needed[number] = {piece.name for piece in pieces}
         self._prune()
         return written + len(data)
+
+    def _fresh(self, streams: Mapping[str, Stream]) -> dict[str, dict[str, tuple[int, int]]]:
+        """The rows that no piece has yet, by group and stream."""
+        groups: dict[str, dict[str, tuple[int, int]]] = {}
+        for name, stream in streams.items():
+            start = max(stream.first, self._reached.get(name, 0))
+            if stream.stop > start:
+                groups.setdefault(stream.group, {})[name] = (start, stream.stop)
+        return groups
 
     def restore(self, build: Callable[[Checkpoint], Built], warn: Callable[[str], None]) -> Built | None:
         """What `build` makes of the newest checkpoint that is good, from which the journal goes on; None if none is.
@@ -154,21 +167,21 @@ class Journal:
                 checkpoint = self.open(number)
                 found = build(checkpoint)
             except InputError as error:
-                warn(f"the checkpoint {_file(self.folder, number, _CHECKPOINT)} cannot be used: {error}")
+                warn(f"the checkpoint {self._file(number)} cannot be used: {error}")
                 continue
             self._pieces = checkpoint.pieces
             self._reached = {name: stop for name, (_, stop) in checkpoint.spans.items()}
-            self._needed[number] = {piece.number for piece in checkpoint.pieces}
+            self._needed[number] = {piece.name for piece in checkpoint.pieces}
         return found
 
     def open(self, number: int) -> Checkpoint:
         """The checkpoint of that number, whose pieces are read, and checked, once its rows are asked for."""
-        content, tensors, _ = _opened(self.folder, number, _CHECKPOINT)
+        content, tensors, _ = _opened(self._file(number), _CHECKPOINT)
         try:
             spans = {str(name): (int(first), int(stop)) for name, (first, stop) in content["streams"].items()}
             pieces = [
-                _Piece(int(n), str(digest), {str(name): (int(a), int(b)) for name, (a, b) in held.items()})
-                for n, digest, held in content["pieces"]
+                _Piece(int(n), _group(group), str(digest), {str(name): (int(a), int(b)) for name, (a, b) in of.items()})
+                for n, group, digest, of in content["pieces"]
             ]
             return Checkpoint(self.folder, dict(content["about"]), tensors, spans, pieces)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -177,27 +190,29 @@ class Journal:
     def _remember(self, number: int) -> None:
         """Takes note of what an older checkpoint needs; a damaged one is not kept any longer."""
         with contextlib.suppress(InputError):
-            self._needed[number] = {piece.number for piece in self.open(number).pieces}
+            self._needed[number] = {piece.name for piece in self.open(number).pieces}
 
     def _prune(self) -> None:
         if self._keep is not None:
             for number in sorted(self._needed)[: -self._keep]:
                 del self._needed[number]
-        for number in self.numbers():
-            if number not in self._needed:
-                self._remove(number, _CHECKPOINT)
-        wanted = set[int]().union(*self._needed.values())
-        for number in _numbers(self.folder, _PIECE):
-            if number not in wanted:
-                self._remove(number, _PIECE)
+        wanted = set[str]().union(*self._needed.values(), (self._file(number).name for number in self._needed))
+        for match in [*_named(self.folder, _CHECKPOINT_NAME), *_named(self.folder, _PIECE_NAME)]:
+            if match[0] not in wanted:
+                with contextlib.suppress(OSError):
+                    (self.folder / match[0]).unlink()
 
-    def _remove(self, number: int, form: Form) -> None:
-        with contextlib.suppress(OSError):
-            _file(self.folder, number, form).unlink()
+    def _file(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.checkpoint"
 
 
-def _opened(folder: Path, number: int, form: Form) -> Any:
-    path = _file(folder, number, form)
+def _group(told: Any) -> str:
+    if not _GROUP.fullmatch(told):
+        raise ValueError(f"{told!r} is no group of streams")
+    return str(told)
+
+
+def _opened(path: Path, form: Form) -> Opened:
     data = read_ordinary(path)
     try:
         return unseal(form, data)
@@ -205,14 +220,8 @@ def _opened(folder: Path, number: int, form: Form) -> Any:
         raise InputError(f"{path.name}: {error}") from error
 
 
-def _file(folder: Path, number: int, form: Form) -> Path:
-    return folder / f"{number:06d}.{form.name}"
-
-
-def _numbers(folder: Path, form: Form) -> list[int]:
+def _named(folder: Path, pattern: re.Pattern[str]) -> list[re.Match[str]]:
     try:
-        names = [entry.name for entry in folder.iterdir()]
+        return [match for entry in folder.iterdir() if (match := pattern.fullmatch(entry.name))]
     except OSError:
         return []
-    found = [match for name in names if (match := _NAME.fullmatch(name)) and match[2] == form.name]
-    return sorted(int(match[1]) for match in found)

@@ -16,7 +16,7 @@ try:
 except ImportError:  # pragma: no cover, where the system has no such locks
     fcntl = None  # type: ignore[assignment]
 
-LOCK = "lock"
+LOCK = ".lock"
 """What the file is called in a folder that is locked."""
 
 _PATIENCE = 2.0  # seconds in which a process that was ended a moment ago lets go
@@ -40,42 +40,47 @@ def locked(folder: Path, *, what: str) -> Iterator[None]:
             raise _refused(folder, what, "this very process")
         _held.add(path)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
-    except OSError as error:
-        _let_go(path)
-        raise InputError(f"{path} cannot be written ({error.strerror}). Give a folder where you may write.") from error
-    try:
-        _acquire(handle, folder, what)
-        yield
+        handle = _acquire(path, folder, what)
+        try:
+            yield
+        finally:
+            os.close(handle)
     finally:
-        os.close(handle)
-        _let_go(path)
+        with _holding:
+            _held.discard(path)
 
 
-def _acquire(handle: int, folder: Path, what: str) -> None:
-    if fcntl is None:
-        return
+def _acquire(path: Path, folder: Path, what: str) -> int:
+    """The handle by which the lock is held until it is closed."""
     until = time.monotonic() + _PATIENCE
     while True:
+        handle = _opened(path)
         try:
-            fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if fcntl is not None:
+                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.stat(path), os.fstat(handle)):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+                return handle
         except (BlockingIOError, PermissionError):
-            if time.monotonic() < until:
-                time.sleep(_PAUSE)
-                continue
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-            raise _refused(folder, what, f"process {holder}" if holder.isdigit() else "another process") from None
+            if time.monotonic() > until:
+                holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+                os.close(handle)
+                who = f"process {holder}" if holder.isdigit() else "another process"
+                raise _refused(folder, what, who) from None
+        except FileNotFoundError:
+            folder.mkdir(parents=True, exist_ok=True)  # whoever held it has removed the folder meanwhile
         except OSError:
-            return  # a file system without locks
-        with contextlib.suppress(OSError):  # a full disk is no reason to go without the lock
-            os.ftruncate(handle, 0)
-            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        return
+            return handle  # a file system without locks, or a full one
+        os.close(handle)
+        time.sleep(_PAUSE)
 
 
-def _let_go(path: Path) -> None:
-    with _holding:
-        _held.discard(path)
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}). Give a folder where you may write.") from error
 
 
 def _refused(folder: Path, what: str, who: str) -> InputError:

@@ -11,7 +11,7 @@ from typing import Any
 from srgdqn.errors import InputError
 from srgdqn.store import strict_json
 
-RUN, MEASUREMENT = "srgdqn-run", "srgdqn-measurement"
+RUN, MEASUREMENT, UNFINISHED = "srgdqn-run", "srgdqn-measurement", "srgdqn-unfinished"
 """The kinds of folder there are."""
 VERSION = 1
 """Version of the folder's format: raised when an older release could no longer read what is written."""

@@ -66,7 +66,8 @@ def digest(tensors: Parameters) -> str:
     for name, array in sorted(tensors.items()):
         header = json.dumps([name, array.dtype.str, array.shape, array.nbytes]).encode()
         total.update(len(header).to_bytes(8, "little") + header)
-        total.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))  # the bytes, not a copy of them
+        # The bytes themselves, not a copy of them.
+        total.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
     return total.hexdigest()
 
 

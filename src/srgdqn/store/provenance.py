@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import threading
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,21 @@ def provenance(module: str = "srgdqn.training") -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gib": _memory_gib(),
     }
+
+
+_WHAT_BITS_DEPEND_ON = ("source", "versions", "machine", "instruction_sets", "compiler")
+
+
+def what_bits_depend_on(about: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a provenance that two runs must share to have the same bits."""
+    return {name: about.get(name) for name in _WHAT_BITS_DEPEND_ON}
+
+
+def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Whether what bits depend on has changed between two provenances, in words."""
+    if what_bits_depend_on(then) != what_bits_depend_on(now):
+        return "it was made by another version or on another kind of machine"
+    return None
 
 
 @functools.cache

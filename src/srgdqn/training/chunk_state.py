@@ -45,7 +45,7 @@ def snapshot(standing: Standing, seats: Seats, block: int) -> Snapshot:
     streams["evaluations"] = Stream(0, len(standing.evaluations), lambda a, b: judged_rows(standing.evaluations[a:b]))
     streams["timings"] = Stream(0, len(standing.timings), lambda a, b: timed_rows(standing.timings[a:b]))
     if not standing.last:
-        streams["replay"] = Stream(max(0, written - slots), written, transitions)
+        streams["replay"] = Stream(max(0, written - slots), written, transitions, "replay")
     about = {"seats": [list(seat) for seat in seats], "blocks_done": standing.blocks_done, "last": standing.last}
     tensors = {f"{_LANES}{name}": array for name, array in lanes.items()}
     return Snapshot(about, {**tensors, **{f"{_RECORDER}{name}": array for name, array in arrays.items()}}, streams)

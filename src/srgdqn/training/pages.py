@@ -16,6 +16,9 @@ from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 
 Columns = dict[str, np.ndarray]
 
+ANEW = 8
+"""A bit of a step's flags beside those of `lane`: an episode begins with it though the one before was left open."""
+
 DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 
 CURVES: dict[str, type] = {
@@ -202,33 +205,34 @@ def _curve_rows(
 
 def _episodes(before: Carry, page: Page, ended: np.ndarray) -> tuple[np.ndarray, np.ndarray, Columns]:
     """Returns and lengths of the episodes that are open, and those that ended, in the order of their ends."""
-    steps, reward = len(page.reward), page.reward
+    steps, reward, flags = len(page.reward), page.reward, page.flags
     if page.seats is None:
-        starts = np.append(0, np.flatnonzero(ended[:-1]) + 1)
+        starts = np.append(0, np.flatnonzero(ended[:-1] | ((flags[1:] & ANEW) > 0)) + 1)
         seat, newcomer = np.zeros(len(starts), int), starts == 0
-        last = np.append(starts[1:], steps) - 1
+        first, last = starts, np.append(starts[1:], steps) - 1
     else:
         order = np.argsort(page.seats, kind="stable")  # an environment's steps lie side by side in this order
         changes = np.diff(page.seats[order]) != 0
-        starts = np.flatnonzero(np.append(True, ended[order[:-1]] | changes))
+        starts = np.flatnonzero(np.append(True, ended[order[:-1]] | changes | ((flags[order[1:]] & ANEW) > 0)))
         seat, newcomer = page.seats[order[starts]], np.append(True, changes)[starts]
-        reward, last = reward[order], order[np.append(starts[1:], steps) - 1]
-    # Every piece ends with its episode, or with its environment's last step on the page.
+        reward, first, last = reward[order], order[starts], order[np.append(starts[1:], steps) - 1]
+    # Every piece ends with its episode, or where that is left, or with its environment's last step on the page.
     returns, lengths = np.add.reduceat(reward, starts), np.diff(np.append(starts, steps))
-    continued = newcomer & (before.open_lengths[seat] > 0)
+    continued = newcomer & (before.open_lengths[seat] > 0) & ((flags[first] & ANEW) == 0)
     returns[continued] = before.open_returns[seat[continued]] + returns[continued]
     lengths[continued] += before.open_lengths[seat[continued]]
 
     whole = ended[last]
     open_returns, open_lengths = before.open_returns.copy(), before.open_lengths.copy()
-    open_returns[seat], open_lengths[seat] = 0.0, 0
-    open_returns[seat[~whole]], open_lengths[seat[~whole]] = returns[~whole], lengths[~whole]
+    newest = np.append(newcomer[1:], True)  # the last piece of its environment on the page
+    open_returns[seat[newest]] = np.where(whole[newest], 0.0, returns[newest])
+    open_lengths[seat[newest]] = np.where(whole[newest], 0, lengths[newest])
 
     last, returns, lengths = last[whole], returns[whole], lengths[whole]
     if page.seats is not None:
         by_end = np.argsort(last)
         last, returns, lengths = last[by_end], returns[by_end], lengths[by_end]
-    terminated = (page.flags[last] & TERMINATED).astype(bool)
+    terminated = (flags[last] & TERMINATED).astype(bool)
     rows = dict(zip(EPISODES, (before.steps + last + 1, returns, lengths, terminated), strict=True))
     return open_returns, open_lengths, rows
 

@@ -1,0 +1,116 @@
+"""The folder of work under way, beside the one that it will be saved in: what was asked, and its checkpoints.
+
+`runs/srg.unfinished` has the checkpoints of what will be `runs/srg`, in `strands`; its manifest tells what was asked
+with which versions. It is gone once the run is saved; the checkpoints that are to be kept are then in
+`runs/srg/checkpoints`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from srgdqn.errors import InputError
+from srgdqn.store import manifest
+from srgdqn.store.destination import MANIFEST, disk_errors_told, sync_folder, write_file
+from srgdqn.store.folders import read_manifest, verified
+from srgdqn.store.journal import Journal
+from srgdqn.store.locks import locked
+
+STRANDS, CHECKPOINTS = "strands", "checkpoints"
+_CONFIGURATION = "configuration.toml"
+_SUFFIX = ".unfinished"
+
+
+class Request(NamedTuple):
+    """What was asked."""
+
+    configuration: str  # as TOML
+    about: dict[str, Any]  # what the bits depend on beside it: JSON values
+    options: dict[str, Any]  # how it is kept: JSON values
+
+
+def beside(out: str | os.PathLike[str]) -> Path:
+    """The folder in which a run is kept that will be saved in another."""
+    path = Path(os.path.abspath(out))
+    return path.with_name(f"{path.name}{_SUFFIX}")
+
+
+def configuration_file(out: str | os.PathLike[str]) -> Path:
+    """The file that tells what is under way."""
+    return beside(out) / _CONFIGURATION
+
+
+def read_request(folder: Path) -> Request | None:
+    """What is under way in a folder; None if nothing is."""
+    if not os.path.lexists(folder / MANIFEST):
+        return None
+    listed = read_manifest(folder, manifest.UNFINISHED)
+    if set(listed.files) != {_CONFIGURATION}:
+        raise InputError(f"{folder / MANIFEST} cannot be used: it lists other files than a run under way has.")
+    data = verified(folder / _CONFIGURATION, listed.files[_CONFIGURATION])
+    about, options = listed.provenance.get("about"), listed.provenance.get("options")
+    if not isinstance(about, dict) or not isinstance(options, dict):
+        raise InputError(f"{folder / MANIFEST} cannot be used: it does not tell what was asked.")
+    return Request(data.decode(errors="replace"), about, options)
+
+
+def write_request(folder: Path, request: Request) -> None:
+    """Takes down what is under way in a folder."""
+    files = {_CONFIGURATION: request.configuration.encode()}
+    write_file(folder / _CONFIGURATION, files[_CONFIGURATION])
+    told = {"about": request.about, "options": request.options}
+    write_file(folder / MANIFEST, manifest.render(files, told, manifest.UNFINISHED))
+    sync_folder(folder)
+
+
+def has_checkpoints(folder: Path) -> bool:
+    """Whether anything is to go on from."""
+    with contextlib.suppress(OSError):
+        return any(Journal(strand).numbers() for strand in (folder / STRANDS).iterdir())
+    return False
+
+
+@contextlib.contextmanager
+def occupied(folder: Path, *, what: str) -> Iterator[None]:
+    """The folder, made if there is none, and nobody else's until this ends; gone again if nothing is in it by then."""
+    made = [parent for parent in folder.parents if not parent.exists()]
+    with disk_errors_told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder, what=what):
+            try:
+                yield
+            finally:
+                if folder.is_dir() and not has_checkpoints(folder):
+                    discard(folder)
+    finally:
+        for parent in made:
+            with contextlib.suppress(OSError):  # there is something in it
+                parent.rmdir()
+
+
+def clear(folder: Path) -> None:
+    """Forgets what is under way in a folder, which stays somebody's."""
+    for name in (MANIFEST, _CONFIGURATION):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / STRANDS, ignore_errors=True)
+
+
+def discard(folder: Path) -> None:
+    """Removes the folder, and what is under way in it."""
+    with contextlib.suppress(OSError):
+        (folder / MANIFEST).unlink(missing_ok=True)  # first, so that nobody takes the rest for something whole
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def move_checkpoints(folder: Path, out: Path) -> None:
+    """Puts the checkpoints of a run that was saved into its folder."""
+    if has_checkpoints(folder):
+        with disk_errors_told(out / CHECKPOINTS):
+            os.replace(folder / STRANDS, out / CHECKPOINTS)
+            sync_folder(out)

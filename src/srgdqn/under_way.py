@@ -1,0 +1,135 @@
+"""A run that is kept while it goes on, and then saved: killed at any time, it goes on to the same bits."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+from srgdqn.errors import InputError
+from srgdqn.result import Result, load_result
+from srgdqn.settings import Configuration
+from srgdqn.store import configurations
+from srgdqn.store.care import KEPT, Care
+from srgdqn.store.destination import MANIFEST, check_destination
+from srgdqn.store.unfinished import (
+    STRANDS,
+    Request,
+    beside,
+    clear,
+    discard,
+    has_checkpoints,
+    move_checkpoints,
+    occupied,
+    read_request,
+    write_request,
+)
+from srgdqn.training.keeping import Keeping
+
+
+class UnderWay:
+    """A run under way."""
+
+    def __init__(self, folder: Path, care: Care, options: dict[str, Any], *, goes_on: bool) -> None:
+        self._folder, self._care = folder, care
+        self._keep, self.goes_on = options["keep"], goes_on
+        keep = KEPT if self._keep is None else None if self._keep == "all" else self._keep
+        self.keeping = Keeping(folder / STRANDS, options["every"], keep)
+
+    def save(self, result: Result) -> Path:
+        """Saves the run. One that was interrupted can still go on; of one that is finished, what is to be kept is."""
+        path = result.save(self._care.out, overwrite=self._care.overwrite or self.goes_on)
+        if not result.run.provenance.get("interrupted"):
+            if self._keep is not None:
+                move_checkpoints(self._folder, path)
+            discard(self._folder)
+        return path
+
+
+def occupied_for(care: Care) -> contextlib.AbstractContextManager[None]:
+    """Makes the folder in which a run is kept nobody else's until this ends. An `InputError` if it is somebody's."""
+    return occupied(beside(care.out), what="the folder of a run")
+
+
+def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> UnderWay:
+    """The run of a configuration, whose `kernel` is decided, in a folder that is `occupied_for` it: begun, or going on.
+
+    `about` is what its bits depend on beside the configuration: a run is not gone on with by what would give others.
+    """
+    folder = beside(care.out)
+    request = Request(configurations.dumps(configuration), about, _options(care, None))
+    before = _before(folder, request, care)
+    replaces = care.overwrite or (before is not None and (before.options.get("overwrite") or _is_part(care.out)))
+    check_destination(care.out, overwrite=bool(replaces))
+    if before is None:
+        clear(folder)
+        write_request(folder, request)
+    options = request.options if before is None else _options(care, before.options)
+    return UnderWay(folder, care, options, goes_on=before is not None)
+
+
+def finished_already(configuration: Configuration, care: Care) -> Result | None:
+    """The run, where going on with it finds it saved and whole: it may have been killed once that was done."""
+    if not care.resume or not os.path.lexists(care.out / MANIFEST):
+        return None
+    result = load_result(care.out)
+    if result.run.provenance.get("interrupted") or result.configuration != configuration:
+        return None
+    folder = beside(care.out)
+    left = read_request(folder)
+    if left is not None and left.configuration == configurations.dumps(configuration):
+        if left.options.get("keep") is not None:
+            move_checkpoints(folder, care.out)
+        discard(folder)
+    return result
+
+
+def _is_part(out: Path) -> bool:
+    """Whether what is saved there is only a run that was interrupted."""
+    return bool(os.path.lexists(out / MANIFEST) and load_result(out).run.provenance.get("interrupted"))
+
+
+def _options(care: Care, before: dict[str, Any] | None) -> dict[str, Any]:
+    said = {"every": care.every, "keep": care.keep}
+    if before is None:
+        return {**said, "overwrite": care.overwrite}
+    return {name: before.get(name) if value is None else value for name, value in said.items()}
+
+
+def _before(folder: Path, request: Request, care: Care) -> Request | None:
+    """What was asked when the run began that now goes on; None if one begins."""
+    if not has_checkpoints(folder) or (care.overwrite and not care.resume):
+        return None
+    if not care.resume:
+        raise InputError(
+            f"{folder} has the checkpoints of a run that was not finished. Go on with it (--resume, or resume=True in "
+            "Python), or begin anew (--overwrite, or overwrite=True)."
+        )
+    before = read_request(folder)
+    if before is None:
+        return None
+    anew = "Give what it was begun with, or begin anew with --overwrite instead of --resume."
+    if before.configuration != request.configuration:
+        raise InputError(f"the run in {folder} was begun with another configuration{_told(before, request)}. {anew}")
+    changed = [name for name in request.about if before.about.get(name) != request.about[name]]
+    if changed:
+        raise InputError(
+            f"the run in {folder} cannot go on to the same bits, as it was begun with another {' and '.join(changed)}. "
+            f"{anew}"
+        )
+    return before
+
+
+def _told(before: Request, now: Request) -> str:
+    """The first option in which two requests differ."""
+    try:
+        then, asked = (configurations.loads(each.configuration) for each in (before, now))
+    except InputError:
+        return ""
+    values = {"algorithm": (then.algorithm, asked.algorithm), "readings": (then.readings, asked.readings)}
+    values |= {name: (value, asked.options()[name]) for name, value in then.options().items()}
+    for name, (old, new) in values.items():
+        if old != new:
+            return f": {name} was {old}, and now is {new}"
+    return ""
