@@ -62,7 +62,6 @@ from srgdqn.training.rounds import policy_arrays
 from srgdqn.trees import by_path, name_of
 from srgdqn.watching import Logger, listening
 
-
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.
 _PER_STEP = 64
 

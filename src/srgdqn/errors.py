@@ -10,6 +10,15 @@ class InputError(ValueError):
     """Input that cannot be used. Its message is one paragraph meant for the user; the command line prints it bare."""
 
 
+def printable(text: str) -> str:
+    r"""The text without what a terminal would obey instead of showing it.
+
+    >>> printable("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
 def unknown(kind: str, given: object, known: Iterable[str]) -> InputError:
     """The error for a name that is none of the `known` ones, with the nearest of them as a suggestion.
 

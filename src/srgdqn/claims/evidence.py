@@ -9,24 +9,29 @@ import dataclasses
 import datetime
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 
 from srgdqn.claims.digest import claims_digest
 from srgdqn.claims.judgement import Judgement
-from srgdqn.claims.rules import Measured
+from srgdqn.claims.rules import Measured, Verdict
 from srgdqn.errors import InputError
 from srgdqn.report.contents import Table
+from srgdqn.settings.coercion import shown
 from srgdqn.statistics import Interval
+from srgdqn.store import strict_json
 from srgdqn.store.destination import write_file
+from srgdqn.store.folders import read_ordinary
 from srgdqn.store.provenance import provenance
 
-_ABOUT = ("claims", "seed", "rounds", "date", "seconds")
+_ABOUT = {"claims": (str,), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
+_LONGEST = 2**24  # bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,35 +99,34 @@ def write_evidence(evidence: Evidence, folder: Path) -> Path:
 
 def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
     """The evidence in a results folder, or else what the package was released with; None where there is neither."""
-    released = resources.files("srgdqn.evidence")
-    for place in (released,) if folder is None else (folder, released):
-        file = place.joinpath(f"{kind}.json")
-        if file.is_file():
-            try:
-                parsed = _parse(json.loads(file.read_text(encoding="utf-8")))
-                return dataclasses.replace(parsed, released=place is released)
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                raise InputError(
-                    f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "
-                    "wrote it again."
-                ) from error
+    if folder is not None and os.path.lexists(file := folder / f"{kind}.json"):
+        try:
+            return _parse(strict_json.parse(read_ordinary(file, _LONGEST)))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise InputError(
+                f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "
+                "wrote it again."
+            ) from error
+    released = resources.files("srgdqn.evidence").joinpath(f"{kind}.json")
+    if released.is_file():
+        return dataclasses.replace(_parse(json.loads(released.read_text(encoding="utf-8"))), released=True)
     return None
 
 
 def _parse(content: Mapping[str, Any]) -> Evidence:
-    for needed in _ABOUT:
-        content["about"][needed]  # what is missing is told by its name
+    for needed, kind in _ABOUT.items():
+        _typed(content["about"][needed], *kind)  # what is missing is told by its name
     judgements = {
         label: [
             Judgement(
-                entry["name"],
-                entry["verdict"],
+                _typed(entry["name"], str),
+                _verdict(entry["verdict"]),
                 tuple(
                     Measured(
-                        part["label"],
+                        _typed(part["label"], str),
                         Interval(*(_number(part[key]) for key in _BOUNDS)),
-                        part["margin"],
-                        part["unit"],
+                        _typed(part["margin"], int, float),
+                        _typed(part["unit"], int, float),
                     )
                     for part in entry["contrasts"]
                 ),
@@ -132,9 +136,34 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
         for label, entries in content["judgements"].items()
     }
     tables = [
-        Table(entry["name"], entry["title"], pl.DataFrame(entry["rows"]), entry["note"]) for entry in content["tables"]
+        Table(_typed(entry["name"], str), _typed(entry["title"], str), _rows(entry["rows"]), _typed(entry["note"], str))
+        for entry in content["tables"]
     ]
-    return Evidence(content["kind"], judgements, tables, content["about"])
+    if not all(judgement.contrasts for entries in judgements.values() for judgement in entries):
+        raise ValueError("a verdict has no contrasts")
+    return Evidence(_typed(content["kind"], str), judgements, tables, content["about"])
+
+
+def _rows(told: Any) -> pl.DataFrame:
+    """A table of texts and numbers."""
+    for row in _typed(told, list):
+        for value in row.values():
+            _typed(value, str, int, float, bool, type(None))
+    return pl.DataFrame(told)
+
+
+def _typed(value: Any, *kinds: type) -> Any:
+    if type(value) not in kinds:
+        raise TypeError(f"{shown(value)} is not of its kind")
+    return value
+
+
+def _verdict(word: Any) -> Verdict:
+    verdicts: tuple[Verdict, ...] = get_args(Verdict)
+    for each in verdicts:
+        if word == each:
+            return each
+    raise ValueError(f"{shown(word)} is no verdict")
 
 
 _BOUNDS = ("estimate", "low", "high")

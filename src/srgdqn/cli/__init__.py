@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from srgdqn.cli.commands import COMMANDS, show_completion, show_help
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, printable, unknown
 
 __all__ = ["main"]
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except InputError as error:
-        print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        print(f"error: {printable(' '.join(str(error).splitlines()))}", file=sys.stderr)
         return 2
     except (KeyboardInterrupt, ImportError) as error:
         if not _is_interrupt(error):

@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from srgdqn.errors import printable
 from srgdqn.settings.checks import BUDGETS
 
 if TYPE_CHECKING:
@@ -48,12 +49,13 @@ def print_summary(result: Result, summary: Summary, place: str | None = None) ->
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]], caption: str | None = None) -> None:
     """Prints names and what belongs to them."""
+    title = printable(title)
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
     table.show_header, table.show_edge, table.pad_edge = False, False, False
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     console().print(table)
     console().print()
 
@@ -69,6 +71,7 @@ def print_table(
     """Prints a table whose first column is text, and whose others are numbers (where `numeric`) or text, too."""
     out = console()
     whole = numeric and out.width >= _WIDE  # then numbers stay on one line, and names make room
+    title = printable(title)
     table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
     table.show_edge, table.pad_edge, table.collapse_padding = False, False, True
     for index, column in enumerate(columns):
@@ -77,7 +80,7 @@ def print_table(
         else:
             table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     out.print(table)
     out.print()
 

@@ -41,9 +41,9 @@ class Observations(NamedTuple):
     def told(cls, about: dict[str, Any]) -> Observations:
         """What a run tells of its observations; an `InputError` where there are none such."""
         try:
-            told = cls(**{n: tuple(value) if isinstance(value, list) else value for n, value in about.items()})
-            if told._is_sound():
-                return told
+            told: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in about.items()}
+            if (read := cls(**told))._is_sound():
+                return read
         except (TypeError, AttributeError):
             pass
         raise InputError(f"its observations are {shown(about)}, which none are.")
@@ -59,11 +59,11 @@ class Observations(NamedTuple):
             return len(self.shape) == 1 and self.given == ()
         if math.prod(self.given) != self.size:
             return False
-        return (self.kind == "vector" and len(self.shape) == 1) or (
-            self.kind == "image"
-            and len(self.shape) == 3
-            and self.given in (self.shape, self.shape[1:] if self.shape[0] == 1 else (), (*self.shape[1:], self.shape[0]))
-        )
+        if self.kind == "vector":
+            return len(self.shape) == 1
+        frames, *sides = self.shape
+        alike = self.given in (self.shape, (*sides, frames)) or (frames == 1 and self.given == tuple(sides))
+        return self.kind == "image" and len(sides) == 2 and alike
 
     @property
     def size(self) -> int:

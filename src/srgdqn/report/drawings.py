@@ -14,9 +14,12 @@ import matplotlib
 
 from srgdqn.charts import Chart, data_of
 from srgdqn.figures import draw_chart, save_figure
+from srgdqn.store import strict_json
 from srgdqn.store.destination import write_file
+from srgdqn.store.folders import read_ordinary
 
 _MEMORY = ".drawn.json"
+_LONGEST = 2**20  # bytes
 
 
 def draw_files(charts: Sequence[Chart], folder: Path, formats: Sequence[str]) -> dict[str, list[Path]]:
@@ -48,7 +51,7 @@ def _draw(chart: Chart, files: Sequence[Path]) -> None:
 def _remembered(folder: Path) -> dict[str, str]:
     """What was drawn in the folder before; nothing where that cannot be told."""
     with contextlib.suppress(OSError, ValueError):
-        memory = json.loads((folder / _MEMORY).read_text(encoding="utf-8"))
+        memory = strict_json.parse(read_ordinary(folder / _MEMORY, _LONGEST))
         if isinstance(memory, dict):
             return memory
     return {}

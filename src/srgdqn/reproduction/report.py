@@ -99,7 +99,7 @@ def _claims_note(confirmed: Evidence | None) -> str:
     if confirmed is None:
         return rules
     about = confirmed.about
-    counted = sum(len(judgement.contrasts) for judgement in confirmed.judgements[BOTH[0]])
+    counted = sum(len(judgement.contrasts) for judgement in confirmed.judgements.get(BOTH[0], ()))
     return (
         f"{rules} Taken on fresh seeds (seed {about['seed']}; rounds: {about['rounds']}; {counted} contrasts) on "
         f"{about['date']}, in {about['seconds'] / 60:.0f} minutes of one core; hash of the claims, rules and margins: "
@@ -126,7 +126,7 @@ def _confirmed(evidence: Evidence | None) -> Section | None:
         for contrast in judgement.contrasts
     ]
     counts = ", ".join(
-        f"{sum(judgement.verdict == verdict for judgement in evidence.judgements[BOTH[0]])} {verdict}"
+        f"{sum(judgement.verdict == verdict for judgement in evidence.judgements.get(BOTH[0], ()))} {verdict}"
         for verdict in ("holds", "fails", "undecided")
     )
     return Section(

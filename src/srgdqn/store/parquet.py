@@ -66,9 +66,9 @@ def decode_any(data: bytes) -> pl.DataFrame:
         raise InputError(f"not a Parquet file ({error})") from error
 
 
-def _physical(told: Any, column: int) -> str:
+def _physical(told: Any, index: int) -> str:
     """The type that a column is written in, if tables of ours have such columns."""
-    column = told.schema.column(column)
+    column = told.schema.column(index)
     kind, lists = str(column.physical_type), column.max_repetition_level
     if kind not in _WIDTHS or lists > (kind != "BYTE_ARRAY") or (not lists and column.path != column.name):
         raise ValueError(f"the column {column.path!r} has neither numbers nor texts")

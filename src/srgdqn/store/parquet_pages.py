@@ -29,7 +29,7 @@ def pages(data: bytes, start: int, stop: int) -> Iterator[Page]:
     while start < stop:
         reader = _Reader(data, start, stop)
         header = reader.struct(_DEEPEST)
-        kind, size, stored = (header.get(field) for field in (1, 2, 3))
+        kind, size, stored = (header.get(field, -1) for field in (1, 2, 3))
         if kind not in (0, 1, 2, 3) or not _is_count(size) or not _is_count(stored):
             raise ValueError("a page's header is none")
         own = header.get(_HEADERS.get(kind, -1), {})

@@ -1,6 +1,7 @@
 """JSON as this package writes it, and no other: what a stranger could add beyond that is refused.
 
-Whole numbers fit 128 bits (as the states of generators do), the others are finite, no name stands twice in an object, nesting is shallow, and texts can be printed.
+Whole numbers fit 128 bits (as the states of generators do), the others are finite, no name stands twice in an object,
+nesting is shallow, and texts can be printed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ def parse(text: str | bytes, *, finite: bool = True) -> Any:
     """
     constant, real = (_constant, _real) if finite else (float, float)
     try:
-        value = json.loads(
-            text, object_pairs_hook=_object, parse_constant=constant, parse_int=_whole, parse_float=real
-        )
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=constant, parse_int=_whole, parse_float=real)
     except (ValueError, RecursionError) as error:  # ValueError stands for bytes that are no text, too
         raise InputError(f"not JSON ({error})") from error
     _check(value, DEEPEST)

@@ -70,5 +70,5 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "interrupted": (lambda value: isinstance(value, bool), "true or false"),
     "versions": (_are_versions, "names and versions"),
     "instruction_sets": (_are_texts, "a list of names"),
-    **{name: (_is_text, "a text") for name in ("source", "system", "machine", "processor", "precision", "backend")},
+    **dict.fromkeys(("source", "system", "machine", "processor", "precision", "backend"), (_is_text, "a text")),
 }

@@ -141,8 +141,8 @@ def _values(words: dict[str, str]) -> Values:
 
 def _plan(told: Any) -> dict[str, Any]:
     """What was to be tried, if it is of the kind that is written."""
-    listed = told.get("values", {})
-    if not all(isinstance(values, list) and all(isinstance(word, str) for word in values) for values in listed.values()):
+    listed = told.get("values", {}).values()
+    if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in listed):
         raise ValueError("its plan is none")
     if ("space" in told) != ("sampler_seed" in told) or not isinstance(told.get("space", {}), dict):
         raise ValueError("its plan is none")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +126,8 @@ def open_study(path: Path | None, plan: SearchPlan) -> Iterator[Study]:
 def _storage(optuna: Any, path: Path) -> Any:
     from sqlalchemy.engine import URL
 
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise InputError(f"{path} is not an ordinary file. Restore it from a copy, or search in another folder.")
     try:
         return optuna.storages.RDBStorage(URL.create("sqlite", database=str(path)).render_as_string())
     except Exception as error:  # of sqlalchemy or of Optuna, by what is wrong with the file
