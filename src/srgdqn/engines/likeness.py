@@ -1,0 +1,54 @@
+"""Whether two machines compute the same bits: what they must have in common, and how it is told where they differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from srgdqn.native.build import NoKernelError, toolchain
+from srgdqn.store.provenance import processor_fingerprint, provenance
+
+_WORDS = {
+    "source": "another state of srgdqn's source",
+    "versions": "other versions",
+    "processor": "another kind of processor",
+    "compiler": "another C compiler",
+}
+
+
+def likeness() -> dict[str, Any]:
+    """What the bits of a computation depend on here beside its settings, as plain values."""
+    known = provenance()
+    try:
+        compiler = toolchain()
+    except NoKernelError:
+        compiler = None
+    return {
+        "source": known["source"],
+        "versions": known["versions"],
+        "processor": processor_fingerprint(),
+        "compiler": compiler,
+    }
+
+
+def difference(here: dict[str, Any], there: dict[str, Any]) -> str | None:
+    """How a machine there is unlike the one here, in words; None if it is not.
+
+    >>> here = {"source": "a", "versions": {"jax": "0.10.2", "numpy": "2.4"}, "processor": "x", "compiler": None}
+    >>> difference(here, {**here, "versions": {"jax": "0.11.0", "numpy": "2.4"}})
+    'other versions (jax 0.11.0 instead of 0.10.2)'
+    """
+    found = []
+    for name, words in _WORDS.items():
+        if here[name] == there[name]:
+            continue
+        details = ""
+        if name == "versions":
+            details = ", ".join(
+                f"{package} {there[name].get(package)} instead of {version}"
+                for package, version in here[name].items()
+                if there[name].get(package) != version
+            )
+        elif name == "compiler":
+            details = f"{there[name] or 'none'} instead of {here[name] or 'none'}"
+        found.append(f"{words} ({details})" if details else words)
+    return ", ".join(found) or None

@@ -1,0 +1,241 @@
+"""On many machines, through Ray: every call is a task on one core of some node, made again where a node dies."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import cloudpickle
+
+from srgdqn.cores import usable_cores
+from srgdqn.engines.likeness import likeness
+from srgdqn.engines.ray_task import Board, Call, Outcome, Tell, Thing, perform
+from srgdqn.errors import InputError
+from srgdqn.extras import require
+
+Hear = Callable[[Thing, Any], None]
+"""Is given a thing and what its call told, in the driver's thread."""
+
+RETRIES = 8  # of one call, whose worker or node died; one that always dies must come to an end
+_POLL = 0.2  # seconds between two looks at the board
+_GRACE = 60.0  # seconds for calls that were asked to stop
+_ANSWERING = 10.0  # seconds for a machine to answer at all
+_CONNECTING = 30.0  # seconds; Ray itself would try for minutes
+_OBJECT_BYTES = 2**29  # of shared memory, for what is on its way, where Ray is our own
+
+# Ray reads these when it is imported or started. What the user has set stays.
+_SILENCE = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # of what it would print on standard output when a worker dies: all
+}
+
+# Tries an address as the driver will use it, in a process that can be given up.
+_TRY = """
+import sys, ray
+try:
+    ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
+except BaseException as error:
+    print(" ".join(str(error).split()) or type(error).__name__)
+    sys.exit(1)
+"""
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Ray for as long as the context lasts: the cluster at an address (`auto`: the one that this machine is a node of),
+    or the one that `RAY_ADDRESS` names, or else a Ray of our own on this machine's cores, on loopback. One that the
+    process is connected to already is used and left as it is.
+
+    An `InputError` if there is no Ray, or nothing at the address that answers in time.
+    """
+    require("ray", "ray", "--engine ray")
+    for name, value in _SILENCE.items():
+        os.environ.setdefault(name, value)
+    import ray
+
+    if ray.is_initialized():
+        yield
+        return
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    ended_by = signal.getsignal(signal.SIGTERM)  # Ray sets a handler of its own
+    quiet: dict[str, Any] = dict(log_to_driver=False, logging_level="ERROR")
+    try:
+        if address == "local":
+            ray.init(
+                address="local",
+                num_cpus=usable_cores(),
+                include_dashboard=False,
+                object_store_memory=_OBJECT_BYTES,
+                _node_ip_address="127.0.0.1",
+                **quiet,
+            )
+        else:
+            _check(address)
+            ray.init(address=address, **quiet)
+    except (OSError, RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        ray.shutdown()
+        raise _refused(address, " ".join(str(error).split())) from error
+    try:
+        if not ray.cluster_resources().get("CPU"):
+            warnings.warn(f"the Ray cluster at {address} has no core yet: the work waits for nodes.", stacklevel=2)
+        yield
+    finally:
+        ray.shutdown()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, ended_by)
+
+
+def run_on_ray(
+    function: Callable[[Thing, threading.Event, Tell], Outcome],
+    things: Sequence[Thing],
+    *,
+    address: str | None = None,
+    hear: Hear[Thing] = lambda thing, message: None,
+    retries: int = RETRIES,
+) -> Iterator[tuple[Thing, Outcome]]:
+    """Calls the function for each thing, on every core of a Ray cluster at once, and yields what comes as it comes.
+
+    The function is pickled, and runs in processes on other machines. It is also given an event that is set when it
+    should come to an end, and a function that takes whatever is to be heard here. A call whose worker process or node
+    dies is made again, up to so many times; an exception of the function's own is not tried again but raised here. On
+    that, or on a KeyboardInterrupt, calls that have not begun are dropped, and those under way are asked to stop and
+    waited for, but not for longer than a minute.
+    """
+    if not things:
+        return
+    with connected(address):
+        yield from _run(function, things, hear, retries)
+
+
+def _run(
+    function: Callable[[Thing, threading.Event, Tell], Outcome],
+    things: Sequence[Thing],
+    hear: Hear[Thing],
+    retries: int,
+) -> Iterator[tuple[Thing, Outcome]]:
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
+    task: Any = ray.remote(perform).options(num_cpus=1, max_retries=retries, retry_exceptions=False)
+    places: dict[Any, int] = {}
+    try:
+        try:
+            # Packed by ourselves: of what cannot be, Ray would tell pages.
+            call = ray.put(cloudpickle.dumps(Call(function, likeness(), _keeps_programs())))
+            packed = [cloudpickle.dumps(thing) for thing in things]
+        except Exception as error:  # whatever pickling may raise
+            raise InputError(
+                f"the work cannot be handed to another machine ({error}). Give what can be pickled."
+            ) from error
+        for place, thing in enumerate(packed):
+            places[task.remote(call, thing, place, board)] = place
+        while places:
+            ready, _ = ray.wait(list(places), num_returns=len(places), timeout=_POLL)
+            for place, message in _read(board):
+                hear(things[place], message)
+            for each in ready:
+                thing = things[places.pop(each)]
+                try:
+                    outcome = ray.get(each)
+                except RayTaskError as error:
+                    raise error.cause from error
+                except RayError as error:
+                    raise InputError(
+                        f"Ray has given up on a call after {retries} retries ({_first_line(error)}). What was kept is "
+                        "there; the same command goes on from it."
+                    ) from error
+                yield thing, outcome
+    finally:
+        _end(board, places)
+        ray.kill(board)
+
+
+def _read(board: Any) -> list[tuple[int, Any]]:
+    """What calls have told; nothing where the board itself was lost and is being put up again."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        told: list[tuple[int, Any]] = ray.get(board.read.remote(), timeout=_GRACE)
+    except RayError:
+        return []
+    return told
+
+
+def _end(board: Any, places: dict[Any, int]) -> None:
+    """Drops the calls that have not begun, and lets the others come to an end; a second interrupt ends them at once."""
+    import ray
+    from ray.exceptions import RayError
+
+    if not places:
+        return
+    waiting = list(places)
+    try:
+        begun = ray.get(board.stop.remote(), timeout=_GRACE)
+        for each in waiting:
+            if places[each] not in begun:
+                ray.cancel(each)
+        _, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_GRACE)
+    except RayError:
+        pass
+    finally:
+        for each in waiting:
+            ray.cancel(each, force=True)
+
+
+def _keeps_programs() -> bool:
+    """Whether this process keeps what it compiles; asked without importing jax where nobody has."""
+    jax = sys.modules.get("jax")
+    return jax is not None and jax.config.values["jax_compilation_cache_dir"] is not None
+
+
+def _check(address: str) -> None:
+    """An `InputError` if no cluster answers at the address soon, or if it refuses us."""
+    if address.startswith("ray://"):
+        raise InputError(
+            f"{address} is an address of Ray's client. Start srgdqn on a node of the cluster, with --address auto."
+        )
+    host, _, port = address.rpartition(":")
+    if address != "auto":
+        try:
+            socket.create_connection((host, int(port)), timeout=_ANSWERING).close()
+        except (OSError, ValueError, OverflowError) as error:
+            raise _refused(address, str(error)) from error
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", _TRY, address], capture_output=True, text=True, timeout=_CONNECTING, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _refused(address, f"nothing answered within {_CONNECTING:.0f} s") from error
+    if tried.returncode != 0:
+        raise _refused(address, tried.stdout.strip() or f"trying it ended with code {tried.returncode}")
+
+
+def _refused(address: str, why: str) -> InputError:
+    where = "Ray cannot be started here" if address == "local" else f"no Ray cluster can be used at {address!r}"
+    advice = (
+        ""
+        if address == "local"
+        else " Give --address auto on a node of the cluster, or HOST:PORT as `ray start --head` tells it."
+    )
+    return InputError(f"{where}: {why.rstrip('.')}.{advice}")
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,121 @@
+"""The Ray engine, on a Ray of its own and on clusters of several nodes whose workers, nodes and drivers are killed."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fenced import need_a_fence, run_fenced
+from srgdqn.engines.on_ray import connected
+from srgdqn.errors import InputError
+
+pytestmark = pytest.mark.slow
+
+LOOPBACK = "0100007F"  # as the kernel writes it
+
+
+def seen_in(scenario: str, folder: Path) -> dict[str, Any]:
+    need_a_fence()
+    done = run_fenced([Path(__file__).with_name("ray_scenarios.py"), scenario, folder])
+    assert done.returncode == 0, done.stderr
+    # Nothing else is printed, whoever dies: what a command prints may be read by a program.
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+# A Ray that is started for the work and ended with it
+
+
+@pytest.fixture(scope="module")
+def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("own")
+
+
+@pytest.fixture(scope="module")
+def own(own_folder: Path) -> dict[str, Any]:
+    return seen_in("own", own_folder)
+
+
+def test_every_thing_is_done_once_and_comes_with_its_outcome(own: dict[str, Any]) -> None:
+    assert own["outcomes"] == {str(thing): thing**2 for thing in range(8)}
+    assert own["nothing"] == []
+
+
+def test_all_that_a_call_tells_is_heard_in_order(own: dict[str, Any]) -> None:
+    by_thing = [[told for thing, told in own["heard"] if thing == which] for which in range(8)]
+    assert by_thing == [[[thing, part] for part in range(3)] for thing in range(8)]
+
+
+def test_calls_run_at_the_same_time_in_processes_of_one_core(own: dict[str, Any]) -> None:
+    first, second = own["together"]
+    assert first["process"] != second["process"]
+    assert abs(first["began"] - second["began"]) < 1.9
+    assert (first["threads"], second["threads"]) == ("1", "1")
+
+
+def test_it_listens_on_loopback_alone(own: dict[str, Any]) -> None:
+    assert own["listening"] == [LOOPBACK]
+
+
+def test_an_error_is_raised_as_it_was(own: dict[str, Any]) -> None:
+    assert own["raised"] == "the first one is not wanted."
+
+
+def test_an_interrupt_stops_what_is_under_way_and_starts_nothing_more(own: dict[str, Any], own_folder: Path) -> None:
+    assert own["interrupted"]
+    begun = {path.name.split("-")[1] for path in own_folder.glob("begun-*")}
+    stopped = {path.name.split("-")[1] for path in own_folder.glob("stopped-*")}
+    assert 2 <= len(begun) <= 5
+    assert stopped == begun - {"0"}
+
+
+def test_a_call_that_always_kills_its_process_comes_to_an_end(own: dict[str, Any]) -> None:
+    assert own["crashed"].startswith("Ray has given up on a call after 1 retries")
+
+
+def test_what_cannot_be_pickled_is_refused_in_a_sentence(own: dict[str, Any]) -> None:
+    assert "cannot pickle" in own["not pickled"]
+    assert len(own["not pickled"]) < 200
+
+
+def test_ray_is_left_as_it_was_found(own: dict[str, Any]) -> None:
+    assert own["still there"]  # between two runs within one context
+    assert not own["left"]
+    assert own["handler kept"]
+
+
+def test_a_cluster_that_is_not_there_is_refused(own: dict[str, Any]) -> None:
+    assert own["no cluster"].startswith("no Ray cluster can be used at '127.0.0.1:1': ")
+    assert "refused" in own["no cluster"]
+    assert "--address auto" in own["client"]
+
+
+# Clusters
+
+
+def test_nothing_is_lost_with_a_worker_and_a_node(tmp_path: Path) -> None:
+    seen = seen_in("deaths", tmp_path)
+    assert seen["outcomes"] == {str(thing): thing**2 for thing in range(10)}
+    assert seen["killed"] == 1
+    assert seen["things"] == 10
+    assert seen["begun"] > 10  # the calls that died were made again
+
+
+def test_a_machine_that_would_compute_other_bits_is_refused_and_so_is_who_has_no_token(tmp_path: Path) -> None:
+    seen = seen_in("unlike", tmp_path)
+    assert "127.0.0.2 is unlike the machine" in seen["refused"]
+    assert "another C compiler (another compiler," in seen["refused"]
+    assert "token" in json.loads(seen["stranger"])["refused"]
+
+
+def test_calls_end_with_their_driver_and_another_takes_its_place(tmp_path: Path) -> None:
+    seen = seen_in("resumed", tmp_path)
+    assert seen["calls ended with their driver"]
+    assert seen["outcomes"] == {str(thing): thing**2 for thing in range(4)}
+
+
+def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.extras.find_spec", lambda package: None)
+    with pytest.raises(InputError, match=r"pip install 'srgdqn\[ray\]'"), connected():
+        pass
