@@ -21,28 +21,34 @@ if TYPE_CHECKING:
     from srgdqn.errors import InputError
     from srgdqn.estimators import Estimator, register_estimator
     from srgdqn.host.failures import EnvironmentFailedError
+    from srgdqn.replaying.replay import Replay, replay_round
     from srgdqn.result import Result
     from srgdqn.shipping.export import export
     from srgdqn.shipping.video import video
     from srgdqn.sweeps.gridded import sweep
     from srgdqn.sweeps.searching import search
     from srgdqn.sweeps.sweep import Sweep, load_sweep
+    from srgdqn.verification.verify import Verification, verify
 
 _HOMES = {
     "Agent": "srgdqn.agent",
     "EnvironmentFailedError": "srgdqn.host.failures",
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.estimators",
+    "Replay": "srgdqn.replaying.replay",
     "Result": "srgdqn.result",
     "Sweep": "srgdqn.sweeps.sweep",
+    "Verification": "srgdqn.verification.verify",
     "compare": "srgdqn.comparison",
     "export": "srgdqn.shipping.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",
     "register_estimator": "srgdqn.estimators",
+    "replay_round": "srgdqn.replaying.replay",
     "search": "srgdqn.sweeps.searching",
     "sweep": "srgdqn.sweeps.gridded",
     "train": "srgdqn.api",
+    "verify": "srgdqn.verification.verify",
     "video": "srgdqn.shipping.video",
 }
 
@@ -51,17 +57,21 @@ __all__ = [
     "EnvironmentFailedError",
     "Estimator",
     "InputError",
+    "Replay",
     "Result",
     "Sweep",
+    "Verification",
     "compare",
     "configure",
     "export",
     "load",
     "load_sweep",
     "register_estimator",
+    "replay_round",
     "search",
     "sweep",
     "train",
+    "verify",
     "video",
 ]
 __version__ = "0.1.0"

@@ -1,5 +1,5 @@
-"""The command line: `srgdqn train`, `watch`, `sweep`, `evaluate`, `show`, `compare`, `export`, `video`, `list` and
-`reproduce`.
+"""The command line: `srgdqn train`, `watch`, `sweep`, `evaluate`, `show`, `verify`, `replay`, `compare`, `export`,
+`video`, `list` and `reproduce`.
 
 Nothing here imports jax, polars or matplotlib before a command needs them, so that help and errors come at once.
 """

@@ -13,6 +13,8 @@ COMMANDS = {
     "sweep": "srgdqn.cli.sweep",
     "evaluate": "srgdqn.cli.evaluate",
     "show": "srgdqn.cli.show",
+    "verify": "srgdqn.cli.verify",
+    "replay": "srgdqn.cli.replay",
     "compare": "srgdqn.cli.compare",
     "export": "srgdqn.cli.export",
     "video": "srgdqn.cli.video",
@@ -31,6 +33,8 @@ _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, 
   srgdqn watch b                                         how it goes, in another terminal
   srgdqn compare a b --out curves.pdf                    a figure and a table
   srgdqn show a                                          what a run was and came to
+  srgdqn verify a                                        is it what its configuration gives?
+  srgdqn replay a --round 7                              which gradient made a round diverge?
   srgdqn sweep MountainCar srg-dqn --eta 1e-3 1e-2 --alpha 1e-4 1e-3 --out grid
                                                          every combination of some values
   srgdqn evaluate a                                      play 100 greedy episodes
@@ -69,16 +73,18 @@ def _all_commands() -> Any:
     from srgdqn.cli.export import Export
     from srgdqn.cli.help import first_paragraph
     from srgdqn.cli.listing import List
+    from srgdqn.cli.replay import Replay
     from srgdqn.cli.reproduce import Reproduce
     from srgdqn.cli.show import Show
     from srgdqn.cli.sweep import help_form as sweep_form
     from srgdqn.cli.train import help_form as train_form
+    from srgdqn.cli.verify import Verify
     from srgdqn.cli.video import Video
     from srgdqn.cli.watch import Watch
     from srgdqn.settings import Configuration
 
     train, sweep = (form(Configuration(), choices=True) for form in (train_form, sweep_form))
-    forms = (train, Watch, sweep, Evaluate, Show, Compare, Export, Video, List, Reproduce)
+    forms = (train, Watch, sweep, Evaluate, Show, Verify, Replay, Compare, Export, Video, List, Reproduce)
     named = (
         Annotated[form, tyro.conf.subcommand(name, description=first_paragraph(form))]
         for name, form in zip(COMMANDS, forms, strict=True)

@@ -1,0 +1,178 @@
+"""`srgdqn replay`: a stretch of a round lived again, with every outer iteration traced in full."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from srgdqn.cli.parsing import parse, the_run, whole
+from srgdqn.errors import InputError
+
+if TYPE_CHECKING:
+    from srgdqn.replaying.replay import Replay as Replayed
+
+UNFAITHFUL = 1  # the exit code
+_SUFFIXES = (".parquet", ".png", ".pdf", ".svg")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Lives a stretch of a round of a saved run again, traces every outer iteration in full, and tells which gradient
+    did it.
+
+    By default that is the last sixteen outer iterations: where the round diverged, up to the one that was discarded.
+    Of every inner iteration m it shows the norms of g(θ_m; x_m), g(θ_ref; x_m), Δ_m and the step, the transition that
+    was picked, its target and its TD error; and what entered Adam and came out.
+
+    It begins at the newest checkpoint that the run kept before the stretch (srgdqn train --keep-checkpoints), or else
+    at the round's first step. The exit code is 1 if what was lived again is not what the run did.
+    """
+
+    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    """Folder that a run was saved in."""
+    round: Annotated[
+        int | None, whole("round", 0), tyro.conf.arg(help_behavior_hint="(default: the first to diverge)")
+    ] = None
+    """The round to replay."""
+    from_step: Annotated[
+        int | None, whole("from-step", 1), tyro.conf.arg(help_behavior_hint="(default: the last 16 outer iterations)")
+    ] = None
+    """Environment step from which on outer iterations are traced."""
+    until_step: Annotated[
+        int | None, whole("until-step", 1), tyro.conf.arg(help_behavior_hint="(default: the round's end)")
+    ] = None
+    """Environment step up to which they are."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    """File for the whole trace (.parquet) or for a figure of the norms (.png, .pdf or .svg)."""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Replace the file, if there is one."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print everything as JSON on standard output."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Replays a round."""
+    asked: Replay = parse(Replay, words, command="replay")
+    folder = the_run(asked.run, "replay")
+    if asked.out is not None:
+        from srgdqn.store.destination import check_file
+
+        check_file(asked.out, _SUFFIXES, what="trace or figure", overwrite=asked.overwrite)
+
+    from srgdqn.result import load_result
+
+    number = asked.round if asked.round is not None else _first_diverged(load_result(folder).rounds)
+
+    from srgdqn.cli.presentation import print_json
+    from srgdqn.program_cache import enable_program_cache
+    from srgdqn.replaying.replay import replay_round
+
+    enable_program_cache()
+    done = replay_round(folder, number, from_step=asked.from_step, until_step=asked.until_step)
+    saved = None if asked.out is None else done.save(asked.out, overwrite=asked.overwrite)
+    if asked.json:
+        print_json({**_content(done), "file": None if saved is None else str(saved)})
+    else:
+        _show(done, saved)
+    return 0 if done.faithful else UNFAITHFUL
+
+
+def _first_diverged(rounds: Any) -> int:
+    gone = rounds.drop_nulls("diverged_at").sort("diverged_at", "round")
+    if not gone.height:
+        raise InputError("no round of this run diverged. Say which one to replay: --round 0.")
+    return int(gone["round"][0])
+
+
+def _show(done: Replayed, saved: Path | None) -> None:
+    from srgdqn.cli.presentation import console, count, number, print_rows, print_table
+
+    first, last = done.iterations["outer_iteration"][0], done.iterations["outer_iteration"][-1]
+    began = "its first step" if done.started_at == 0 else f"the checkpoint of step {done.started_at:,}"
+    print_table(
+        f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, lived again from {began}",
+        (
+            "outer",
+            "step",
+            "loss",
+            "max Q",
+            "‖θ‖",
+            "‖Δ_0‖",
+            "largest ‖Δ_m‖",
+            "largest TD error",
+            "Adam's step",
+            "‖θ‖ after",
+        ),
+        [
+            (
+                count(row["outer_iteration"]),
+                count(row["step"]),
+                *(number(row[name]) for name in ("loss", "max_q", "theta_norm", "anchor_norm", "largest_delta_norm")),
+                *(number(row[name]) for name in ("largest_td_error", "adam_step_norm", "after_norm")),
+            )
+            for row in done.iterations.iter_rows(named=True)
+        ],
+    )
+    _show_inner(done)
+    out = console()
+    for sentence in done.story.words:
+        out.print(sentence)
+    out.print()
+    same = "the same bits" if done.difference == 0 else f"within {done.difference:.2g} of their norm"
+    rows = [
+        ("traced θ against the run's own", same),
+        ("held against the run", ", ".join(done.checked)),
+        ("found", "; ".join(done.problems) or "nothing that speaks against it"),
+    ]
+    if done.conditions:
+        rows.append(("other conditions", "; ".join(each.words for each in done.conditions)))
+    if saved is not None:
+        rows.append(("saved in", str(saved)))
+    print_rows("is this what the run did?", rows)
+
+
+def _show_inner(done: Replayed) -> None:
+    """The inner iterations of the outer one that did it, or of the last."""
+    import polars as pl
+
+    from srgdqn.cli.presentation import count, number, print_table
+
+    story = done.story
+    last = done.iterations["outer_iteration"][-1]
+    chosen = story.growth.outer_iteration if story.growth is not None else last
+    print_table(
+        f"inner iterations of outer iteration {chosen:,}",
+        ("m", "‖g(θ_m; x_m)‖", "‖g(θ_ref; x_m)‖", "‖Δ_m‖", "step", "made at", "action", "reward", "y", "TD error"),
+        [
+            (
+                str(row["m"]),
+                *(number(row[name]) for name in ("gradient_norm", "reference_norm", "delta_norm", "step_norm")),
+                count(row["made_at"]),
+                count(row["action"]),
+                *(number(row[name]) for name in ("reward", "target", "td_error")),
+            )
+            for row in done.inner.filter(pl.col("outer_iteration") == chosen).iter_rows(named=True)
+        ],
+        caption="m = 0: the anchor, on all of D; made at: the environment step of the transition that was picked",
+    )
+
+
+def _content(done: Replayed) -> dict[str, Any]:
+    return {
+        "run": done.run,
+        "round": done.number,
+        "started_at": done.started_at,
+        "faithful": done.faithful,
+        "problems": done.problems,
+        "checked": done.checked,
+        "difference": done.difference,
+        "conditions": [each._asdict() for each in done.conditions],
+        "story": dataclasses.asdict(done.story),
+        "iterations": done.iterations.to_dicts(),
+        "inner": done.inner.to_dicts(),
+    }

@@ -1,0 +1,157 @@
+"""`srgdqn verify`: is a saved run what its configuration gives?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from srgdqn.cli.parsing import one_of, parse, the_run, whole
+
+if TYPE_CHECKING:
+    from srgdqn.verification.verify import Verification
+
+NOT_VERIFIED = 1  # the exit code
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Recomputes a round of a saved run with its stored configuration, and tells whether it is the same.
+
+    Where versions, compiler and instruction set are those that the run was made with, every row of every table
+    (timings apart) and every parameter must be the same to the bit. Elsewhere that is not to be expected, as rounds are
+    chaotic: then segments are recomputed from checkpoints that the run kept (srgdqn train --keep-checkpoints), and
+    their error is compared with what a change of the last bit grows to.
+
+    The exit code is 0 if the run was verified, and 1 if it differs or nothing could be told.
+    """
+
+    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    """Folder that a run was saved in."""
+    round: Annotated[
+        int | str | None, whole("round", 0, "all"), tyro.conf.arg(help_behavior_hint="(default: one at random)")
+    ] = None
+    """The round to recompute, or all of them."""
+    steps: Annotated[int | None, whole("steps", 1), tyro.conf.arg(help_behavior_hint="(default: the whole round)")] = (
+        None
+    )
+    """Recompute only the first so many environment steps."""
+    seed: Annotated[int | None, whole("seed", 0), tyro.conf.arg(help_behavior_hint="(default: a new one)")] = None
+    """Seed by which a round is chosen at random."""
+    how: Annotated[str, one_of("how", ("auto", "whole", "segments"))] = "auto"
+    """Whole rounds to the bit, or segments between checkpoints within a bound."""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Print everything as JSON on standard output."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Verifies a run."""
+    asked: Verify = parse(Verify, words, command="verify")
+    folder = the_run(asked.run, "verify")
+
+    from srgdqn.result import load_result
+
+    load_result(folder)  # a folder that is none is told before anything is compiled
+
+    from srgdqn.cli.presentation import print_json
+    from srgdqn.program_cache import enable_program_cache
+    from srgdqn.verification.verify import verify
+
+    enable_program_cache()
+    done = verify(folder, asked.round, steps=asked.steps, how=asked.how, seed=asked.seed)  # type: ignore[arg-type]
+    if asked.json:
+        print_json(_content(done))
+    else:
+        _show(done)
+    return 0 if done.holds else NOT_VERIFIED
+
+
+def _show(done: Verification) -> None:
+    from srgdqn.cli.presentation import console, print_rows, print_table
+
+    said = [each.words for each in done.conditions] or ["as when the run was made, so that every bit is to be the same"]
+    rows = [("conditions", said[0]), *(("", each) for each in said[1:])]
+    if done.seed is not None:
+        number = (*done.rounds, *done.segments)[0].number
+        rows.append(("round", f"{number}, chosen with seed {done.seed}"))
+    print_rows(done.run, rows)
+    for check in done.rounds:
+        compared = ", ".join(f"{count:,} rows of {name}" for name, count in check.rows.items())
+        print_rows(
+            f"round {check.number} · {check.steps:,} steps recomputed",
+            [
+                ("compared", f"{compared}" + (f", {check.arrays} arrays of parameters" if check.whole else "")),
+                ("found", "the same to the bit" if check.identical else check.differences[0].words),
+                *(("", each.words) for each in check.differences[1:]),
+            ],
+        )
+    if done.segments:
+        print_table(
+            "segments",
+            ("round", "from step", "until step", "moved", "error", "largest", "relative", "of moved", "bound", "found"),
+            [
+                (
+                    str(each.number),
+                    f"{each.from_step:,}",
+                    f"{each.until_step:,}",
+                    *(f"{value:.2g}" for value in (each.moved, each.error, each.largest_error)),
+                    *(f"{value:.2g}" for value in (each.largest_relative_error, each.share, each.bound)),
+                    each.finding,
+                )
+                for each in done.segments
+            ],
+        )
+        for each in done.segments:
+            parted = "" if each.parted_at is None else f"; episodes ended otherwise from step {each.parted_at:,} on"
+            console().print(
+                f"round {each.number}, steps {each.from_step:,} to {each.until_step:,}: {each.words}{parted}."
+            )
+        console().print()
+    console().print(_verdict(done))
+
+
+def _verdict(done: Verification) -> str:
+    return {
+        "identical": "Verified: every bit that was compared is the same.",
+        "agrees": "Verified within bounds: where anything can be told, the error is no larger than rounding explains.",
+        "differs": "NOT VERIFIED: the run is not what its configuration gives"
+        + (" here, and its conditions are others." if done.conditions else "."),
+        "undecided": "NOT VERIFIED, and not refuted: under other conditions equal bits are not to be expected, and no "
+        "segment is short enough for rounding not to explain any error. Runs that are to be verified elsewhere should "
+        "keep checkpoints: srgdqn train … --checkpoint-every 1 --keep-checkpoints all.",
+    }[done.verdict]
+
+
+def _content(done: Verification) -> dict[str, Any]:
+    return {
+        "run": done.run,
+        "verdict": done.verdict,
+        "holds": done.holds,
+        "seed": done.seed,
+        "conditions": [each._asdict() for each in done.conditions],
+        "rounds": [
+            {
+                "round": check.number,
+                "steps": check.steps,
+                "whole": check.whole,
+                "identical": check.identical,
+                "rows": check.rows,
+                "arrays": check.arrays,
+                "differences": [each._asdict() for each in check.differences],
+            }
+            for check in done.rounds
+        ],
+        "segments": [
+            {
+                **{name: value for name, value in vars(each).items() if name != "number"},
+                "round": each.number,
+                "share": each.share,
+                "bound": each.bound,
+                "finding": each.finding,
+            }
+            for each in done.segments
+        ],
+    }

@@ -1,0 +1,198 @@
+"""`srgdqn.replay_round`: a stretch of a round lived again, with every outer iteration traced in full."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+import polars as pl
+from gymnasium.experimental.functional import FuncEnv
+
+from srgdqn.again.checkpoints import Kept, checkpoints_of
+from srgdqn.again.compiled import CompiledRound
+from srgdqn.again.hosted import HostedRound
+from srgdqn.again.living import lived_again
+from srgdqn.again.subject import Subject, subject_of
+from srgdqn.errors import InputError
+from srgdqn.host.environments import Environment
+from srgdqn.networks import NetworkFactory
+from srgdqn.replaying.story import Story, tell
+from srgdqn.replaying.tables import Traced, inner_table, iterations_table, joined
+from srgdqn.replaying.tracing import Tracer
+from srgdqn.store.destination import check_file, write_file
+from srgdqn.store.parquet import encode_any
+from srgdqn.verification.conditions import Condition, differing
+from srgdqn.verification.differences import parameter_differences
+from srgdqn.verification.segments import parted_at
+
+DEFAULT_STRETCH = 16
+"""Outer iterations that are traced where nobody says which."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A stretch of a round."""
+
+    run: str
+    number: int
+    started_at: int
+    """Environment steps of the checkpoint that it was lived again from; 0 for the round's beginning."""
+    iterations: pl.DataFrame
+    """A row per outer iteration; `srgdqn.replaying.tables.ITERATIONS` tells its columns."""
+    inner: pl.DataFrame
+    """A row per inner iteration and transition of its pick; `srgdqn.replaying.tables.INNER` tells its columns."""
+    story: Story
+    """What grew first, and what first was no number."""
+    problems: tuple[str, ...]
+    """How what was lived again is not what the run did; none where nothing speaks against it."""
+    checked: tuple[str, ...]
+    """What was held against the run."""
+    conditions: tuple[Condition, ...]
+    """What is other here than when the run was made."""
+
+    @property
+    def faithful(self) -> bool:
+        """Whether it is what the run did, as far as that can be told."""
+        return not self.problems
+
+    @property
+    def difference(self) -> float:
+        """The largest relative difference of traced parameters from the run's own: 0 if they are the same bits."""
+        return max(self.iterations["difference"].drop_nulls().to_list(), default=0.0)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """Everything in one table: the inner iterations, each with the columns of its outer iteration."""
+        return joined(self.iterations, self.inner)
+
+    def save(self, file: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Writes `table` to a Parquet file, or a figure of the norms (.png, .pdf or .svg)."""
+        place = Path(file)
+        if place.suffix.lower() == ".parquet":
+            check_file(place, (".parquet",), what="trace", overwrite=overwrite)
+            return write_file(place, encode_any(self.table))
+        from srgdqn.figures import draw_chart, save_figure
+        from srgdqn.replaying.chart import chart_of
+
+        return save_figure(draw_chart(chart_of(self)), place, overwrite=overwrite)
+
+
+def replay_round(
+    folder: str | os.PathLike[str],
+    round: int,  # noqa: A002, as the paper's word is a builtin's name
+    *,
+    from_step: int | None = None,
+    until_step: int | None = None,
+    network: eqx.Module | NetworkFactory | None = None,
+    environment: FuncEnv | Environment | None = None,
+) -> Replay:
+    """Lives a round of a saved run again, and traces a stretch of it in full.
+
+    It begins at the newest checkpoint before the stretch, or at the round's beginning where there is none.
+
+    Args:
+      folder: where the run was saved.
+      round: the number of the round.
+      from_step: environment step from which on outer iterations are traced; by default the last sixteen are.
+      until_step: environment step up to which; by default the round's end, or where it diverged.
+      network: the user's own, where the run was trained with one.
+      environment: likewise.
+
+    Returns:
+      The tables of the stretch, and what happened in it.
+
+    """
+    subject = subject_of(folder, network=network, environment=environment)
+    first, stop = _stretch(subject, round, from_step, until_step)
+    start = max((each for each in checkpoints_of(subject, round) if _serves(each, first)), key=_blocks, default=None)
+    with lived_again(subject, round, start) as lived:
+        began = lived.steps
+        traced = list(_traced(subject, lived, first, stop))
+        problems, checked = _held_against(subject, round, lived, began, stop)
+    iterations, inner = iterations_table(traced), inner_table(traced)
+    return Replay(
+        str(folder),
+        round,
+        began,
+        iterations,
+        inner,
+        tell(iterations, inner),
+        tuple(problems),
+        tuple(checked),
+        tuple(differing(subject)),
+    )
+
+
+def _serves(kept: Kept, first: int) -> bool:
+    return kept.blocks <= first and not kept.at_the_end
+
+
+def _blocks(kept: Kept) -> int:
+    return kept.blocks
+
+
+def _traced(subject: Subject, lived: CompiledRound | HostedRound, first: int, stop: int) -> Iterator[Traced]:
+    lived.advance(first)
+    tracer = Tracer(subject.configuration, lived.network)
+    while lived.blocks < stop and lived.active:
+        moment = lived.live()
+        if moment is not None:
+            yield Traced(moment, tracer.trace(moment))
+
+
+def _stretch(subject: Subject, number: int, from_step: int | None, until_step: int | None) -> tuple[int, int]:
+    """The first block whose outer iteration is traced, and the one after the last."""
+    row, block, learning = subject.row_of(number), subject.block, subject.configuration.training.first_learning_block
+    lived, made = row["steps"], row["outer_iterations"]
+    if made == 0:
+        raise InputError(f"round {number} made no outer iteration in its {lived:,} steps. There is nothing to replay.")
+    ends = learning + made  # blocks
+    for name, step in (("from-step", from_step), ("until-step", until_step)):
+        if step is not None and not 1 <= step <= ends * block:
+            raise InputError(
+                f"--{name} is {step:,}, but round {number} made its outer iterations from step "
+                f"{(learning + 1) * block:,} to step {min(ends * block, lived):,}. Give one of these."
+            )
+    stop = ends if until_step is None else until_step // block
+    first = stop - DEFAULT_STRETCH if from_step is None else -(-from_step // block) - 1
+    first = max(first, learning)
+    if first >= stop:
+        raise InputError(
+            f"round {number} made no outer iteration from step {from_step or 1:,} to step {stop * block:,}: there is "
+            f"one every {block} steps, from step {(learning + 1) * block:,} on. Give a longer stretch."
+        )
+    return first, stop
+
+
+def _held_against(
+    subject: Subject, number: int, lived: CompiledRound | HostedRound, began: int, stop: int
+) -> tuple[list[str], list[str]]:
+    """What of the run contradicts what was lived again, and what was compared."""
+    problems, checked = [], []
+    row = subject.row_of(number)
+    ends = np.concatenate(lived.ends) if lived.ends else np.zeros(0, int)
+    until = min(lived.steps, row["steps"])
+    parted = parted_at(subject, number, began, until, ends)
+    checked.append(f"{int((ends <= until).sum()):,} ends of episodes")
+    if parted is not None:
+        problems.append(f"from step {parted:,} on, episodes ended otherwise than in the run")
+    at_the_end = stop * subject.block >= row["steps"] - subject.block + 1 and not _goes_on(subject, row, stop)
+    if at_the_end:
+        differences, arrays = parameter_differences(subject.result.parameters_of(number), _policy(lived))
+        checked.append(f"{arrays} arrays of final parameters, to the bit")
+        problems += [each.words for each in differences[:1]]
+    return problems, checked
+
+
+def _goes_on(subject: Subject, row: dict[str, Any], stop: int) -> bool:
+    """Whether the round made outer iterations after the stretch."""
+    return stop < subject.configuration.training.first_learning_block + row["outer_iterations"]
+
+
+def _policy(lived: CompiledRound | HostedRound) -> dict[str, np.ndarray]:
+    return lived.policies()[0]

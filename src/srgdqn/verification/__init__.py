@@ -1,0 +1,1 @@
+"""Whether a saved run is what its configuration gives: rounds trained again, and held against what was stored."""

@@ -1,0 +1,124 @@
+"""Where a recomputed round differs from the stored one, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from srgdqn.store.tables import SCHEMAS, frame
+from srgdqn.training.records import Tables
+
+COMPARED = tuple(name for name in SCHEMAS if name != "timings")
+"""The tables that two runs of one configuration have in common."""
+
+
+class Difference(NamedTuple):
+    """The first place where a table, or an array of parameters, differs."""
+
+    where: str  # the table's name, or the path of the parameter
+    column: str | None  # None for parameters, and where one table has more rows
+    place: tuple[int, ...]  # the row among the round's own, or the index in the array
+    step: int | None  # environment steps by then, where the table tells
+    stored: Any
+    recomputed: Any
+    relative: float | None  # of all of a parameter's numbers: the norm of the difference over the stored norm
+
+    @property
+    def words(self) -> str:
+        """What differs, in words."""
+        at = "" if self.step is None else f" (step {self.step:,})"
+        if self.column is None and self.relative is None:
+            return f"{self.where} has {self.stored} rows of the round, and {self.recomputed} were recomputed"
+        if self.column is None:
+            place = ", ".join(map(str, self.place))
+            return (
+                f"{self.where}[{place}] is {self.stored!r}, and {self.recomputed!r} was recomputed; the whole array "
+                f"differs by {self.relative:.2g} of its norm"
+            )
+        return (
+            f"{self.where}.{self.column}, row {self.place[0]} of the round{at}, is {self.stored!r}, and "
+            f"{self.recomputed!r} was recomputed"
+        )
+
+
+def table_differences(
+    stored: Mapping[str, pl.DataFrame], recomputed: Tables, number: int, until: int | None = None, window: int = 1
+) -> tuple[list[Difference], dict[str, int]]:
+    """The first difference of each table's rows of a round, and how many rows of each were compared.
+
+    `until`: only rows up to so many steps, and of the curves only windows that are whole by then.
+    """
+    found, compared = [], {}
+    for name in COMPARED:
+        if until is not None and name == "rounds":
+            continue
+        fresh = frame(name, recomputed.get(name) or dict.fromkeys(SCHEMAS[name], ()))
+        last = None if until is None else until // window * window if name == "curves" else until
+        then, now = (_rows(table, number, last) for table in (stored[name], fresh))
+        compared[name] = then.height
+        difference = _first(name, then, now)
+        if difference is not None:
+            found.append(difference)
+    return sorted(found, key=lambda each: (each.step is None, each.step or 0)), compared
+
+
+def parameter_differences(
+    stored: Mapping[str, np.ndarray], recomputed: Mapping[str, np.ndarray]
+) -> tuple[list[Difference], int]:
+    """The first difference of every array that differs, and how many arrays were compared."""
+    found = []
+    for path in dict.fromkeys((*stored, *recomputed)):
+        then, now = stored.get(path), recomputed.get(path)
+        if then is None or now is None or then.shape != now.shape or then.dtype != now.dtype:
+            found.append(Difference(path, None, (), None, _kind(then), _kind(now), float("nan")))
+            continue
+        places = np.argwhere(_bits(then) != _bits(now))
+        if len(places):
+            place = tuple(int(index) for index in places[0])
+            apart = np.linalg.norm(now.astype(float).ravel() - then.astype(float).ravel())
+            relative = float(apart / max(np.linalg.norm(then.astype(float).ravel()), np.finfo(float).tiny))
+            found.append(Difference(path, None, place, None, then[place].item(), now[place].item(), relative))
+    return found, len(stored)
+
+
+def _kind(array: np.ndarray | None) -> str:
+    return "nothing" if array is None else f"{array.dtype} of shape {array.shape}"
+
+
+def _rows(table: pl.DataFrame, number: int, until: int | None) -> pl.DataFrame:
+    mine = table.filter(pl.col("round") == number)
+    return mine if until is None else mine.filter(pl.col("step") <= until)
+
+
+def _first(name: str, then: pl.DataFrame, now: pl.DataFrame) -> Difference | None:
+    rows = min(then.height, now.height)
+    first: tuple[int, str] | None = None
+    for column in then.columns:
+        places = np.flatnonzero(_differ(then[column][:rows], now[column][:rows]))
+        if len(places) and (first is None or places[0] < first[0]):
+            first = int(places[0]), column
+    if first is not None:
+        row, column = first
+        step = then["step"][row] if "step" in then.columns else None
+        return Difference(name, column, (row,), step, then[column][row], now[column][row], None)
+    if then.height != now.height:
+        longer = then if then.height > rows else now
+        step = longer["step"][rows] if "step" in longer.columns else None
+        return Difference(name, None, (rows,), step, then.height, now.height, None)
+    return None
+
+
+def _differ(then: pl.Series, now: pl.Series) -> np.ndarray:
+    """Of every row, whether it holds other bits."""
+    if then.dtype.is_float():
+        nulls = then.is_null().to_numpy() != now.is_null().to_numpy()
+        return nulls | (_bits(then.fill_null(0.0).to_numpy()) != _bits(now.fill_null(0.0).to_numpy()))
+    return then.ne_missing(now).to_numpy()
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    array = np.ascontiguousarray(array)
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "f" else array
