@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import hypothesis.strategies as st
@@ -101,6 +104,45 @@ def test_local_constants_are_those_of_finite_differences(activation: str, loss: 
     assert min(abs(abs(error) - o.huber_delta) for error in errors) > 1e-3
     expected = [np.linalg.norm(hessian(o, theta, x, reference.bellman_target(o, theta, x)), 2) for x in data]
     np.testing.assert_allclose(local(o, theta, data), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("activation", "loss"), [("relu", "squared"), ("tanh", "huber")])
+def test_more_parameters_than_products_are_no_less_exact(activation: str, loss: str) -> None:
+    sizes = (2, 12, 12, 3)  # 231 parameters
+    o = reference.Options(sizes, activation=activation, loss=loss, huber_delta=0.7)
+    theta, data, _ = reference.random_problem(3, sizes, 3, 1)
+    assert reference.smallest_preactivation(o, [theta], data) > 1e-3
+    expected = [np.linalg.norm(hessian(o, theta, x, reference.bellman_target(o, theta, x)), 2) for x in data]
+    np.testing.assert_allclose(local(o, theta, data), expected, rtol=1e-6, atol=1e-9)
+
+
+_ON_SOME_CORES = """
+import os, sys
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
+import jax
+from srgdqn.configure import configure
+from srgdqn.gradients import Transitions
+from srgdqn.networks import make_network
+from srgdqn.smoothness import local_smoothness
+configuration = configure("MountainCar", "srg-dqn", hidden=(20, 20))
+network = make_network(configuration.network, 2, 3)
+theta, rows = network.init(jax.random.key(0)), jax.random.normal(jax.random.key(1), (8, 2))
+transitions = Transitions(rows, jax.numpy.arange(8) % 3, rows[:, 0], rows[::-1], jax.numpy.ones(8))
+print(jax.jit(lambda *given: local_smoothness(configuration, network, *given))(theta, transitions).tobytes().hex())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be withheld here")
+def test_local_constants_do_not_depend_on_the_number_of_cores() -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("there is one core")
+    one, two = (
+        subprocess.run([sys.executable, "-c", _ON_SOME_CORES, cores], capture_output=True, text=True, check=True).stdout
+        for cores in ("1", "2")
+    )
+    assert one == two
+    assert len(one.strip()) == 8 * 8
 
 
 def test_targets_are_frozen_even_where_training_lets_them_move() -> None:

@@ -8,6 +8,8 @@ made of such norms is certainly too large, and one which does not exceed it may 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,10 @@ __all__ = ["bound_step_size", "linear_smoothness", "local_smoothness", "tanh_smo
 
 # The largest |tanh''|, which is 2a(1 - a²) at a = tanh = 1/√3.
 _TANH_CURVATURE = 4 / (3 * 3**0.5)
+
+# Products with a Hessian that its norm is taken from. A single transition's has few eigenvalues that are not small, and
+# both ends of its spectrum are found to the precision of the numbers with half as many.
+_PRODUCTS = 64
 
 
 def theory_step_size(constants: Float[Array, " n"] | np.ndarray, inner_iterations: int) -> float:
@@ -51,6 +57,9 @@ def local_smoothness(
 
     It bounds the gradient's change in the vicinity, not over all θ. The Hessian of a relu network is that of the linear
     piece θ lies in: it leaves out the jumps of the gradient at the kinks, where no Lipschitz constant exists.
+
+    No Hessian is ever written down: LAPACK would share a large one out among the cores there are, and round its
+    eigenvalues accordingly. But for rounding, what is found can only be too small.
     """
     settings = configuration.gradients
     batch = make_batch(settings, network, transitions, parameters)
@@ -61,10 +70,43 @@ def local_smoothness(
         return loss_of(settings, q - jnp.asarray(row.frozen_target))
 
     def norm(row: Batch) -> Array:
-        return jnp.abs(jnp.linalg.eigvalsh(jax.hessian(loss)(flat, row))).max()
+        gradient = jax.grad(loss)
+        return _spectral_norm(lambda vector: jax.jvp(lambda theta: gradient(theta, row), (flat,), (vector,))[1], flat)
 
-    # One Hessian at a time: all of them together can be larger than the memory.
+    # One transition at a time: all of their bases together can be larger than the memory.
     return jax.lax.map(norm, batch)
+
+
+def _spectral_norm(product: Callable[[Array], Array], like: Float[Array, " d"]) -> Float[Array, ""]:
+    """The largest |eigenvalue| of a symmetric matrix known by its products with vectors, by Lanczos's method."""
+    size, dtype = like.size, like.dtype
+    steps = min(size, _PRODUCTS)
+    first = jax.random.normal(jax.random.key(0, impl="threefry2x32"), (size,), dtype)
+
+    def step(carry: tuple[Array, Array, Array], index: Array) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
+        basis, vector, scale = carry
+        basis = basis.at[index].set(vector)
+        image = product(vector)
+        diagonal = jnp.sum(image * vector)
+        scale = jnp.maximum(scale, _length(image))
+        for _ in range(
+            2
+        ):  # once more than in theory: what rounding leaves of earlier vectors would come back as copies
+            image = image - jnp.sum(jnp.sum(basis * image, 1)[:, None] * basis, 0)
+        left = _length(image)
+        # Nothing is left where the basis holds all that the first vector can reach.
+        ended = left <= 8 * jnp.finfo(dtype).eps * scale
+        after = jnp.where(ended, 0, image / jnp.where(ended, 1, left))
+        return (basis, after, scale), (diagonal, jnp.where(ended, 0, left))
+
+    start = (jnp.zeros((steps, size), dtype), first / _length(first), jnp.zeros((), dtype))
+    _, (diagonal, beside) = jax.lax.scan(step, start, jnp.arange(steps))
+    small = jnp.diag(diagonal) + jnp.diag(beside[:-1], 1) + jnp.diag(beside[:-1], -1)
+    return jnp.abs(jnp.linalg.eigvalsh(small)).max()
+
+
+def _length(vector: Float[Array, " d"]) -> Float[Array, ""]:
+    return jnp.sqrt(jnp.sum(jnp.square(vector)))
 
 
 def bound_step_size(
