@@ -1,4 +1,4 @@
-"""What every block of a round left behind, in arrays that grow: 9 bytes a step and 32 a block, or twice that."""
+"""What the newest blocks of a round left behind, in arrays that grow: 9 bytes a step and 32 a block, or twice that."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _FIRST_ROOM = 256  # blocks
 
 
 class Diary:
-    """Rewards, flags and seats of every step, and of every block the mean loss and max_a Q and the norms of Δ_M and θ
-    (NaN where nothing was learnt).
+    """Until they are forgotten: rewards, flags and seats of every step, and of every block the mean loss and max_a Q
+    and the norms of Δ_M and θ (NaN where nothing was learnt).
     """
 
     def __init__(self, block: int) -> None:
@@ -66,6 +66,10 @@ class Diary:
         for part in (self._reward, self._flags, self._seats, self._diagnostics):
             part[0] = part[self._blocks - 1]
         self._blocks = 1
+
+    def forget(self) -> None:
+        """Forgets all blocks, which somebody else knows by now."""
+        self._blocks = 0
 
     def log(self) -> BlockLog:
         """Everything but the seats, with an axis of one round first."""

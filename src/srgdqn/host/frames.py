@@ -11,13 +11,18 @@ the next: where one is full, the stack is begun anew in the next.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
-from srgdqn.host.memory import Block, are_actions
+from srgdqn.host.memory import REPLAY, Block, are_actions
+from srgdqn.store.journal import Stream
+
+_RING = ("action", "reward", "terminated", "places")
+_FRAMES = "frames."
 
 
 class _Place(NamedTuple):
@@ -37,6 +42,7 @@ class FrameMemory:
         self._chunk_shape = (max(chunk_frames, self._depth), *frame)
         self._chunks: dict[int, np.ndarray] = {}
         self._references: dict[int, int] = {}  # of each chunk: stacks of live transitions in it
+        self._filled: dict[int, int] = {}  # of each chunk: its frames so far
         self._made = 0
         self._tails: list[_Place | None] = [None] * seats  # of each seat: the stack it had last
         self._written = 0
@@ -46,6 +52,10 @@ class FrameMemory:
         self._places = np.empty((slots, 4), np.int64)  # of S and of S': chunk and end
 
     @property
+    def _ring(self) -> dict[str, np.ndarray]:
+        return dict(zip(_RING, (self._actions, self._rewards, self._terminated, self._places), strict=True))
+
+    @property
     def written(self) -> int:
         """Transitions written so far, those since overwritten included."""
         return self._written
@@ -53,8 +63,7 @@ class FrameMemory:
     @property
     def nbytes(self) -> int:
         """Bytes of the chunks and of the ring."""
-        arrays: list[np.ndarray] = [self._actions, self._rewards, self._terminated, self._places]
-        return sum(array.nbytes for array in [*arrays, *self._chunks.values()])
+        return sum(array.nbytes for array in [*self._ring.values(), *self._chunks.values()])
 
     def append(
         self,
@@ -109,57 +118,92 @@ class FrameMemory:
     def tensors(self) -> dict[str, np.ndarray]:
         """Everything in it: the ring's arrays, the chunks, and where each seat writes."""
         live = slice(None, min(self._written, self.slots))
-        tails = [(-1, -1) if tail is None else tail for tail in self._tails]
         return {
-            "action": self._actions[live],
-            "reward": self._rewards[live],
-            "terminated": self._terminated[live],
-            "places": self._places[live],
-            "tails": np.array(tails, np.int64),
-            "counts": np.array([self._written, self._made], np.int64),
+            **{name: ring[live] for name, ring in self._ring.items()},
+            **self._small(),
             **{f"chunk.{number}": chunk for number, chunk in self._chunks.items()},
         }
 
     def restore(self, tensors: dict[str, np.ndarray], actions: int) -> None:
         """Takes in what `tensors` gave."""
         try:
-            if not are_actions(tensors["action"], actions):
-                raise ValueError("an action is none")
+            written = int(tensors["counts"][0])
+            if len(tensors["action"]) != min(written, self.slots) or not are_actions(tensors["action"], actions):
+                raise ValueError("its actions are not those of its counts")
             self._restore(tensors)
         except (KeyError, ValueError, IndexError, TypeError, OverflowError) as error:
             raise InputError(f"its replay is none of this configuration's ({error})") from error
 
     def _restore(self, tensors: dict[str, np.ndarray]) -> None:
-        chunks = {int(name.rpartition(".")[2]): each for name, each in tensors.items() if name.startswith("chunk.")}
-        for number, chunk in chunks.items():
-            if chunk.shape != self._chunk_shape or chunk.dtype != np.uint8:
-                raise ValueError(f"chunk {number} is {chunk.dtype} of shape {chunk.shape}")
+        for name, chunk in tensors.items():
+            if name.startswith("chunk."):
+                if len(chunk) != self._chunk_shape[0]:
+                    raise ValueError(f"{name} has {len(chunk)} frames")
+                self.take(f"{_FRAMES}{int(name.rpartition('.')[2])}", 0, {"frame": chunk})
+        self.take(REPLAY, 0, {name: tensors[name] for name in _RING})
+        self._settle(tensors)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
+        """Where each seat writes; the ring by the numbers of its transitions, and the frames of every chunk."""
+        streams = {REPLAY: Stream(max(0, self._written - self.slots), self._written, self._numbered)}
+        for number, chunk in self._chunks.items():
+            streams[f"{_FRAMES}{number}"] = Stream(0, self._filled[number], functools.partial(_frames, chunk))
+        return self._small(), streams
+
+    def _small(self) -> dict[str, np.ndarray]:
+        tails = [(-1, -1) if tail is None else tail for tail in self._tails]
+        return {"tails": np.array(tails, np.int64), "counts": np.array([self._written, self._made], np.int64)}
+
+    def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        slots = np.arange(start, stop) % self.slots
+        return {name: ring[slots] for name, ring in self._ring.items()}
+
+    def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
+        """Takes in rows that `state` gave."""
+        if name == REPLAY:
+            slots = np.arange(first, first + len(rows["action"])) % self.slots
+            for column, ring in self._ring.items():
+                _check(column, rows[column], (len(slots), *ring.shape[1:]), ring.dtype)
+                ring[slots] = rows[column]
+            return
+        if not name.startswith(_FRAMES):
+            raise ValueError(f"{name} is nothing of a replay's")
+        number, frames = int(name.removeprefix(_FRAMES)), rows["frame"]
+        stop = first + len(frames)
+        if stop > self._chunk_shape[0]:
+            raise ValueError(f"chunk {number} has {stop} frames")
+        _check(name, frames, (len(frames), *self._chunk_shape[1:]), np.uint8)
+        if number not in self._chunks:
+            self._chunks[number] = np.empty(self._chunk_shape, np.uint8)
+        self._chunks[number][first:stop] = frames
+        self._filled[number] = stop
+
+    def settle(self, tensors: dict[str, np.ndarray], actions: int) -> None:
+        """Takes in where each seat writes, and counts what is referred to."""
+        try:
+            self._settle(tensors)
+            if not are_actions(self._actions[: min(self._written, self.slots)], actions):
+                raise ValueError("an action is none")
+        except (KeyError, ValueError, IndexError, TypeError, OverflowError) as error:
+            raise InputError(f"its replay is none of this configuration's ({error})") from error
+
+    def _settle(self, tensors: dict[str, np.ndarray]) -> None:
+        tails = tensors["tails"]
+        _check("tails", tails, (len(self._tails), 2), np.int64)
         written, made = (int(number) for number in tensors["counts"])
-        places, tails = tensors["places"], tensors["tails"]
-        count = len(tensors["action"])
-        if count != min(written, self.slots) or not all(0 <= number < made for number in chunks):
-            raise ValueError("its counts are not those of its arrays")
-        if (places.dtype, tails.dtype, tails.shape) != (np.int64, np.int64, (len(self._tails), 2)):
-            raise ValueError("its places are none")
-        ends = np.concatenate([places.reshape(-1, 2), tails[tails[:, 0] >= 0]])[:, 1]
-        if not ((self._depth <= ends) & (ends <= self._chunk_shape[0])).all():
+        places = self._places[: min(written, self.slots)].reshape(-1, 2)
+        referred = np.concatenate([places, tails[tails[:, 0] >= 0]])
+        numbers, place, counts = np.unique(referred[:, 0], return_inverse=True, return_counts=True)
+        if set(numbers.tolist()) != set(self._chunks) or not all(0 <= number < made for number in self._chunks):
+            raise ValueError("its chunks are not those that are referred to")
+        filled = np.zeros(len(numbers), np.int64)
+        np.maximum.at(filled, place, referred[:, 1])
+        if (referred[:, 1] < self._depth).any() or (filled > [self._filled[number] for number in numbers]).any():
             raise ValueError("a stack ends outside of its chunk")
-        for ring, name in (
-            (self._actions, "action"),
-            (self._rewards, "reward"),
-            (self._terminated, "terminated"),
-            (self._places, "places"),
-        ):
-            if tensors[name].shape != ring[:count].shape or tensors[name].dtype != ring.dtype:
-                raise ValueError(f"{name} is {tensors[name].dtype} of shape {tensors[name].shape}")
-            ring[:count] = tensors[name]
         self._written, self._made = written, made
         self._tails = [None if chunk < 0 else _Place(chunk, end) for chunk, end in tails.tolist()]
-        self._chunks = {number: chunk.copy() for number, chunk in chunks.items()}
-        referred = [*self._places[:count, ::2].ravel().tolist(), *(tail.chunk for tail in self._tails if tail)]
-        self._references = dict.fromkeys(chunks, 0)
-        for number in referred:
-            self._references[number] += 1
+        self._references = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        self._filled = dict(zip(numbers.tolist(), filled.tolist(), strict=True))
 
     def _put(self, seat: int, stack: np.ndarray) -> _Place:
         """Where the stack lies once what is new of it is appended to its seat's sequence; it counts as referred to."""
@@ -195,6 +239,7 @@ class FrameMemory:
         """A tail refers to its chunk too, so that the chunk that a seat writes to is there."""
         previous = self._tails[seat]
         self._tails[seat] = place
+        self._filled[place.chunk] = place.end
         self._references[place.chunk] += 1
         if previous is not None:
             self._release(previous.chunk)
@@ -202,4 +247,13 @@ class FrameMemory:
     def _release(self, chunk: int) -> None:
         self._references[chunk] -= 1
         if self._references[chunk] == 0:
-            del self._chunks[chunk], self._references[chunk]
+            del self._chunks[chunk], self._references[chunk], self._filled[chunk]
+
+
+def _frames(chunk: np.ndarray, start: int, stop: int) -> dict[str, np.ndarray]:
+    return {"frame": chunk[start:stop]}
+
+
+def _check(name: str, array: np.ndarray, shape: tuple[int, ...], kind: Any) -> None:
+    if array.shape != shape or array.dtype != kind:
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")

@@ -8,6 +8,10 @@ import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.host.spaces import Observations
+from srgdqn.store.journal import Stream
+
+REPLAY = "replay"
+"""What the stream of transitions is called where it is kept."""
 
 
 class Block:
@@ -56,6 +60,17 @@ class Memory(Protocol):
         """Takes in what `tensors` gave; an `InputError` where it is none of this memory's, or where an action is none
         of so many: whoever learns looks values up by it.
         """
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
+        """The same in parts, for who keeps it again and again: small arrays, and rows that were not there before."""
+
+    def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
+        """Takes in rows of a stream that `state` gave, beginning with number `first`; a ValueError or KeyError where
+        they are none of this memory's.
+        """
+
+    def settle(self, tensors: dict[str, np.ndarray], actions: int) -> None:
+        """Takes in the small arrays that `state` gave once all rows are there; errors are those of `restore`."""
 
     @property
     def nbytes(self) -> int:
@@ -109,6 +124,30 @@ class FlatMemory:
             raise InputError("its replay is none of this configuration's")
         self.rows[: len(rows)] = rows
         self.written = int(written[0])
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
+        """How many were ever written, and the rows by the numbers of their transitions."""
+        stream = Stream(max(0, self.written - self.slots), self.written, self._numbered)
+        return {"written": np.array([self.written], np.int64)}, {REPLAY: stream}
+
+    def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        return {"row": self.rows[np.arange(start, stop) % self.slots]}
+
+    def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
+        """Takes in rows that `state` gave."""
+        given = rows["row"]
+        if name != REPLAY or given.shape[1:] != self.rows.shape[1:] or given.dtype != self.rows.dtype:
+            raise ValueError(f"{name} is {given.dtype} of shape {given.shape}")
+        self.rows[np.arange(first, first + len(given)) % self.slots] = given
+        self.written = first + len(given)
+
+    def settle(self, tensors: dict[str, np.ndarray], actions: int) -> None:
+        """Makes sure that all is there."""
+        written = tensors.get("written")
+        used = self.rows[: min(self.written, self.slots)]
+        whole = written is not None and written.shape == (1,) and int(written[0]) == self.written
+        if not whole or not are_actions(used[:, 2 * self._size], actions):
+            raise InputError("its replay is none of this configuration's")
 
     def blank(self, rows: int) -> np.ndarray:
         """Rows of zeros."""

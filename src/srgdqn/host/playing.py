@@ -158,6 +158,40 @@ class CopiesPlayer:
         except RAISED as error:
             raise _gave(error, outcome, _RESET) from error
 
+    @property
+    def present(self) -> np.ndarray | None:
+        """What each copy observes at present; None before the first block and after open episodes were left."""
+        seen = [each for each in self._present if each is not None]
+        return np.stack(seen) if len(seen) == len(self._present) else None
+
+    def live_again(self, seat: int, actions: np.ndarray, rewards: np.ndarray, seen: np.ndarray) -> str | None:
+        """Begins a copy's newest episode once more and takes the same actions. What it did otherwise than before, in
+        words, if it did not give the same rewards or does not come to what was seen then: its next episode is new.
+        """
+        self.begun[seat] -= 1
+        try:
+            self._present[seat] = after = self._reset(seat)
+            for chosen, reward in zip(actions.tolist(), rewards, strict=True):
+                self._present[seat] = after = self._same_step(seat, chosen, reward)
+            if not np.array_equal(after, seen):
+                raise _Misbehaviour("gave other observations than before")
+        except _Misbehaviour as error:
+            self._present[seat] = None
+            return str(error)
+        return None
+
+    def _same_step(self, seat: int, chosen: int, expected: np.float32) -> np.ndarray:
+        try:
+            given, reward, terminated, truncated, _ = self._environments[seat].step(self._table[chosen])
+            ended = flag_of(terminated, "terminated") or flag_of(truncated, "truncated")
+            same = np.float32(reward_of(reward)) == expected
+            after = self._observations.encode(given)
+        except RAISED as error:
+            raise _raised(error) from error
+        if ended or not same:
+            raise _Misbehaviour("ended its episode earlier than before" if ended else "gave other rewards than before")
+        return after
+
     def forget(self) -> None:
         """The next block begins with new episodes."""
         self._present = [None] * len(self._environments)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import jax
 import jax.numpy as jnp
@@ -17,11 +17,13 @@ from srgdqn.host.plan import Plan
 from srgdqn.host.playing import Player, check_block
 from srgdqn.host.program import HostProgram, numbers_of
 from srgdqn.host.task import HostTask
+from srgdqn.host.trail import Trail
 from srgdqn.learner import LearnerState
 from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.lane import as_stored
+from srgdqn.training.pages import ANEW
 
 _NOTHING_LEARNT = [np.nan] * 4
 
@@ -36,8 +38,12 @@ class HostRound:
         program: HostProgram,
         player: Player | None,
         number: int = 0,
+        *,
+        leave_trail: bool = False,
     ) -> None:
-        """`player` may be None for a round that is not going to live, but only to act."""
+        """`player` may be None for a round that is not going to live, but only to act. `leave_trail`: what is done in
+        the open episodes is remembered.
+        """
         self.configuration, self.task, self.number, self.player = configuration, task, number, player
         learner, self.normaliser, self.key = program.begin(np.uint32(configuration.training.seed), np.uint32(number))
         self.numbers = numbers_of(configuration)
@@ -48,6 +54,8 @@ class HostRound:
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
         self.diary = Diary(configuration.training.learning_frequency)
+        self.trail = Trail(configuration.training.environments) if leave_trail else None
+        self._left: set[int] = set()  # environments whose open episodes have been left since the last block
         self.blocks_before_memory = 0  # lived before the memory was as empty as it was new
         self._program = program
         self._block = Block(configuration.training.learning_frequency, task.observations)
@@ -77,8 +85,17 @@ class HostRound:
         """Begins new episodes with the next block; of those left open, no reward is part of the next one's return."""
         assert self.player is not None
         self.player.forget()
-        if self.normaliser.open_return is not None:
-            nothing = jnp.zeros_like(self.normaliser.open_return)
+        self.begin_anew(range(self.configuration.training.environments))
+
+    def begin_anew(self, seats: Iterable[int]) -> None:
+        """The next steps in these environments are the first of new episodes, whatever was open there."""
+        left = sorted(seats)
+        self._left |= set(left)
+        if self.trail is not None:
+            self.trail.leave(left)
+        open_return = self.normaliser.open_return
+        if left and open_return is not None:
+            nothing = jnp.zeros_like(open_return) if open_return.ndim == 0 else open_return.at[np.array(left)].set(0.0)
             self.normaliser = self.normaliser._replace(open_return=nothing)
 
     def spend(self, configuration: Configuration, *, steps_before: int = 0, to_the_end: bool = False) -> None:
@@ -172,6 +189,18 @@ class HostRound:
         if self._first_learning <= index and (self._last_block is None or index < self._last_block):
             diagnostics = self._learn(index)
         self.diary.write(block, diagnostics)
+        if self.trail is not None:
+            self.trail.write(block, some_ended=self.player.episodes > ended_before)
+        if self._left:
+            self._mark_beginnings()
+
+    def _mark_beginnings(self) -> None:
+        """Of new episodes where others were left open."""
+        seats, places = np.unique(self._block.seat, return_index=True)
+        first = dict(zip(seats.tolist(), places.tolist(), strict=True))
+        here = self._left & set(first)
+        self.diary.flags[-1, [first[seat] for seat in here]] |= ANEW
+        self._left -= here
 
     def _learn(self, index: int) -> list[float]:
         slots, picks = self._plan.rows(index)

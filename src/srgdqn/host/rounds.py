@@ -10,15 +10,17 @@ import equinox as eqx
 import numpy as np
 
 from srgdqn.cores import usable_cores
-from srgdqn.training.shared_progress import SharedProgress
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.host.workers import train_in_processes
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
+from srgdqn.training.keeping import Keeping
 from srgdqn.training.records import merge_tables
-from srgdqn.training.rounds import Listener, Trained
+from srgdqn.training.reports import Listener
+from srgdqn.training.rounds import Trained
+from srgdqn.training.shared_progress import SharedProgress
 
 
 class HostTrained(NamedTuple):
@@ -37,11 +39,12 @@ def train_on_host(
     workers: int | None = None,
     stop: threading.Event | None = None,
     measure_noise: bool = False,
+    keeping: Keeping | None = None,
 ) -> HostTrained:
     """Trains every round of the configuration: a single one in this process, several in one process per core.
 
     Ctrl-C ends the run once the blocks under way have been lived, and what was reached is kept; so does setting `stop`.
-    `measure_noise` is for who watches: see `train_round`.
+    `measure_noise` is for who watches, and `keeping` is where rounds are kept, and go on from: see `train_round`.
     """
     rounds = configuration.training.rounds
     workers = min(workers or usable_cores(), rounds)
@@ -52,9 +55,11 @@ def train_on_host(
             return interrupted.is_set() or (stop is not None and stop.is_set())
 
         if workers == 1:
-            outcomes = _train_here(configuration, task, user_network, shared, stopping, measure_noise)
+            outcomes = _train_here(configuration, task, user_network, shared, stopping, measure_noise, keeping)
         else:
-            outcomes = train_in_processes(configuration, task, user_network, workers, shared, stopping, measure_noise)
+            outcomes = train_in_processes(
+                configuration, task, user_network, workers, shared, stopping, measure_noise, keeping
+            )
     outcomes = sorted(outcomes, key=lambda outcome: outcome.number)
     lived = [outcome for outcome in outcomes if outcome.tables]
     names = lived[0].policies if lived else ()
@@ -75,6 +80,7 @@ def _train_here(
     shared: SharedProgress,
     stopping: Callable[[], bool],
     measure_noise: bool,
+    keeping: Keeping | None,
 ) -> list[RoundOutcome]:
     outcomes = []
     for number in range(configuration.training.rounds):
@@ -90,6 +96,9 @@ def _train_here(
                 listener=listener,
                 stopping=stopping,
                 measure_noise=measure_noise,
+                keeping=keeping,
             )
         )
+    if keeping is not None:
+        keeping.flush()
     return outcomes

@@ -8,7 +8,7 @@ import numpy as np
 
 from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
-from srgdqn.training.rounds import Listener, Progress
+from srgdqn.training.reports import Listener, Progress
 
 _SECONDS = 0.2
 
@@ -19,20 +19,29 @@ class Telling:
     def __init__(self, round_: HostRound, reports: RoundReports, listener: Listener) -> None:
         self._round, self._reports, self._listener = round_, reports, listener
         self._told, self._when = round_.blocks, time.perf_counter()
+        self._steps, self._reward = 0, 0.0
+
+    def note(self) -> None:
+        """Takes note of the newest blocks, before the round forgets them."""
+        rewards = self._round.diary.reward[self._told - self._round.blocks_forgotten :]
+        self._told = self._round.blocks
+        self._steps += rewards.size
+        self._reward += float(rewards.sum(dtype=np.float64))
 
     def tell(self, *, everything: bool = False, ended: bool = False) -> None:
         """Tells what is new, if it is time or `everything` is to be told; the last time with `ended`."""
         now = time.perf_counter()
         if not (everything or ended) and now - self._when < _SECONDS:
             return
+        self.note()
         round_, self._when = self._round, now
-        rewards = round_.diary.reward[self._told - round_.blocks_forgotten :]
-        self._told = round_.blocks
+        steps, reward = self._steps, self._reward
+        self._steps, self._reward = 0, 0.0
         self._listener(
             Progress(
                 min(round_.spent_share, 1.0),
-                rewards.size,
-                float(np.mean(rewards)) if rewards.size else float("nan"),
+                steps,
+                reward / steps if steps else float("nan"),
                 int(round_.diverged_at is not None),
                 ended,
                 self._reports.read,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
 from collections.abc import Callable
@@ -17,17 +18,25 @@ from srgdqn.host.environments import close
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.gradient_noise import GradientNoise
 from srgdqn.host.judging import judge
-from srgdqn.host.program import host_program
+from srgdqn.host.program import HostProgram, host_program
 from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
+from srgdqn.host.round_state import Records, Standing, enter_again, snapshot, standing_of
+from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.host.telling import Telling
 from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
+from srgdqn.store.journal import Checkpoint, Snapshot
 from srgdqn.training.chunk import evaluation_due
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.records import ChunkHistory, Tables, chunk_tables
-from srgdqn.training.rounds import Listener, policy_arrays
+from srgdqn.training.keeping import Keeping, Strand
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.records import Tables
+from srgdqn.training.reports import Listener, Progress
+from srgdqn.training.strand import identity, policy_arrays
+
+_DIARY_BLOCKS = 1_024  # after which a diary is handed on
 
 
 class RoundOutcome(NamedTuple):
@@ -49,65 +58,149 @@ def train_round(
     listener: Listener = lambda progress: None,
     stopping: Callable[[], bool] = lambda: False,
     measure_noise: bool = False,
+    keeping: Keeping | None = None,
 ) -> RoundOutcome:
     """Trains round `number` until its budget is spent, it diverges, it is told to stop, or its environment fails.
 
-    `measure_noise`: measure that of the gradients for every report that is asked for.
+    `measure_noise`: measure that of the gradients for every report that is asked for. `keeping`: it goes on from where
+    it was last kept, and is kept when it is time, when it is told to stop, and at its end.
     """
     start = time.perf_counter()
     program, fresh = host_program(configuration, task.network_input, task.actions.count, user_network)
-    player, environments = make_player(configuration, task, number)
-    judged: gym.Env | None = None
-    timings: list[tuple[str, int, float]] = []
-    evaluations: list[tuple[int, bool, Evaluation]] = []
-    failure, whole = None, False
-    try:
+    with contextlib.ExitStack() as ending:
+        strand = None if keeping is None else ending.enter_context(occupied_strand(keeping, number))
+        standing = None if strand is None else strand.restore(_Restoring(configuration, task, program, number))
+        if standing is not None and standing.last:
+            round_, records = standing.round_, standing.records
+            listener(Progress(1.0, 0, float("nan"), int(round_.diverged_at is not None), ended=True))
+            return RoundOutcome(number, _tables(round_, records), _policy(round_), whole=True, failure=None)
+        player, environments = make_player(configuration, task, number, () if standing is None else standing.begun)
+        for environment in environments:
+            ending.callback(close, environment, task.name)
         judged = _judging_copy(configuration, task)
-        round_ = HostRound(configuration, task, program, player, number)
+        if judged is not None:
+            ending.callback(close, judged, task.name)
+        if standing is None:
+            round_ = HostRound(configuration, task, program, player, number, leave_trail=strand is not None)
+            records = Records(Recorder(configuration, task.endings, 1), [], [])
+        else:
+            round_, records = standing.round_, standing.records
+            enter_again(standing, player)
         if fresh:
             round_.compile()
-            timings.append(("compile", 0, time.perf_counter() - start))
+            records.timings.append(("compile", round_.steps, time.perf_counter() - start))
         noise = GradientNoise(configuration, program.network) if measure_noise else None
-        reports = RoundReports(round_, noise)
-        telling = Telling(round_, reports, listener)
+        reports = RoundReports(round_, noise, reached=records.recorder.reached(0))
+        life = _Life(round_, records, reports, Telling(round_, reports, listener), judged, strand)
+        failure = life.live(stopping)
+        return RoundOutcome(number, _tables(round_, records), _policy(round_), life.whole, failure)
+
+
+class _Restoring:
+    """From a checkpoint to where the round stood."""
+
+    def __init__(self, configuration: Configuration, task: HostTask, program: HostProgram, number: int) -> None:
+        self._given = configuration, task, program, number
+
+    def __call__(self, checkpoint: Checkpoint) -> Standing:
+        configuration, task, program, number = self._given
+        round_ = HostRound(configuration, task, program, None, number, leave_trail=True)
+        recorder = Recorder(configuration, task.endings, 1)
+        return standing_of(checkpoint, round_, recorder, identity(configuration))
+
+
+class _Life:
+    """A round from where it stands to its end, with all that is done on the way."""
+
+    def __init__(
+        self,
+        round_: HostRound,
+        records: Records,
+        reports: RoundReports,
+        telling: Telling,
+        judged: gym.Env | None,
+        strand: Strand | None,
+    ) -> None:
+        self._round, self._records, self._reports, self._telling = round_, records, reports, telling
+        self._judged, self._strand = judged, strand
+        self._since = time.perf_counter()
+        self.whole = False  # whether it has come to its end
+
+    def live(self, stopping: Callable[[], bool]) -> str | None:
+        """Lives block by block; what its environment did wrong, in words, if that ended it."""
+        round_, strand, begun = self._round, self._strand, self._round.blocks
+        assert round_.player is not None
+        failure = None
         try:
-            player.check_spaces(0)
-            since = time.perf_counter()
+            round_.player.check_spaces(round_.steps)
+            self._since = time.perf_counter()
             while round_.active and not stopping():
                 round_.live_block()
-                due = not round_.active or evaluation_due(configuration, round_.blocks)
+                due = not round_.active or evaluation_due(round_.configuration, round_.blocks)
                 if due:
-                    player.check_spaces(round_.steps)
-                    timings.append(("train", round_.steps, time.perf_counter() - since))
-                    if judged is not None:
-                        begun = time.perf_counter()
-                        played = _judge(configuration, task, judged, round_)
-                        evaluations.append((round_.blocks, not round_.active, played))
-                        reports.judged(np.asarray(played.total_reward[0]), np.asarray(played.length[0]))
-                        timings.append(("evaluate", round_.steps, time.perf_counter() - begun))
-                    since = time.perf_counter()
-                telling.tell(everything=due)
-            whole = not round_.active
+                    self._take_stock()
+                self._telling.tell(everything=due)
+                if len(round_.diary) >= _DIARY_BLOCKS:
+                    self._record()
+                if strand is not None and round_.active and strand.due():
+                    self._keep(strand)
+            self.whole = not round_.active
         except EnvironmentFailedError as error:
             failure = str(error)
-        telling.tell(ended=True)
-        tables = _tables(configuration, task, round_, evaluations, timings) if round_.blocks else {}
-        return RoundOutcome(number, tables, _policy(round_), whole, failure)
-    finally:
-        for environment in [*environments, *([] if judged is None else [judged])]:
-            close(environment, task.name)
+        self._telling.tell(ended=True)
+        self._record()
+        if strand is not None and self.whole:
+            end = self._snapshot()  # made now, as the memory that it does not need is not to wait for it
+            strand.finish(lambda: end)
+        elif strand is not None and failure is None and round_.blocks > begun:
+            self._keep(strand)
+        return failure
+
+    def _take_stock(self) -> None:
+        """Notes the time, and judges the policy."""
+        round_, timings = self._round, self._records.timings
+        assert round_.player is not None
+        round_.player.check_spaces(round_.steps)
+        self._note_time()
+        if self._judged is not None:
+            played = _judge(round_, self._judged)
+            self._records.evaluations.append((round_.blocks, not round_.active, played))
+            self._reports.judged(np.asarray(played.total_reward[0]), np.asarray(played.length[0]))
+            timings.append(("evaluate", round_.steps, time.perf_counter() - self._since))
+        self._since = time.perf_counter()
+
+    def _note_time(self) -> None:
+        now = time.perf_counter()
+        self._records.timings.append(("train", self._round.steps, now - self._since))
+        self._since = now
+
+    def _record(self) -> None:
+        """Hands the newest blocks on to whoever needs them, and forgets them."""
+        diary = self._round.diary
+        self._telling.note()
+        self._reports.note()
+        several = self._round.configuration.training.environments > 1
+        self._records.recorder.hear(diary.log(), diary.seats[None] if several else None)
+        diary.forget()
+
+    def _snapshot(self) -> Snapshot:
+        return snapshot(self._round, self._records, identity(self._round.configuration), last=self.whole)
+
+    def _keep(self, strand: Strand) -> None:
+        self._note_time()
+        self._record()
+        seconds = strand.save(self._snapshot())
+        self._records.timings.append(("checkpoint", self._round.steps, seconds))
+        self._since = time.perf_counter()
 
 
-def _tables(
-    configuration: Configuration,
-    task: HostTask,
-    round_: HostRound,
-    evaluations: list[tuple[int, bool, Evaluation]],
-    timings: list[tuple[str, int, float]],
-) -> Tables:
+def _tables(round_: HostRound, records: Records) -> Tables:
+    if not round_.blocks:
+        return {}
     diverged_at = np.array([-1 if round_.diverged_at is None else round_.diverged_at])
-    history = ChunkHistory(round_.diary.log(), evaluations, diverged_at, timings, round_.diary.seats[None])
-    return chunk_tables(configuration, task.endings, [round_.number], history)
+    return records.recorder.tables(
+        slice(0, 1), [round_.number], round_.configuration, records.evaluations, diverged_at, records.timings
+    )
 
 
 def _policy(round_: HostRound) -> dict[str, np.ndarray]:
@@ -124,8 +217,8 @@ def _judging_copy(configuration: Configuration, task: HostTask) -> gym.Env | Non
         return None
 
 
-def _judge(configuration: Configuration, task: HostTask, environment: gym.Env, round_: HostRound) -> Evaluation:
-    settings = configuration.training
+def _judge(round_: HostRound, environment: gym.Env) -> Evaluation:
+    settings, task = round_.configuration.training, round_.task
     played = judge(
         environment,
         task.name,

@@ -22,6 +22,7 @@ class Job(NamedTuple):
     network: Any  # the user's own
     jax_options: dict[str, Any]
     measure_noise: bool
+    keeping: Any  # where its rounds are kept; None if they are not
 
 
 def main() -> None:
@@ -45,12 +46,14 @@ def main() -> None:
 
 def _listen(inward: IO[bytes], numbers: queue.SimpleQueue[int | None], stop: threading.Event) -> None:
     try:
-        while (word := receive(inward)) != "stop":
-            numbers.put(word)
+        while True:
+            word = receive(inward)
+            if word == "stop":
+                stop.set()
+            numbers.put(None if word == "stop" else word)
     except EOFError:
-        pass  # who told us what to do is gone
-    stop.set()
-    numbers.put(None)
+        # Who told us what to do is gone. Whoever goes on with the run must not find us still writing.
+        os._exit(1)
 
 
 def _train(job: Job, numbers: queue.SimpleQueue[int | None], stop: threading.Event, outward: IO[bytes]) -> None:
@@ -83,8 +86,11 @@ def _train(job: Job, numbers: queue.SimpleQueue[int | None], stop: threading.Eve
             listener=tell,
             stopping=stop.is_set,
             measure_noise=job.measure_noise,
+            keeping=job.keeping,
         )
         send(outward, ("outcome", number, outcome))
+    if job.keeping is not None:
+        job.keeping.flush()
 
 
 if __name__ == "__main__":

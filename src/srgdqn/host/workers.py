@@ -22,7 +22,6 @@ from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.failures import told as told_of
 from srgdqn.host.messages import packed, receive, send, send_packed
-from srgdqn.training.shared_progress import SharedProgress
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
 from srgdqn.host.worker import Job
@@ -30,8 +29,10 @@ from srgdqn.identifiers import plain
 from srgdqn.networks import NetworkFactory, make_network
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
+from srgdqn.training.keeping import Keeping
 from srgdqn.training.precision import is_double
 from srgdqn.training.reports import RoundReport
+from srgdqn.training.shared_progress import SharedProgress
 
 _JAX_OPTIONS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 _POLL_SECONDS = 0.1
@@ -45,13 +46,14 @@ def train_in_processes(
     shared: SharedProgress,
     stopping: Callable[[], bool],
     measure_noise: bool,
+    keeping: Keeping | None = None,
 ) -> list[RoundOutcome]:
     """Trains every round in one of so many processes. One that dies costs the round it was at; the others go on with
-    the rest, as long as there are any.
+    the rest, as long as there are any. Each keeps its own rounds, where `keeping` says.
     """
     # What is wrong with a network is found here, once, rather than in every process.
     make_network(configuration.network, task.network_input, task.actions.count, user_network)
-    job = _packed_job(configuration, task, user_network, measure_noise)
+    job = _packed_job(configuration, task, user_network, measure_noise, keeping)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(configuration.training.rounds):
         waiting.put(number)
@@ -105,6 +107,7 @@ def _packed_job(
     task: HostTask,
     user_network: eqx.Module | NetworkFactory | None,
     measure_noise: bool,
+    keeping: Keeping | None,
 ) -> bytes:
     job = Job(
         configuration,
@@ -114,6 +117,7 @@ def _packed_job(
         user_network,
         {"jax_enable_x64": is_double(), **{name: jax.config.values[name] for name in _JAX_OPTIONS}},
         measure_noise,
+        keeping,
     )
     try:
         return packed(job)
@@ -173,6 +177,8 @@ def _attend(
                 else:
                     told.put(_lost(number, content[0]))
                     return
+        _tell_to_stop(process)
+        receive(process.stdout)  # it has nothing to tell, but may have something to keep before it is gone
     except (EOFError, OSError):
         if number is not None:
             told.put(_lost(number, f"it ended with code {process.wait()}"))

@@ -55,6 +55,13 @@ class Page(NamedTuple):
     seats: np.ndarray | None  # which of the round's environments made each step; None if there is one
 
 
+class OpenEpisodes(NamedTuple):
+    """What is known of the episodes that have not ended, by environment."""
+
+    returns: np.ndarray  # so far
+    lengths: np.ndarray
+
+
 class Carry(NamedTuple):
     """What of a round is open between two pages, and what was counted so far."""
 
@@ -68,6 +75,11 @@ class Carry(NamedTuple):
     window_counts: np.ndarray  # and how many of each are
     open_returns: np.ndarray  # of each environment's open episode,
     open_lengths: np.ndarray  # and its steps
+
+    @property
+    def open_episodes(self) -> OpenEpisodes:
+        """Those of its environments."""
+        return OpenEpisodes(self.open_returns, self.open_lengths)
 
 
 def rules_of(settings: TrainingSettings) -> Rules:
@@ -102,14 +114,15 @@ def digest(rules: Rules, before: Carry, page: Page) -> tuple[Carry, Columns, Col
         seats=None if page.seats is None else page.seats[:steps],
     )
     after, curves = _windows(rules.window, before, page.reward, ends, iteration_steps, diagnostics)
-    returns, lengths, episodes = _episodes(before, page, ended[:steps])
+    open_, episodes = ended_episodes(before.open_episodes, page.reward, page.flags, page.seats)
+    episodes["step"] += before.steps
     after = after._replace(
         steps=before.steps + steps,
         episodes=before.episodes + len(ends),
         truncated=before.truncated + int(np.count_nonzero(page.flags[ends] & TRUNCATED)),
         iterations=before.iterations + len(blocks),
-        open_returns=returns,
-        open_lengths=lengths,
+        open_returns=open_.returns,
+        open_lengths=open_.lengths,
     )
     return after, curves, episodes
 
@@ -203,38 +216,41 @@ def _curve_rows(
     return dict(zip(CURVES, (step, reward, cumulative, episodes, *means.T, made), strict=True))
 
 
-def _episodes(before: Carry, page: Page, ended: np.ndarray) -> tuple[np.ndarray, np.ndarray, Columns]:
-    """Returns and lengths of the episodes that are open, and those that ended, in the order of their ends."""
-    steps, reward, flags = len(page.reward), page.reward, page.flags
-    if page.seats is None:
+def ended_episodes(
+    open_: OpenEpisodes, reward: np.ndarray, flags: np.ndarray, seats: np.ndarray | None
+) -> tuple[OpenEpisodes, Columns]:
+    """The episodes that are open after some steps, and those that ended in them, in the order of their ends: the
+    columns of `EPISODES`, with steps counted from the first of these.
+    """
+    steps, ended = len(reward), (flags & (TERMINATED | TRUNCATED)) > 0
+    if seats is None:
         starts = np.append(0, np.flatnonzero(ended[:-1] | ((flags[1:] & ANEW) > 0)) + 1)
         seat, newcomer = np.zeros(len(starts), int), starts == 0
         first, last = starts, np.append(starts[1:], steps) - 1
     else:
-        order = np.argsort(page.seats, kind="stable")  # an environment's steps lie side by side in this order
-        changes = np.diff(page.seats[order]) != 0
+        order = np.argsort(seats, kind="stable")  # an environment's steps lie side by side in this order
+        changes = np.diff(seats[order]) != 0
         starts = np.flatnonzero(np.append(True, ended[order[:-1]] | changes | ((flags[order[1:]] & ANEW) > 0)))
-        seat, newcomer = page.seats[order[starts]], np.append(True, changes)[starts]
+        seat, newcomer = seats[order[starts]], np.append(True, changes)[starts]
         reward, first, last = reward[order], order[starts], order[np.append(starts[1:], steps) - 1]
-    # Every piece ends with its episode, or where that is left, or with its environment's last step on the page.
+    # Every piece ends with its episode, or where that is left, or with the last of its environment's steps.
     returns, lengths = np.add.reduceat(reward, starts), np.diff(np.append(starts, steps))
-    continued = newcomer & (before.open_lengths[seat] > 0) & ((flags[first] & ANEW) == 0)
-    returns[continued] = before.open_returns[seat[continued]] + returns[continued]
-    lengths[continued] += before.open_lengths[seat[continued]]
+    continued = newcomer & (open_.lengths[seat] > 0) & ((flags[first] & ANEW) == 0)
+    returns[continued] = open_.returns[seat[continued]] + returns[continued]
+    lengths[continued] += open_.lengths[seat[continued]]
 
     whole = ended[last]
-    open_returns, open_lengths = before.open_returns.copy(), before.open_lengths.copy()
-    newest = np.append(newcomer[1:], True)  # the last piece of its environment on the page
-    open_returns[seat[newest]] = np.where(whole[newest], 0.0, returns[newest])
-    open_lengths[seat[newest]] = np.where(whole[newest], 0, lengths[newest])
+    newest = np.append(newcomer[1:], True)  # the last piece of its environment
+    after = OpenEpisodes(open_.returns.copy(), open_.lengths.copy())
+    after.returns[seat[newest]] = np.where(whole[newest], 0.0, returns[newest])
+    after.lengths[seat[newest]] = np.where(whole[newest], 0, lengths[newest])
 
     last, returns, lengths = last[whole], returns[whole], lengths[whole]
-    if page.seats is not None:
+    if seats is not None:
         by_end = np.argsort(last)
         last, returns, lengths = last[by_end], returns[by_end], lengths[by_end]
     terminated = (flags[last] & TERMINATED).astype(bool)
-    rows = dict(zip(EPISODES, (before.steps + last + 1, returns, lengths, terminated), strict=True))
-    return open_returns, open_lengths, rows
+    return after, dict(zip(EPISODES, (last + 1, returns, lengths, terminated), strict=True))
 
 
 def _none(columns: dict[str, type]) -> Columns:

@@ -1,0 +1,28 @@
+"""Where a round on the host is kept, by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from srgdqn.store.destination import disk_errors_told
+from srgdqn.store.locks import LOCK, locked
+from srgdqn.training.keeping import Keeping, Strand
+
+
+@contextlib.contextmanager
+def occupied_strand(keeping: Keeping, number: int) -> Iterator[Strand]:
+    """The strand of round `number`. A process that was left behind by a run which is gone may still write to it: then
+    this waits a moment for its end, and raises an `InputError` if it does not come.
+    """
+    name = f"round-{number}"
+    folder = keeping.folder / name
+    with disk_errors_told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, what="a round"):
+        try:
+            yield keeping.strand(name)
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)  # whoever waits for it finds another file, and tries again
+            with contextlib.suppress(OSError):  # as there is something in it
+                folder.rmdir()
