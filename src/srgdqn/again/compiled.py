@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -82,22 +83,18 @@ class CompiledRound:
         """The Q-network."""
         return self._network
 
-    def beside_copies(self, changed: list[Any]) -> None:
-        """Goes on beside copies of itself, which differ from it in their parameters alone."""
+    def beside_copies(self, count: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Goes on beside so many copies of itself, in whose state every array of real numbers has been changed."""
         lanes = self._boards.on_host()
-        others = [lanes._replace(learner=lanes.learner._replace(parameters=each)) for each in changed]
+        others = [jax.tree.map(lambda leaf: _changed(leaf, change), lanes) for _ in range(count)]
         together: Lane = jax.tree.map(lambda *leaves: np.concatenate(leaves), lanes, *others)
-        self._boards = self._seated(1 + len(others), together)
+        self._boards = self._seated(1 + count, together)
 
     def policies(self) -> list[dict[str, np.ndarray]]:
         """What the policy of every copy is made of, by path; the first is the round's own."""
         lanes = self._boards.on_host()
         stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
         return [{path: array[copy] for path, array in stored.items()} for copy in range(len(lanes.active))]
-
-    def parameters(self) -> Any:
-        """The round's own parameters, with an axis of one round first."""
-        return jax.tree.map(lambda leaf: leaf[:1], self._boards.on_host().learner.parameters)
 
     def state(self) -> Lane:
         """The round's own state."""
@@ -158,3 +155,7 @@ class CompiledRound:
         self.ends.append(self.steps + ended + 1)
         self.blocks += count
         return log
+
+
+def _changed(leaf: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    return change(leaf) if np.issubdtype(leaf.dtype, np.floating) else leaf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import jax
@@ -59,22 +60,20 @@ class HostedRound:
         """Whether there is anything left to live."""
         return self._round.active
 
-    def beside_copies(self, changed: list[Any]) -> None:
-        """Goes on beside copies of itself, which differ from it in their parameters alone."""
-        for parameters in changed:
+    def beside_copies(self, count: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Goes on beside so many copies of itself, in what they have learnt every array of real numbers has been
+        changed. What their environments and replays hold is not.
+        """
+        for _ in range(count):
             copy = HostedRound(*self._again)
-            alone = jax.tree.map(lambda leaf: leaf[0], parameters)
-            copy._round.restore(copy._round.learner._replace(parameters=alone), copy._round.normaliser)
+            learner = jax.tree.map(lambda leaf: _changed(np.asarray(leaf), change), copy._round.learner)
+            copy._round.restore(learner, copy._round.normaliser)
             self._copies.append(copy)
 
     def policies(self) -> list[dict[str, np.ndarray]]:
         """What the policy of every copy is made of, by path; the first is the round's own."""
         rounds = [each._round for each in (self, *self._copies)]
         return [policy_arrays(each.learner.parameters, each.normaliser) for each in rounds]
-
-    def parameters(self) -> Any:
-        """The round's own parameters, with an axis of one round first."""
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[None], self._round.learner.parameters)
 
     def advance(self, block: int) -> None:
         """Lives until so many blocks have been lived, or nothing is left to live."""
@@ -154,3 +153,7 @@ class _Watched:
         self._watching = False
         self.noted = (before, batch, np.array(slots), np.array(picks), progress, told, good)
         return good, told
+
+
+def _changed(leaf: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    return change(leaf) if np.issubdtype(leaf.dtype, np.floating) else leaf

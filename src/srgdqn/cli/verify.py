@@ -23,8 +23,8 @@ class Verify:
 
     Where versions, compiler and instruction set are those that the run was made with, every row of every table
     (timings apart) and every parameter must be the same to the bit. Elsewhere that is not to be expected, as rounds are
-    chaotic: then segments are recomputed from checkpoints that the run kept (srgdqn train --keep-checkpoints), and
-    their error is compared with what a change of the last bit grows to.
+    chaotic: then segments are recomputed, each from a checkpoint that the run kept (srgdqn train --keep-checkpoints) to
+    the next, and their error is compared with what a change of the last bit grows to.
 
     The exit code is 0 if the run was verified, and 1 if it differs or nothing could be told.
     """
@@ -75,7 +75,7 @@ def _show(done: Verification) -> None:
     said = [each.words for each in done.conditions] or ["as when the run was made, so that every bit is to be the same"]
     rows = [("conditions", said[0]), *(("", each) for each in said[1:])]
     if done.seed is not None:
-        number = (*done.rounds, *done.segments)[0].number
+        number = done.rounds[0].number if done.rounds else done.segments[0].number
         rows.append(("round", f"{number}, chosen with seed {done.seed}"))
     print_rows(done.run, rows)
     for check in done.rounds:
@@ -90,8 +90,19 @@ def _show(done: Verification) -> None:
         )
     if done.segments:
         print_table(
-            "segments",
-            ("round", "from step", "until step", "moved", "error", "largest", "relative", "of moved", "bound", "found"),
+            "segments, each recomputed from a state that the run kept",
+            (
+                "round",
+                "from step",
+                "until step",
+                "moved",
+                "error",
+                "largest",
+                "relative",
+                "error/moved",
+                "bound",
+                "found",
+            ),
             [
                 (
                     str(each.number),
@@ -103,25 +114,27 @@ def _show(done: Verification) -> None:
                 )
                 for each in done.segments
             ],
+            caption="moved, error: norms of differences of parameters; largest, relative: of a single number; bound: "
+            "100 times what a change of every last bit grows to",
         )
         for each in done.segments:
-            parted = "" if each.parted_at is None else f"; episodes ended otherwise from step {each.parted_at:,} on"
-            console().print(
-                f"round {each.number}, steps {each.from_step:,} to {each.until_step:,}: {each.words}{parted}."
-            )
-        console().print()
+            if each.finding != "agrees":
+                parted = "" if each.parted_at is None else f"; episodes ended otherwise from step {each.parted_at:,} on"
+                where = f"round {each.number}, steps {each.from_step:,} to {each.until_step:,}"
+                console().print(f"{where}: {each.words}{parted}.")
     console().print(_verdict(done))
 
 
 def _verdict(done: Verification) -> str:
+    agreeing = sum(each.finding == "agrees" for each in done.segments)
     return {
         "identical": "Verified: every bit that was compared is the same.",
-        "agrees": "Verified within bounds: where anything can be told, the error is no larger than rounding explains.",
+        "agrees": "Verified within bounds: in every segment the error is no larger than rounding explains.",
         "differs": "NOT VERIFIED: the run is not what its configuration gives"
         + (" here, and its conditions are others." if done.conditions else "."),
-        "undecided": "NOT VERIFIED, and not refuted: under other conditions equal bits are not to be expected, and no "
-        "segment is short enough for rounding not to explain any error. Runs that are to be verified elsewhere should "
-        "keep checkpoints: srgdqn train … --checkpoint-every 1 --keep-checkpoints all.",
+        "undecided": f"NOT VERIFIED, and not refuted: {agreeing} of {len(done.segments)} segments agree, and of the "
+        "others nothing can be told. Under other conditions equal bits are not to be expected; the shorter segments "
+        "are, the less a last bit grows in them: srgdqn train … --checkpoint-every 1 --keep-checkpoints all.",
     }[done.verdict]
 
 

@@ -43,6 +43,8 @@ class Story:
     """The first Δ_m from which on none came back to the usual size; None where they stayed at it."""
     culprit: dict[str, Any] | None
     """The row of the inner iteration in which that happened."""
+    steepest: dict[str, Any] | None
+    """From then on, the row of the inner iteration in which Δ grew by the largest factor, and stayed finite."""
     nonfinite: Event | None
     """The first quantity that was no number."""
     overflow: Event | None
@@ -57,6 +59,7 @@ def tell(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
     """The story of traced outer iterations."""
     usual = _usual(iterations, inner)
     growth, culprit = _growth(inner, usual)
+    steepest = None if growth is None else _steepest(inner, growth)
     nonfinite = _first_nonfinite(iterations, inner)
     gone = iterations.filter(pl.col("discarded"))
     discarded = gone["outer_iteration"][0] if gone.height else None
@@ -66,8 +69,8 @@ def tell(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
         overflow = Event(
             last["outer_iteration"], last["step"], None, "the squares of Δ or of θ", None, last["largest_delta_norm"]
         )
-    words = tuple(_words(usual, growth, culprit, nonfinite, overflow, gone))
-    return Story(usual, growth, culprit, nonfinite, overflow, discarded, words)
+    words = tuple(_words(usual, growth, culprit, steepest, nonfinite, overflow, gone))
+    return Story(usual, growth, culprit, steepest, nonfinite, overflow, discarded, words)
 
 
 def _usual(iterations: pl.DataFrame, inner: pl.DataFrame) -> float:
@@ -90,6 +93,17 @@ def _growth(inner: pl.DataFrame, usual: float) -> tuple[Event | None, dict[str, 
     row = once.row(place, named=True)
     before = float(norms[place - 1]) if place else None
     return Event(row["outer_iteration"], row["step"], row["m"], "Δ", before, row["delta_norm"]), row
+
+
+def _steepest(inner: pl.DataFrame, growth: Event) -> dict[str, Any] | None:
+    """Each Δ_m is compared with the Δ_{m-1} of its own outer iteration."""
+    later = inner.filter((pl.col("sample") == 0) & (pl.col("outer_iteration") >= growth.outer_iteration))
+    before = pl.col("delta_norm").shift(1).over("outer_iteration")
+    factors = later.with_columns(factor=pl.col("delta_norm") / before, delta_before=before)
+    finite = factors.filter(pl.col("factor").is_finite() & (pl.col("factor") > 1))
+    if not finite.height:
+        return None
+    return finite.sort("factor", descending=True, maintain_order=True).row(0, named=True)
 
 
 _ORDER = (
@@ -136,6 +150,7 @@ def _words(
     usual: float,
     growth: Event | None,
     culprit: dict[str, Any] | None,
+    steepest: dict[str, Any] | None,
     nonfinite: Event | None,
     overflow: Event | None,
     gone: pl.DataFrame,
@@ -150,6 +165,12 @@ def _words(
         )
         assert culprit is not None
         yield from _culprit_words(culprit)
+        if steepest is not None and (steepest["outer_iteration"], steepest["m"]) != (growth.outer_iteration, growth.m):
+            yield (
+                f"It rose most steeply in outer iteration {steepest['outer_iteration']:,}, m = {steepest['m']}: from "
+                f"{steepest['delta_before']:.4g} to {steepest['delta_norm']:.4g}, on the transition of step "
+                f"{steepest['made_at']:,} (row {steepest['row']} of D), whose TD error was {steepest['td_error']:.4g}."
+            )
     if nonfinite is not None:
         was = "" if nonfinite.before is None else f" (the time before it had been {nonfinite.before:.4g})"
         yield f"{_where(nonfinite)}: {nonfinite.quantity} was the first that was no finite number{was}."
@@ -168,7 +189,7 @@ def _words(
 def _culprit_words(row: dict[str, Any]) -> Iterator[str]:
     m = row["m"]
     if m == 0:
-        yield "It was the anchor, the gradient on all of D: the inner iterations before it had moved θ too far."
+        yield "It was the anchor, the gradient on all of D: what moved θ there had come before."
         return
     seen, then = _shown(row["observation"]), _shown(row["next_observation"])
     shown = "" if not seen else f": S = {seen}, A = {row['action']}, R = {row['reward']:.4g}, S' = {then}"

@@ -2,27 +2,32 @@
 
 Rounds are chaotic: a difference in the last bit grows until two trajectories have nothing in common. So ends of runs
 say nothing, and segments are compared, each from a checkpoint to the next. How much of an error rounding explains is
-measured in the same segment: copies of the round begin with parameters of which every number is another one in its last
-bit, and the distance at which they end, times a factor, is the bound.
+measured in the same segment: copies of the round begin with a state of which every number is another one in its last
+bit, and the distance at which they typically end, times a factor, is the bound.
+
+An error beyond it may still be rounding's: where two actions were as good as each other, the other one may have been
+taken. Then the segment's learning is repeated on the transitions that the run itself made, which its checkpoints hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-import jax
 import numpy as np
 import polars as pl
 
 from srgdqn.again.checkpoints import Kept, checkpoints_of
+from srgdqn.again.forced import forced_learning
 from srgdqn.again.living import lived_again
 from srgdqn.again.subject import Subject
+from srgdqn.tasks import Task
 
 FACTOR = 100.0
 """Programs of another kind round in every operation of every iteration, the copies were changed but once."""
-COPIES = 3
+COPIES = {True: 15, False: 2}
+"""How many, of compiled rounds (where they are all but free) and of rounds on the host."""
 LEAST_BOUND = 1e-5
 
 Finding = Literal["agrees", "differs", "undecided"]
@@ -44,9 +49,16 @@ class SegmentCheck:
     largest_relative_error: float
     """Likewise, relative to the stored number's size, of numbers that are not tiny among their array's."""
     rounding: float
-    """How far copies ended that began with another last bit."""
+    """How far copies typically ended that began with other last bits: the median."""
+    forced: bool
+    """Whether it was learned again on the transitions that the run made, as those made here were others."""
     parted_at: int | None
-    """The environment step by which episodes ended otherwise than in the run; None if all ended alike."""
+    """The environment step by which episodes ended otherwise here than in the run; None if all ended alike."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether the parameters at its end are the same to the bit."""
+        return self.error == 0.0 and not self.forced
 
     @property
     def share(self) -> float:
@@ -60,70 +72,109 @@ class SegmentCheck:
 
     @property
     def finding(self) -> Finding:
-        """Whether it agrees. Where rounding explains any error, nothing can be told."""
+        """Whether it agrees. Where rounding explains any error, or may have led to other transitions and those of the
+        run are not at hand, nothing can be told.
+        """
         if self.error == 0.0:
             return "agrees"
-        if not np.isfinite(self.bound) or self.bound >= 1.0:
+        if not (np.isfinite(self.share) and self.bound < 1.0):
             return "undecided"
-        return "agrees" if self.share <= self.bound else "differs"
+        if self.share <= self.bound:
+            return "agrees"
+        return "differs" if self.forced else "undecided"
 
     @property
     def words(self) -> str:
         """What was found, in a sentence."""
-        said = f"the error is {self.share:.2g} of the distance moved"
-        if self.error == 0.0:
+        if self.identical:
             return "the same to the bit"
-        if self.finding == "undecided":
+        on_its_own = " on the transitions that the run made" if self.forced else ""
+        said = f"the error{on_its_own} is {self.share:.2g} of the distance moved"
+        if self.finding != "undecided":
+            return f"{said}, {'within' if self.finding == 'agrees' else 'BEYOND'} the bound of {self.bound:.2g}"
+        if self.bound >= 1.0:
             return f"{said}; a change of the last bit grows so large here that nothing follows from that"
-        return f"{said}, {'within' if self.finding == 'agrees' else 'BEYOND'} the bound of {self.bound:.2g}"
+        return f"{said}, beyond the bound of {self.bound:.2g}, but other actions may have been taken here"
 
 
 def check_segments(subject: Subject, number: int) -> Iterator[SegmentCheck]:
     """Every segment of a round: from its beginning to its first checkpoint, from each to the next, and from the last to
     its end, whose parameters the run has.
     """
-    kept = checkpoints_of(subject, number)
     lived = subject.row_of(number)["steps"]
     end = -(-lived // subject.block)
-    starts: list[Kept | None] = [None, *(each for each in kept if not each.at_the_end and each.blocks < end)]
-    for start, upcoming in zip(starts, [*starts[1:], None], strict=True):
+    kept = [each for each in checkpoints_of(subject, number) if not each.at_the_end and each.blocks < end]
+    for start, upcoming in zip([None, *kept], [*kept, None], strict=True):
         blocks = end if upcoming is None else upcoming.blocks
         stored = subject.result.parameters_of(number) if upcoming is None else upcoming.policy()
-        yield _check(subject, number, start, min(blocks * subject.block, lived), blocks, stored)
+        check = _lived(subject, number, start, min(blocks * subject.block, lived), blocks, stored)
+        if check.finding == "undecided" and start is not None and upcoming is not None:
+            check = _forced(subject, check, start, upcoming, stored) or check
+        yield check
 
 
-def _check(
+def _lived(
     subject: Subject, number: int, start: Kept | None, until: int, blocks: int, stored: dict[str, np.ndarray]
 ) -> SegmentCheck:
     with lived_again(subject, number, start) as round_:
         first, begin = round_.steps, round_.policies()[0]
-        round_.beside_copies([_nudged(round_.parameters(), seed) for seed in range(COPIES)])
+        round_.beside_copies(_copies(subject), _nudge(np.random.default_rng(0)))
         round_.advance(blocks)
-        own, *copies = round_.policies()
+        policies = round_.policies()
         ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
+    parted = parted_at(subject, number, first, until, ends)
+    return _found((number, first, until), begin, stored, policies, forced=False, parted=parted)
+
+
+def _forced(
+    subject: Subject, check: SegmentCheck, start: Kept, end: Kept, stored: dict[str, np.ndarray]
+) -> SegmentCheck | None:
+    """The same on the transitions that the run made; None where they are not at hand."""
+    if not isinstance(subject.task, Task):
+        return None
+    learning, states = forced_learning(subject), (start.open(), end.open())
+    if not learning.possible(*states):
+        return None
+    policies = learning.learned(*states, _copies(subject), _nudge(np.random.default_rng(0)))
+    span = check.number, check.from_step, check.until_step
+    return _found(span, start.policy(), stored, policies, forced=True, parted=check.parted_at)
+
+
+def _copies(subject: Subject) -> int:
+    return COPIES[isinstance(subject.task, Task)]
+
+
+def _found(
+    span: tuple[int, int, int],
+    begin: dict[str, np.ndarray],
+    stored: dict[str, np.ndarray],
+    policies: list[dict[str, np.ndarray]],
+    *,
+    forced: bool,
+    parted: int | None,
+) -> SegmentCheck:
+    own, *copies = policies
     apart = {path: own[path].astype(float) - array.astype(float) for path, array in stored.items()}
     return SegmentCheck(
-        number,
-        first,
-        until,
+        *span,
         moved=_distance(stored, begin),
         error=_distance(own, stored),
         largest_error=max((float(np.abs(each).max()) for each in apart.values() if each.size), default=0.0),
         largest_relative_error=max((_relative(apart[path], array) for path, array in stored.items()), default=0.0),
-        rounding=max((_distance(copy, own) for copy in copies), default=0.0),
-        parted_at=parted_at(subject, number, first, until, ends),
+        rounding=float(np.median([_distance(copy, own) for copy in copies])),
+        forced=forced,
+        parted_at=parted,
     )
 
 
-def _nudged(parameters: Any, seed: int) -> Any:
-    """Parameters of which every number is the next one above or below."""
-    generator = np.random.default_rng(seed)
+def _nudge(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """From numbers to the next ones above or below, at random. Whole numbers, such as actions, stay what they are."""
 
-    def nudge(leaf: np.ndarray) -> np.ndarray:
-        towards = np.where(generator.random(leaf.shape) < 0.5, -np.inf, np.inf).astype(leaf.dtype)
-        return np.nextafter(leaf, towards)
+    def nudge(numbers: np.ndarray) -> np.ndarray:
+        towards = np.where(generator.random(numbers.shape) < 0.5, -np.inf, np.inf).astype(numbers.dtype)
+        return np.where(numbers == np.round(numbers), numbers, np.nextafter(numbers, towards))
 
-    return jax.tree.map(lambda leaf: nudge(np.asarray(leaf)), parameters)
+    return nudge
 
 
 def _distance(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:

@@ -41,15 +41,15 @@ class Verification:
 
     @property
     def verdict(self) -> Verdict:
-        """Identical to the bit; agreeing within the bound of every segment (or of all those of which something can be
-        told); differing; or undecided, as nothing can be told.
+        """Identical to the bit; agreeing within the bound of every segment; differing; or undecided, as of some segment
+        nothing can be told.
         """
         if self.rounds:
             return "identical" if all(check.identical for check in self.rounds) else "differs"
-        findings = [check.finding for check in self.segments]
-        if "differs" in findings:
-            return "differs"
-        return "agrees" if "agrees" in findings else "undecided"
+        if all(check.identical for check in self.segments):
+            return "identical"
+        findings = {check.finding for check in self.segments}
+        return "differs" if "differs" in findings else "undecided" if "undecided" in findings else "agrees"
 
     @property
     def holds(self) -> bool:
