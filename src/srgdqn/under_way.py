@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +34,11 @@ from srgdqn.training.keeping import Keeping
 class UnderWay:
     """A run under way."""
 
-    def __init__(self, folder: Path, care: Care, options: dict[str, Any], *, goes_on: bool) -> None:
+    def __init__(self, folder: Path, care: Care, options: dict[str, Any], stamp: str, *, goes_on: bool) -> None:
         self._folder, self._care = folder, care
         self._keep, self.goes_on = options["keep"], goes_on
         keep = KEPT if self._keep is None else None if self._keep == "all" else self._keep
-        self.keeping = Keeping(folder / STRANDS, options["every"], keep)
+        self.keeping = Keeping(folder / STRANDS, options["every"], keep, stamp)
 
     def save(self, result: Result) -> Path:
         """Saves the run. One that was interrupted can still go on; of one that is finished, what is to be kept is."""
@@ -66,7 +69,12 @@ def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> Un
         clear(folder)
         write_request(folder, request)
     options = request.options if before is None else _options(care, before.options)
-    return UnderWay(folder, care, options, goes_on=before is not None)
+    return UnderWay(folder, care, options, stamp_of(about), goes_on=before is not None)
+
+
+def stamp_of(about: Mapping[str, Any]) -> str:
+    """A word for what bits depend on."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def finished_already(configuration: Configuration, care: Care) -> Result | None:

@@ -159,7 +159,7 @@ def test_an_interrupted_run_is_kept(
     shown = capsys.readouterr()
     assert "last reward per action" in shown.out
     if saving:
-        assert shown.err == f"interrupted: what was reached is saved in {folder}.\n"
+        assert shown.err == f"interrupted: what was reached is saved in {folder}, and --resume goes on.\n"
         assert srgdqn.load(folder).run.provenance["interrupted"] is True
     else:
         assert shown.err == "interrupted: nothing was saved.\n"

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from srgdqn.cli.parsing import parse_with_stray, whole
+from srgdqn.cli import care
+from srgdqn.cli.parsing import parse_with_stray, seconds, whole
 from srgdqn.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from srgdqn.report.contents import Report
     from srgdqn.reproduction.commands import Console
     from srgdqn.studies.scale import Scale
+    from srgdqn.training.keeping import Pace
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,18 @@ class Reproduce:
     """Rounds of Figure 1, of which the paper tells none."""
     exact_steps: Annotated[int, whole("exact-steps", 2_000)] = 20_000
     """Steps of Figure 1, of which the paper tells none; time grows with their square."""
+    resume: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Go on where it stopped, from finished cells and checkpoints, as the same command does without it."""
+    checkpoint_every: Annotated[
+        float | None,
+        seconds("checkpoint-every"),
+        tyro.conf.arg(help_behavior_hint="(default: 60, or as seldom as keeps them cheap)"),
+    ] = None
+    """Seconds between two checkpoints of a run under way."""
+    keep_checkpoints: Annotated[
+        int | None, whole("keep-checkpoints", 1, "all"), tyro.conf.arg(help_behavior_hint="(default: 2)")
+    ] = None
+    """Checkpoints that are kept of a run under way: a number, or all."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the verdicts as JSON, and nothing else, on standard output."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -66,6 +80,7 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.cli import INTERRUPTED
     from srgdqn.program_cache import enable_program_cache
     from srgdqn.store.destination import make_folder
+    from srgdqn.store.locks import locked
     from srgdqn.studies.names import NAMES
 
     names = tuple(dict.fromkeys((*asked.experiments, *stray))) or NAMES
@@ -84,7 +99,8 @@ def run(words: Sequence[str]) -> int:
     folder = make_folder(asked.out)
     enable_program_cache()
     try:
-        report = _reproduce(asked, names, folder)
+        with locked(folder, what="the folder of a reproduction"):
+            report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
         print(f"interrupted: finished cells are kept in {folder}, and the same command goes on there.", file=sys.stderr)
         return INTERRUPTED
@@ -100,7 +116,7 @@ def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
 
     start = time.perf_counter()
     said: list[str] = []
-    with _console(said, shown=not (asked.quiet or asked.json)) as console:
+    with _console(said, care.pace(vars(asked)), shown=not (asked.quiet or asked.json)) as console:
         for wanted, command in (
             (asked.confirm, commands.confirm),
             (asked.tuned, commands.tune),
@@ -153,7 +169,7 @@ def _tell(asked: Reproduce, report: Report, folder: Path) -> None:
 
 
 @contextmanager
-def _console(said: list[str], *, shown: bool) -> Iterator[Console]:
+def _console(said: list[str], pace: Pace, *, shown: bool) -> Iterator[Console]:
     """One bar over the cells under way on standard error, where that is a terminal; what is said is printed there."""
     from rich.console import Console as Terminal
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -190,4 +206,4 @@ def _console(said: list[str], *, shown: bool) -> Iterator[Console]:
         terminal.print(text)
 
     with bar:
-        yield Console(begin, hear, say)
+        yield Console(begin, hear, say, pace)

@@ -11,6 +11,7 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.algorithms import ALGORITHMS
+from srgdqn.cli import care as care_options
 from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, RefusedError, options
@@ -47,7 +48,8 @@ The best cell has the highest score. greedy-return: the last greedy evaluation, 
 that diverged is judged by its last finite parameters. final-reward: the reward per action in the last fifth of the
 budget; a round that diverged scores as the random policy. How many diverged is told beside every score.
 
-Finished cells are ordinary runs in DIR/cells. Ctrl-C keeps them, and the same command again trains only the others. So
+Finished cells are ordinary runs in DIR/cells. Ctrl-C keeps them, and the same command again trains only the others,
+those under way from their last checkpoint, also after a kill (--resume says so, and is not needed). So
 it does with cells whose environment misbehaved, which are told as failed while the rest goes on."""
 
 
@@ -114,6 +116,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
         ("trials", Annotated[int, help_text(_OWN["trials"])], 40),
         ("at_once", Annotated[int | None, _hinted("at_once", "(default: 8, or 1 if shapes differ)", "INT")], None),
         ("sampler_seed", Annotated[int, help_text(_OWN["sampler_seed"])], 0),
+        *care_options.shown_as(),
         *((name, flag(_OWN[name]), False) for name in _FLAGS),
     ]
     return command_form("Sweep", _DESCRIPTION, top, configuration, lambda option: _several(option, choices=choices))
@@ -130,8 +133,10 @@ _OWN = {
     "sampler_seed": "Seed of Optuna's sampler.",
     "json": "Print the table as JSON, and nothing else, on standard output.",
     "quiet": "Show neither progress nor a table.",
+    "resume": care_options.GOES_ON,
+    **{name: text for name, (_, _, text) in care_options.FIELDS.items()},
 }
-_FLAGS = ("json", "quiet")
+_FLAGS = ("json", "quiet", "resume")
 
 
 def _parsed_form() -> Any:
@@ -146,6 +151,7 @@ def _parsed_form() -> Any:
         "trials": Annotated[int, whole("trials", 1)],
         "at_once": Annotated[int, whole("at-once", 1)],
         "sampler_seed": Annotated[int, whole("sampler-seed", 0)],
+        **care_options.read_as(),
         **dict.fromkeys(_FLAGS, bool),
         **{option.name: _several(option, choices=False) for option in options()},
     }
@@ -219,13 +225,14 @@ def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Pa
         from srgdqn.program_cache import enable_program_cache
 
         enable_program_cache()
+        pace = care_options.pace(asked.own)
         if plan is None:
             from srgdqn.sweeps.gridded import run_grid
 
-            return run_grid(base, checked_values(asked.tried), cells, folder, score, listener, say)
+            return run_grid(base, checked_values(asked.tried), cells, folder, score, listener, say, pace)
         from srgdqn.sweeps.searching import run_search
 
-        return run_search(base, plan, folder, score, listener, say)
+        return run_search(base, plan, folder, score, listener, say, pace)
 
 
 def _finish(asked: _Asked, swept: Sweep, folder: Path | None, figure: Path | None) -> int:

@@ -120,9 +120,11 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
             from srgdqn.under_way import begin, finished_already
 
             enable_program_cache()
-            configuration, about = what_decides(configuration)
-            result = None if care is None else finished_already(configuration, care)
-            run = None if care is None or result is not None else begin(configuration, about, care)
+            run, result = None, None
+            if care is not None:
+                configuration, about = what_decides(configuration)
+                result = finished_already(configuration, care)
+                run = None if result is not None else begin(configuration, about, care)
             if result is None:
                 # Only rounds on the host can measure their gradients on the way.
                 engine: dict[str, Any] = (

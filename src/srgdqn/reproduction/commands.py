@@ -23,6 +23,7 @@ from srgdqn.studies.figure_2 import TASKS
 from srgdqn.studies.pilot import pilot_of, read_pilot
 from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
 from srgdqn.studies.seconds import seconds_of
+from srgdqn.training.keeping import USUAL, Pace
 
 CONFIRMATORY_SCALES: Mapping[str, Scale] = {"corrected": CONFIRMATORY, "printed": CONFIRMATORY_PRINTED}
 BOTH = tuple(CONFIRMATORY_SCALES)
@@ -39,6 +40,8 @@ class Console:
     hear: Callable[[str, float], None]
     """Is told a cell's name and the share of it that is done."""
     say: Callable[[str], None]
+    pace: Pace = USUAL
+    """How often runs are kept while they are under way."""
 
 
 def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Console) -> dict[str, Any]:
@@ -47,7 +50,7 @@ def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Conso
     # Long ones first, so that no core is left with one at the end.
     ordered = sorted(unique.values(), key=lambda cell: not isinstance(cell, MeasurementCell))
     console.begin(title, [cell.name for cell in ordered])
-    return compute(ordered, folder / "cells", listener=console.hear, say=console.say)
+    return compute(ordered, folder / "cells", listener=console.hear, say=console.say, pace=console.pace)
 
 
 def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ def locked(folder: Path, *, what: str) -> Iterator[None]:
         try:
             yield
         finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
             os.close(handle)
     finally:
         with _holding:

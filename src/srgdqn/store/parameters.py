@@ -67,7 +67,7 @@ def digest(tensors: Parameters) -> str:
         header = json.dumps([name, array.dtype.str, array.shape, array.nbytes]).encode()
         total.update(len(header).to_bytes(8, "little") + header)
         # The bytes themselves, not a copy of them.
-        total.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+        total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     return total.hexdigest()
 
 

@@ -18,7 +18,6 @@ from srgdqn.errors import InputError
 from srgdqn.store import manifest
 from srgdqn.store.destination import MANIFEST, disk_errors_told, sync_folder, write_file
 from srgdqn.store.folders import read_manifest, verified
-from srgdqn.store.journal import Journal
 from srgdqn.store.locks import locked
 
 STRANDS, CHECKPOINTS = "strands", "checkpoints"
@@ -70,9 +69,7 @@ def write_request(folder: Path, request: Request) -> None:
 
 def has_checkpoints(folder: Path) -> bool:
     """Whether anything is to go on from."""
-    with contextlib.suppress(OSError):
-        return any(Journal(strand).numbers() for strand in (folder / STRANDS).iterdir())
-    return False
+    return any((folder / STRANDS).glob("*/*.checkpoint"))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
-from srgdqn.api import train_configured
+from srgdqn.api import train_configured, what_decides
 from srgdqn.engines.local import run_locally
 from srgdqn.interrupts import ToldToStopError, let_interrupts_through
 from srgdqn.kept import Say, finished, why_not_this
@@ -28,6 +28,8 @@ from srgdqn.store import measurement
 from srgdqn.store.inputs import hashed
 from srgdqn.store.measurement import Measured
 from srgdqn.store.provenance import LOCAL, provenance, stale
+from srgdqn.training.keeping import UNFINISHED, USUAL, Keeping, Pace
+from srgdqn.under_way import stamp_of
 
 Hear = Callable[[float], None]
 """Is told the share that is done."""
@@ -45,8 +47,8 @@ class AnyCell(Protocol):
     def alone(self) -> bool:
         """Whether nothing may run beside it."""
 
-    def compute(self, hear: Hear, stop: threading.Event) -> Any:
-        """The outcome; a `ToldToStopError` once `stop` is set."""
+    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None) -> Any:
+        """The outcome; a `ToldToStopError` once `stop` is set. What can be kept on the way is kept below `keeping`."""
 
     def save(self, outcome: Any, folder: Path) -> None:
         """Keeps the outcome."""
@@ -63,11 +65,12 @@ class Cell:
     configuration: Configuration
     alone: bool = False
 
-    def compute(self, hear: Hear, stop: threading.Event) -> Result:
-        """Trains on the calling thread."""
-        result = train_configured(
-            self.configuration, progress=False, listener=lambda report: hear(report.share), workers=1, stop=stop
-        )
+    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None) -> Result:
+        """Trains on the calling thread, from where it was kept, if it was."""
+        decided, about = what_decides(self.configuration)
+        kept = None if keeping is None else keeping.stamped(stamp_of(about), self.name)
+        told: dict[str, Any] = {"progress": False, "listener": lambda report: hear(report.share)}
+        result = train_configured(decided, **told, workers=1, stop=stop, keeping=kept)
         if result.run.provenance.get("interrupted", True):
             raise ToldToStopError
         return result
@@ -95,12 +98,14 @@ class MeasurementCell:
     plan: Any
     alone: bool = False
 
-    def compute(self, hear: Hear, stop: threading.Event) -> Measured:
-        """Measures on the calling thread."""
+    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None) -> Measured:
+        """Measures on the calling thread; nothing is kept before it is done."""
+        del keeping
         start = time.perf_counter()
         tables = self.measure(self.plan, hear, stop)
         about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
-        inputs = hashed({"measure": f"{self.measure.__module__}.{self.measure.__qualname__}", "plan": about["plan"]})
+        named = getattr(self.measure, "__qualname__", type(self.measure).__qualname__)  # an instance has no name
+        inputs = hashed({"measure": f"{self.measure.__module__}.{named}", "plan": about["plan"]})
         return Measured(tables, {**about, "engine": LOCAL, "inputs": {"digest": inputs["digest"]}})
 
     def save(self, outcome: Measured, folder: Path) -> None:
@@ -128,11 +133,14 @@ def compute(
     *,
     listener: Callable[[str, float], None] = lambda name, share: None,
     say: Say = lambda text: None,
+    pace: Pace = USUAL,
 ) -> dict[str, Any]:
     """Every cell's outcome by name: read from the folder where it is finished, computed and saved there otherwise.
 
-    A KeyboardInterrupt leaves every cell that is finished by then in the folder.
+    A KeyboardInterrupt leaves every cell that is finished by then in the folder. Runs that were under way, however they
+    ended, go on from their checkpoints.
     """
+    keeping = Keeping(folder / UNFINISHED, *pace)
     outcomes = {cell.name: found for cell in cells if (found := finished(cell, folder, say)) is not None}
     for name in outcomes:
         listener(name, 1.0)
@@ -140,10 +148,11 @@ def compute(
 
     def run(cell: AnyCell, stop: threading.Event) -> Any:
         try:
-            outcome = cell.compute(lambda share: listener(cell.name, share), stop)
+            outcome = cell.compute(lambda share: listener(cell.name, share), stop, keeping)
         except ToldToStopError:
             return None
         cell.save(outcome, folder / cell.name)
+        keeping.forget(cell.name)
         listener(cell.name, 1.0)
         return outcome
 
@@ -155,4 +164,5 @@ def compute(
         for cell, outcome in run_locally(run, crowd, workers=workers):
             if outcome is not None:
                 outcomes[cell.name] = outcome
+    keeping.forget()
     return {cell.name: outcomes[cell.name] for cell in cells}

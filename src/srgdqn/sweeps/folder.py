@@ -6,8 +6,10 @@ harms it. Free of jax, as that is done before anything else.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ from srgdqn.settings.checks import check_option
 from srgdqn.store import strict_json
 from srgdqn.store.destination import check_destination, make_folder, write_file
 from srgdqn.store.folders import read_ordinary
+from srgdqn.store.locks import LOCK, locked
 from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
 
@@ -51,6 +54,16 @@ class About(NamedTuple):
     failed: tuple[Failure, ...] = ()
 
 
+@contextlib.contextmanager
+def occupied(folder: Path | None) -> Iterator[None]:
+    """Makes the folder of a sweep, where it is to have one, and makes it nobody else's until this ends."""
+    if folder is None:
+        yield
+        return
+    with locked(make_folder(folder), what="the folder of a sweep"):
+        yield
+
+
 def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any]) -> Path:
     """The folder as an absolute path, if it is free, or was begun for cells that share the same things."""
     path = Path(os.path.abspath(folder))
@@ -59,7 +72,7 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
     if not path.is_dir():
         raise InputError(f"{path} exists already and is not a folder. Give another one.")
     if not (path / ABOUT).exists():
-        if any(path.iterdir()):
+        if any(entry.name != LOCK for entry in path.iterdir()):
             raise InputError(f"{path} exists already and is not the folder of a sweep. Give another folder.")
         return path
     begun = read_about(path)

@@ -10,13 +10,14 @@ from typing import Any
 from srgdqn.kept import Say
 from srgdqn.progress import reporting
 from srgdqn.result import Result
-from srgdqn.sweeps.folder import About, Failure, begin, check_folder
+from srgdqn.sweeps.folder import About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values
 from srgdqn.sweeps.notation import written
 from srgdqn.sweeps.running import Judge, check_some_finished, fill, shelves
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import check_score
 from srgdqn.sweeps.sweep import Sweep
+from srgdqn.training.keeping import USUAL, Pace
 from srgdqn.training.rounds import Listener
 
 
@@ -29,6 +30,7 @@ def sweep(
     score: str = "greedy-return",
     folder: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
+    checkpoint_every: float | None = None,
     **options: Any,
 ) -> Sweep:
     """Trains an algorithm on a task with every combination of some options' values.
@@ -46,6 +48,8 @@ def sweep(
       folder: where every cell is kept as soon as it is finished. If some are there already, only the others are
         trained.
       progress: show a progress bar (by default where there is a terminal).
+      checkpoint_every: seconds between two checkpoints of what is under way in a folder, from which sweeping there
+        again goes on; by default a minute, or as seldom as keeps them cheap.
       **options: what all cells share, as of `srgdqn.train`.
 
     Returns:
@@ -61,7 +65,7 @@ def sweep(
     cells, judged_by = cells_of(base, tried), check_score(score)
     path = None if folder is None else check_folder(folder, base, plan_of(tried))
     with reporting(cells[0].configuration, progress, title=title_of(base, cells)) as listener:
-        return run_grid(base, tried, cells, path, judged_by, listener)
+        return run_grid(base, tried, cells, path, judged_by, listener, pace=Pace(checkpoint_every))
 
 
 def run_grid(
@@ -72,11 +76,26 @@ def run_grid(
     score: Score,
     listener: Listener,
     say: Say = lambda text: None,
+    pace: Pace = USUAL,
 ) -> Sweep:
     """Fills the cells of a grid that was checked."""
+    with occupied(folder):
+        return _fill_grid(base, tried, cells, folder, score, listener, say, pace)
+
+
+def _fill_grid(
+    base: Base,
+    tried: Mapping[str, Sequence[Any]],
+    cells: Sequence[Cell],
+    folder: Path | None,
+    score: Score,
+    listener: Listener,
+    say: Say,
+    pace: Pace,
+) -> Sweep:
     if folder is not None:
         begin(folder, About(base, plan_of(tried), score, planned=len(cells)))
-    shelf, beside = shelves(folder, say)
+    shelf, beside = shelves(folder, say, pace)
     results: dict[str, Result] = {}
     failures: dict[str, str] = {}
     whole = fill(cells, shelf, results, failures, listener)

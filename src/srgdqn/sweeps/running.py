@@ -16,6 +16,7 @@ from srgdqn.sweeps.grid import Cell
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import needs_chance, random_policy
 from srgdqn.sweeps.together import train_each
+from srgdqn.training.keeping import UNFINISHED, USUAL, Keeping, Pace
 from srgdqn.training.rounds import Listener
 
 _RANDOM = "random-policy"
@@ -37,8 +38,11 @@ class Shelf:
     them may take the place of a finished one.
     """
 
-    def __init__(self, folder: Path | None, say: Say, failed: Path | None = None) -> None:
-        self._folder, self._say, self._failed = folder, say, failed
+    def __init__(
+        self, folder: Path | None, say: Say, failed: Path | None = None, keeping: Keeping | None = None
+    ) -> None:
+        """`keeping` is where cells are kept while they are under way."""
+        self._folder, self._say, self._failed, self.keeping = folder, say, failed, keeping
 
     def found(self, name: str, configuration: Configuration) -> Result | None:
         """The result of the configuration, if it is there and still what training would give."""
@@ -58,11 +62,12 @@ class Shelf:
             result.save(self._failed / name, overwrite=True)
 
 
-def shelves(folder: Path | None, say: Say) -> tuple[Shelf, Shelf]:
+def shelves(folder: Path | None, say: Say, pace: Pace = USUAL) -> tuple[Shelf, Shelf]:
     """Where cells are kept, and where the random policy's run is."""
     if folder is None:
         return Shelf(None, say), Shelf(None, say)
-    return Shelf(folder / CELLS, say, folder / FAILED), Shelf(folder, say)
+    keeping = Keeping(folder / UNFINISHED, *pace)
+    return Shelf(folder / CELLS, say, folder / FAILED, keeping), Shelf(folder, say)
 
 
 def look_up(cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result]) -> None:
@@ -93,9 +98,12 @@ def fill(
         failures[missing[place].name] = " ".join(str(error).split())
 
     try:
-        train_each([cell.configuration for cell in missing], done, failed=failed, listener=listener)
+        configurations = [cell.configuration for cell in missing]
+        train_each(configurations, done, failed=failed, listener=listener, keeping=shelf.keeping)
     except KeyboardInterrupt:
         return False
+    if shelf.keeping is not None:
+        shelf.keeping.forget()
     return True
 
 

@@ -16,7 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.kept import Say
 from srgdqn.progress import reporting
 from srgdqn.result import Result
-from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder
+from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, Cell, Values, name_of
 from srgdqn.sweeps.ranges import space_of
 from srgdqn.sweeps.running import Judge, check_some_finished, fill, look_up, shelves
@@ -26,6 +26,7 @@ from srgdqn.sweeps.search_plan import SearchPlan, search_plan
 from srgdqn.sweeps.study import open_study
 from srgdqn.sweeps.sweep import Sweep
 from srgdqn.training import Progress
+from srgdqn.training.keeping import USUAL, Pace
 from srgdqn.training.rounds import Listener
 
 
@@ -41,6 +42,7 @@ def search(
     score: str = "greedy-return",
     folder: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
+    checkpoint_every: float | None = None,
     **options: Any,
 ) -> Sweep:
     """Searches for the options with the highest score, by Optuna's tree-structured Parzen estimator.
@@ -60,6 +62,8 @@ def search(
       folder: where every cell is kept, and Optuna's own storage (`optuna.sqlite3`). Searching there again goes on to
         the number of trials asked for; one process at a time may.
       progress: show a progress bar (by default where there is a terminal).
+      checkpoint_every: seconds between two checkpoints of what is under way in a folder, from which sweeping there
+        again goes on; by default a minute, or as seldom as keeps them cheap.
       **options: what all cells share, as of `srgdqn.train`.
 
     Returns:
@@ -72,7 +76,7 @@ def search(
     path = None if folder is None else check_folder(folder, base, plan.as_words())
     first = base.configured({name: part.ends()[0] for name, part in plan.space.items()})
     with reporting(first, progress, title=f"{task} · {algorithm} · {trials} trials") as listener:
-        return run_search(base, plan, path, judged_by, listener)
+        return run_search(base, plan, path, judged_by, listener, pace=Pace(checkpoint_every))
 
 
 def run_search(
@@ -82,11 +86,25 @@ def run_search(
     score: Score,
     listener: Listener,
     say: Say = lambda text: None,
+    pace: Pace = USUAL,
 ) -> Sweep:
     """Makes the trials of a search that was checked."""
+    with occupied(folder):
+        return _make_trials(base, plan, folder, score, listener, say, pace)
+
+
+def _make_trials(
+    base: Base,
+    plan: SearchPlan,
+    folder: Path | None,
+    score: Score,
+    listener: Listener,
+    say: Say,
+    pace: Pace,
+) -> Sweep:
     if folder is not None:
         begin(folder, About(base, plan.as_words(), score, planned=plan.trials))
-    shelf, beside = shelves(folder, say)
+    shelf, beside = shelves(folder, say, pace)
     judge = Judge(score, base.configured({name: part.ends()[0] for name, part in plan.space.items()}), beside)
     results: dict[str, Result] = {}
     failures: dict[str, str] = {}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from srgdqn.api import result_of, task_of, train_configured, with_kernel
+from srgdqn.api import result_of, task_of, train_configured, what_decides, with_kernel
 from srgdqn.cores import usable_cores
 from srgdqn.engines.local import run_locally
 from srgdqn.estimators import ESTIMATORS
@@ -16,8 +17,11 @@ from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import check
 from srgdqn.training import Progress, train_side_by_side
+from srgdqn.training.keeping import Keeping
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.rounds import Listener
+from srgdqn.training.strand import identity
+from srgdqn.under_way import stamp_of
 
 Finished = Callable[[int, Result], None]
 """Is given a configuration's place and its result, on whichever thread trained it."""
@@ -36,13 +40,15 @@ def train_each(
     *,
     failed: Failed = _raise,
     listener: Listener = lambda progress: None,
+    keeping: Keeping | None = None,
 ) -> None:
     """Trains every configuration, and hands on each result as soon as it is complete. If an environment misbehaves,
     that is handed to `failed`, and the others go on unless it raises.
 
     Those of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has alone;
     such groups run beside each other as far as there are cores. Other tasks step on the host, one after the other. A
-    KeyboardInterrupt is raised once what is under way has ended; results that it cut short are not handed on.
+    KeyboardInterrupt is raised once what is under way has ended; results that it cut short are not handed on. What is
+    under way is kept where `keeping` says, and goes on from there.
     """
     settled = [with_kernel(check(configuration, {"none", *ESTIMATORS})) for configuration in configurations]
     compiled: dict[Configuration, list[int]] = {}
@@ -59,7 +65,9 @@ def train_each(
         index, places = group
         task = task_of(settled[places[0]])
         members = [settled[place] for place in places]
-        for member, trained in train_side_by_side(members, task, listener=heard.of(index), workers=workers, stop=stop):
+        kept = None if keeping is None else keeping.stamped(stamp_of(what_decides(members[0])[1]), "lanes")
+        engine: dict[str, Any] = {"listener": heard.of(index), "workers": workers, "stop": stop, "keeping": kept}
+        for member, trained in train_side_by_side(members, task, **engine):
             if not trained.interrupted:
                 finished(places[member], result_of(members[member], task, trained))
 
@@ -68,7 +76,9 @@ def train_each(
         pass
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
-            result = train_configured(settled[place], progress=False, listener=heard.of(index))
+            decided, about = what_decides(settled[place])
+            kept = None if keeping is None else keeping.stamped(stamp_of(about), identity(decided))
+            result = train_configured(decided, progress=False, listener=heard.of(index), keeping=kept)
         except EnvironmentFailedError as error:
             failed(place, error)
             heard.leave_out(index)

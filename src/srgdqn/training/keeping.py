@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
 from srgdqn.store.journal import Checkpoint, Journal, Snapshot
@@ -16,6 +17,22 @@ EVERY = 60.0
 """Seconds between two checkpoints, where nobody says otherwise."""
 _MOST = 0.01
 """The share of time that they may then take: what takes longer to write is written less often."""
+
+UNFINISHED = "unfinished"
+"""What the folder is called in which cells of a study or of a sweep are kept while they are under way."""
+
+_STAMP = "stamp"
+
+
+class Pace(NamedTuple):
+    """How often strands are kept, and how many checkpoints of each."""
+
+    every: float | None = None  # seconds; None: a minute, or as seldom as keeps it cheap
+    keep: int | None = 2  # None: all
+
+
+USUAL = Pace()
+
 
 Built = TypeVar("Built")
 
@@ -32,16 +49,23 @@ class Keeping:
     on nothing but themselves, so each is kept when its own time has come.
     """
 
-    def __init__(self, folder: Path, every: float | None = None, keep: int | None = 2) -> None:
-        """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all)."""
-        self.folder, self.every, self._keep = folder, every, keep
+    def __init__(self, folder: Path, every: float | None = None, keep: int | None = 2, stamp: str = "") -> None:
+        """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all).
+
+        What was kept with another `stamp`, which stands for versions and the like, is not gone on with.
+        """
+        self.folder, self.every, self._keep, self._stamp = folder, every, keep, stamp
         self._lock = threading.Lock()
         self._waiting: list[tuple[float, Strand, Callable[[], Snapshot]]] = []
         self._complained = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process it begins with nothing waiting."""
-        return Keeping, (self.folder, self.every, self._keep)
+        """In another process, which may be in another folder, it begins with nothing waiting."""
+        return Keeping, (self.folder.absolute(), self.every, self._keep, self._stamp)
+
+    def stamped(self, stamp: str, below: str = "") -> Keeping:
+        """The same with another stamp, perhaps in a folder below."""
+        return Keeping(self.folder / below, self.every, self._keep, stamp)
 
     def strands(self) -> list[str]:
         """The names of those that are there."""
@@ -52,11 +76,15 @@ class Keeping:
 
     def strand(self, name: str) -> Strand:
         """The strand of that name, there or not."""
-        return Strand(self, Journal(self.folder / name, self._keep))
+        return Strand(self, Journal(self.folder / name, self._keep), self._stamp)
 
     def look(self, name: str, read: Callable[[Checkpoint], Built]) -> Built | None:
         """What `read` gives of the strand's newest checkpoint that is whole in itself; None if there is none."""
-        return Journal(self.folder / name, self._keep).restore(read, lambda problem: None)
+        return Journal(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), lambda problem: None)
+
+    def forget(self, below: str = "") -> None:
+        """Removes what is kept, or what is kept in a folder below, as it is saved elsewhere."""
+        shutil.rmtree(self.folder / below, ignore_errors=True)
 
     def flush(self) -> None:
         """Keeps the strands that have come to their end and are not kept yet."""
@@ -83,15 +111,15 @@ class Keeping:
 class Strand:
     """One strand, as whoever works on it keeps it."""
 
-    def __init__(self, keeping: Keeping, journal: Journal) -> None:
-        self._keeping, self._journal = keeping, journal
+    def __init__(self, keeping: Keeping, journal: Journal, stamp: str) -> None:
+        self._keeping, self._journal, self._stamp = keeping, journal, stamp
         self._since = time.monotonic()  # when the work began that is not kept yet; no clock that may be set
         self._last = 0.0  # seconds that the last one took
         self.bytes = 0  # written so far
 
     def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
         """What `build` makes of the newest good checkpoint; None if there is none."""
-        return self._journal.restore(build, warn)
+        return self._journal.restore(_if_stamped(self._stamp, build), warn)
 
     def due(self) -> bool:
         """Whether it is time for a checkpoint, of this or of a strand that ended and waits for it."""
@@ -117,6 +145,15 @@ class Strand:
 
     def _write(self, snapshot: Snapshot) -> None:
         try:
-            self.bytes += self._journal.save(snapshot)
+            self.bytes += self._journal.save(snapshot._replace(about={**snapshot.about, _STAMP: self._stamp}))
         except InputError as error:
             self._keeping._complain(error)
+
+
+def _if_stamped(stamp: str, build: Callable[[Checkpoint], Built]) -> Callable[[Checkpoint], Built]:
+    def checked(checkpoint: Checkpoint) -> Built:
+        if checkpoint.about.get(_STAMP) != stamp:
+            raise InputError("it was made by another version or on another kind of machine")
+        return build(checkpoint)
+
+    return checked

@@ -200,8 +200,9 @@ def in_threads(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
             jobs = {pool.submit(work, index): index for index in range(count)}
             try:
                 for each in as_completed(jobs):
+                    results = each.result()
                     told.add(jobs[each])
-                    yield jobs[each], each.result()
+                    yield jobs[each], results
             except KeyboardInterrupt:
                 pass
             finally:
