@@ -1,0 +1,381 @@
+"""Rounds on the host that are stopped, or killed, and go on: to the bit what they would have been."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from host_environments import SMALL, Counting, Slope
+from srgdqn.configure import configure
+from srgdqn.errors import InputError
+from srgdqn.host.environments import source_of
+from srgdqn.host.rounds import train_on_host
+from srgdqn.host.strand import occupied_strand
+from srgdqn.host.task import HostTask, host_task
+from srgdqn.host.trail import Trail
+from srgdqn.host.training import RoundOutcome, train_round
+from srgdqn.presets import host_preset
+from srgdqn.settings import Configuration
+from srgdqn.store.journal import Journal
+from srgdqn.store.locks import locked
+from srgdqn.training.keeping import Keeping
+from tiny import bits, reproducible
+
+STEPS, BLOCK = 240, SMALL["learning_frequency"]
+
+
+class Pictures(gym.Env):
+    """A bright row that moves up or down a dark image, observed as the four newest frames. Nothing is random but the
+    start, and an episode ends where the row leaves the image or after 30 steps.
+    """
+
+    observation_space = Box(0, 255, (4, 36, 36), np.uint8)
+    action_space = Discrete(2)
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.place, self.steps = int(self.np_random.integers(8, 28)), 0
+        self.frames = np.zeros((4, 36, 36), np.uint8)
+        return self._seen(), {}
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        self.place += 2 * int(action) - 1
+        self.steps += 1
+        out = not 0 <= self.place < 36
+        return self._seen(), float(self.place) / 36, out, self.steps == 30 and not out, {}
+
+    def _seen(self) -> np.ndarray:
+        frame = np.zeros((1, 36, 36), np.uint8)
+        frame[0, self.place % 36] = 100 + self.steps
+        self.frames = np.concatenate([self.frames[1:], frame])
+        return self.frames
+
+
+class Endless(Slope):
+    """An episode that nothing ends."""
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        after, reward, *_ = super().step(action)
+        self.place = max(self.place, 0.1)
+        return after, reward, False, False, {}
+
+
+class Moody(Slope):
+    """Episodes of 12 steps, with rewards that no seed decides."""
+
+    def step(self, action: Any) -> tuple[Any, ...]:
+        after, reward, *_ = super().step(action)
+        self.place = max(self.place, 0.1)
+        return after, reward + float(os.urandom(1)[0]), False, self.steps == 12, {}
+
+
+CASES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "CartPole, kernel": ("CartPole-v1", {"kernel": "native"}),
+    "CartPole, XLA": ("CartPole-v1", {"kernel": "xla"}),
+    "evaluations": ("CartPole-v1", {"kernel": "native", "evaluation_interval": 40}),
+    "a target network": ("CartPole-v1", {"kernel": "xla", "target": "hard", "target_period": 3}),
+    "episodes": (Slope, {"kernel": "native", "steps": None, "episodes": 25}),
+    "several": (functools.partial(Slope), {"kernel": "xla", "environments": 2, "replay_capacity": 100}),
+    "normalised": (Slope, {"kernel": "xla", "normalise_observations": True, "normalise_rewards": True}),
+    "several, normalised": (Slope, {"kernel": "xla", "environments": 4, "normalise_rewards": True}),
+    "endless": (Endless, {"kernel": "native", "window": 7}),
+    "images": (Pictures, {"network": "cnn", "window": 30}),
+}
+
+
+def made(environment: Any, options: dict[str, Any]) -> tuple[Configuration, HostTask]:
+    source = source_of(environment)
+    usual = {**SMALL, "steps": STEPS, **options}
+    configuration = configure(source.name, defaults=host_preset(source.name), **usual)
+    return configuration, host_task(configuration, source)
+
+
+@functools.cache
+def uninterrupted(name: str) -> RoundOutcome:
+    configuration, task = made(*CASES[name])
+    return train_round(configuration, task, 3)
+
+
+class Killed(BaseException):
+    """What stands for the end of a process: nobody catches it, and nothing is kept after it."""
+
+
+def after(blocks: int, *, kill: bool = False) -> Callable[[], bool]:
+    """Tells a round to stop after so many blocks, or ends it."""
+    left = blocks
+
+    def stopping() -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0 and kill:
+            raise Killed
+        return left < 0
+
+    return stopping
+
+
+def same(one: RoundOutcome, other: RoundOutcome) -> bool:
+    assert (one.failure, other.failure) == (None, None)
+    return reproducible(one.tables) == reproducible(other.tables) and bits(one.policies) == bits(other.policies)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_round_that_was_stopped_or_killed_is_the_round_it_would_have_been(name: str, tmp_path: Path) -> None:
+    configuration, task = made(*CASES[name])
+    random = np.random.default_rng(len(name))
+    for turn, kill in enumerate((False, True, True)):
+        keeping = Keeping(tmp_path / str(turn), every=0.0)
+        for _ in range(3):
+            blocks = int(random.integers(1, 9))
+            if kill:
+                with pytest.raises(Killed):
+                    train_round(configuration, task, 3, keeping=keeping, stopping=after(blocks, kill=True))
+            else:
+                train_round(configuration, task, 3, keeping=keeping, stopping=after(blocks))
+        outcome = train_round(configuration, task, 3, keeping=keeping)
+        assert outcome.whole
+        assert same(outcome, uninterrupted(name))
+        assert "checkpoint" in outcome.tables["timings"]["phase"]
+
+
+@pytest.mark.parametrize("name", ["CartPole, kernel", "several"])
+def test_who_watches_hears_of_every_episode_once(name: str, tmp_path: Path) -> None:
+    """Also of those that were open when the round was stopped, with all their rewards."""
+    configuration, task = made(*CASES[name])
+    keeping, heard = Keeping(tmp_path), list[Any]()
+    for stopping in (after(7), after(6), lambda: False):
+        listener = lambda progress: heard.extend(progress.reports())  # noqa: E731
+        outcome = train_round(configuration, task, 3, keeping=keeping, stopping=stopping, listener=listener)
+    episodes = outcome.tables["episodes"]
+    np.testing.assert_allclose(np.concatenate([report.returns for report in heard]), episodes["return"], rtol=1e-12)
+    assert [length for report in heard for length in report.lengths] == episodes["length"].tolist()
+    assert heard[-1].episodes == len(episodes["length"])
+    assert sum(report.steps for report in heard) == STEPS
+
+
+@pytest.mark.parametrize("name", ["CartPole, kernel", "images"])
+def test_a_round_that_had_come_to_its_end_is_not_trained_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configuration, task = made(*CASES[name])
+    keeping = Keeping(tmp_path)
+    train_round(configuration, task, 3, keeping=keeping)
+    keeping.flush()
+    monkeypatch.setattr("srgdqn.host.training.make_player", None)  # nobody is to play
+    shares = []
+    outcome = train_round(configuration, task, 3, keeping=keeping, listener=lambda p: shares.append((p.share, p.ended)))
+    assert outcome.whole
+    assert shares == [(1.0, True)]
+    assert same(outcome, uninterrupted(name))
+    [newest] = Journal(tmp_path / "round-3").numbers()
+    assert set(Journal(tmp_path / "round-3").open(newest).spans) == {"curves", "episodes", "evaluations", "timings"}
+
+
+def test_the_checkpoint_of_another_round_or_configuration_is_not_gone_on_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configuration, task = made(*CASES["CartPole, kernel"])
+    keeping = Keeping(tmp_path, every=0.0)
+    train_round(configuration, task, 3, keeping=keeping, stopping=after(5))
+    other, _ = made("CartPole-v1", {"kernel": "native", "eta": 0.5})
+    train_round(other, task, 3, keeping=keeping, stopping=after(1))
+    assert "it is of another configuration, or another round of it" in capsys.readouterr().err
+    (tmp_path / "round-3").rename(tmp_path / "round-2")
+    train_round(other, task, 2, keeping=keeping, stopping=after(1))
+    assert "it is of another configuration, or another round of it" in capsys.readouterr().err
+
+
+def test_where_the_environment_comes_elsewhere_new_episodes_begin_and_it_is_told(tmp_path: Path) -> None:
+    configuration, task = made(Moody, {"kernel": "native", "window": 8})
+    keeping = Keeping(tmp_path, every=0.0)
+    before = train_round(configuration, task, 0, keeping=keeping, stopping=after(10))
+    with pytest.warns(RuntimeWarning, match=r"round 0 goes on with new episodes: the environment .*Moody gave other"):
+        outcome = train_round(configuration, task, 0, keeping=keeping)
+    assert outcome.whole
+    assert outcome.tables["rounds"]["steps"].tolist() == [STEPS]
+    # What was recorded before is as it was.
+    for name in ("curves", "episodes"):
+        for column, values in before.tables[name].items():
+            np.testing.assert_array_equal(outcome.tables[name][column][: len(values)], values)
+    # Of the episode that was left open after 80 steps, none is counted as part of another.
+    assert before.tables["episodes"]["step"].tolist() == [12, 24, 36, 48, 60, 72]
+    assert outcome.tables["episodes"]["step"].tolist() == [12, 24, 36, 48, 60, 72, *range(92, STEPS + 1, 12)]
+    assert set(outcome.tables["episodes"]["length"]) == {12}
+
+
+def test_episodes_that_are_counted_across_resets_are_noticed_too(tmp_path: Path) -> None:
+    configuration, task = made(Counting, {"kernel": "native"})
+    keeping = Keeping(tmp_path, every=0.0)
+    train_round(configuration, task, 0, keeping=keeping, stopping=after(4))
+    with pytest.warns(RuntimeWarning, match="the environment .*Counting gave other rewards than before"):
+        assert train_round(configuration, task, 0, keeping=keeping).whole
+
+
+@pytest.mark.filterwarnings("ignore:there are no evaluations")  # as nobody can make another
+def test_a_vector_environment_begins_new_episodes_and_it_is_told(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, every=0.0)
+
+    def run(**how: Any) -> RoundOutcome:
+        vector = gym.vector.SyncVectorEnv([Slope, Slope])
+        configuration, task = made(vector, {"kernel": "native", "environments": 2})
+        return train_round(configuration, task, 0, keeping=keeping, **how)
+
+    before = run(stopping=after(9))
+    with pytest.warns(RuntimeWarning, match=r"SyncVectorEnv is a vector environment.*the open episodes are left"):
+        outcome = run()
+    assert outcome.whole
+    assert outcome.tables["episodes"]["length"].max() <= 12
+    known = len(before.tables["episodes"]["step"])
+    np.testing.assert_array_equal(outcome.tables["episodes"]["return"][:known], before.tables["episodes"]["return"])
+
+
+def test_rounds_in_processes_go_on_too(tmp_path: Path) -> None:
+    configuration, task = made("CartPole-v1", {"kernel": "xla", "rounds": 3, "steps": 480})
+    whole = train_on_host(configuration, task, workers=1).trained
+    keeping = Keeping(tmp_path, every=0.0)
+    for number in (0, 2):
+        train_round(configuration, task, number, keeping=keeping, stopping=after(20))
+    for workers in (2, 1):  # the second time, all are there
+        outcome = train_on_host(configuration, task, workers=workers, keeping=keeping)
+        assert outcome.failures == {}
+        assert reproducible(outcome.trained.tables) == reproducible(whole.tables)
+        assert bits(outcome.trained.policies) == bits(whole.policies)
+    assert sorted(keeping.strands()) == ["round-0", "round-1", "round-2"]
+    assert not list(tmp_path.glob("*/.lock"))
+
+
+def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path: Path) -> None:
+    """The run's own process is killed; its workers end by themselves, and what they kept is gone on from."""
+    program = tmp_path / "run.py"
+    program.write_text(
+        textwrap.dedent(
+            f"""
+            from pathlib import Path
+            from srgdqn.configure import configure
+            from srgdqn.host.environments import source_of
+            from srgdqn.host.rounds import train_on_host
+            from srgdqn.host.task import host_task
+            from srgdqn.presets import host_preset
+            from srgdqn.training.keeping import Keeping
+
+            source = source_of("CartPole-v1")
+            configuration = configure(source.name, defaults=host_preset(source.name), **{long_options()!r})
+            train_on_host(
+                configuration,
+                host_task(configuration, source),
+                workers=2,
+                keeping=Keeping(Path({str(tmp_path)!r}) / "kept", every=0.05),
+            )
+            """
+        )
+    )
+    kept = tmp_path / "kept"
+    process = subprocess.Popen([sys.executable, str(program)])
+    try:
+        wait_for(lambda: all(list(kept.glob(f"round-{number}/*.checkpoint")) for number in range(2)))
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    for number in range(2):
+        with occupied_strand(Keeping(kept), number):  # within its patience, nobody holds it any more
+            pass
+    newest = [max(Journal(kept / f"round-{number}").numbers()) for number in range(2)]
+    time.sleep(0.3)
+    assert newest == [max(Journal(kept / f"round-{number}").numbers()) for number in range(2)]
+    configuration, task = made("CartPole-v1", long_options())
+    whole = train_on_host(configuration, task, workers=1).trained
+    outcome = train_on_host(configuration, task, workers=2, keeping=Keeping(kept))
+    assert reproducible(outcome.trained.tables) == reproducible(whole.tables)
+    assert bits(outcome.trained.policies) == bits(whole.policies)
+
+
+def long_options() -> dict[str, Any]:
+    return {**SMALL, "kernel": "xla", "rounds": 2, "steps": 24_000, "window": 1_000}
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.05)
+
+
+def test_a_round_that_another_process_is_at_work_on_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.store.locks._PATIENCE", 0.1)
+    configuration, task = made(*CASES["CartPole, kernel"])
+    (tmp_path / "round-0").mkdir()
+    with locked(tmp_path / "round-0", what="a round"), pytest.raises(InputError, match="round-0 is a round that"):
+        train_round(configuration, task, 0, keeping=Keeping(tmp_path))
+
+
+def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
+    """What a checkpoint writes of images is what is new since the one before."""
+    configuration, task = made(*CASES["images"])
+    keeping = Keeping(tmp_path, every=0.0, keep=None)
+    train_round(configuration, task, 3, keeping=keeping, stopping=after(8))
+    journal = Journal(tmp_path / "round-3", None)
+    frames = sum(
+        len(rows["frame"]) for name, _, rows in journal.open(journal.numbers()[-1]).rows() if name.startswith("frames.")
+    )
+    written = sum(path.stat().st_size for path in (tmp_path / "round-3").glob("*.piece"))
+    # Every step has one new frame, every episode four, and each is written once.
+    assert 64 <= frames <= 64 * 1.5
+    assert frames * 36 * 36 <= written <= 1.5 * frames * 36 * 36
+
+
+class _Steps:
+    """Blocks of steps as a player fills them."""
+
+    def __init__(self, action: list[int], reward: list[float], ended: list[bool], seat: list[int]) -> None:
+        self.action, self.reward = np.array(action, np.int32), np.array(reward, np.float32)
+        self.terminated, self.truncated = np.array(ended), np.zeros(len(ended), bool)
+        self.seat = np.array(seat, np.int32)
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+
+STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False] * 30 + [True]), st.integers(0, 2))
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.lists(STEP, min_size=4, max_size=4), min_size=1, max_size=80), st.integers(1, 200))
+def test_a_trail_has_the_open_episodes_of_all_seats(blocks: list[list[tuple[Any, ...]]], room: int) -> None:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("srgdqn.host.trail._FIRST_ROOM", room)
+        trail = Trail(3)
+        open_: list[list[tuple[int, float]]] = [[], [], []]
+        for number, block in enumerate(blocks):
+            columns = [list(column) for column in zip(*block, strict=True)]
+            trail.write(_Steps(*columns), some_ended=any(columns[2]))  # type: ignore[arg-type]
+            for action, reward, ended, seat in block:
+                open_[seat] = [] if ended else [*open_[seat], (action, float(reward))]
+            if number % 7 == 3:
+                tensors, stream = trail.state()
+                trail = Trail(3)
+                trail.restore(tensors, stream.stop)
+                middle = (stream.first + stream.stop) // 2
+                for first, stop in ((stream.first, middle), (middle, stream.stop)):
+                    trail.take(first, {name: column.copy() for name, column in stream.read(first, stop).items()})
+            if number % 11 == 10:
+                trail.leave([1])
+                open_[1] = []
+        for seat in range(3):
+            actions, rewards = trail.of(seat)
+            assert list(zip(actions.tolist(), rewards.tolist(), strict=True)) == open_[seat]
