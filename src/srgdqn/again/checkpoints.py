@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,14 +19,13 @@ from srgdqn.training.chunk_state import seats_of, standing_of
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import endings_of
-from srgdqn.training.strand import identity, policy_arrays
+from srgdqn.training.strand import identity
 
 FOLDER = "checkpoints"
 """Where a run keeps them, strand by strand."""
 
 
-@dataclass(frozen=True, eq=False)
-class Kept:
+class Kept(NamedTuple):
     """One checkpoint of a round."""
 
     blocks: int
@@ -48,17 +47,32 @@ def checkpoints_of(subject: Subject, number: int) -> list[Kept]:
     for strand in sorted(entry for entry in root.iterdir() if entry.is_dir()):
         journal = Journal(strand, None)
         for place in journal.numbers():
-            kept = _kept(subject, number, journal, place)
+            with _told_where(strand, place):
+                checkpoint = journal.open(place)
+                kept = (_compiled if isinstance(subject.task, Task) else _hosted)(subject, number, checkpoint)
             if kept is not None:
-                found[kept.blocks] = kept
+                found[kept.blocks] = kept._replace(open=_telling_where(kept.open, strand, place))
     return [found[blocks] for blocks in sorted(found)]
 
 
-def _kept(subject: Subject, number: int, journal: Journal, place: int) -> Kept | None:
-    checkpoint = journal.open(place)
-    if isinstance(subject.task, Task):
-        return _compiled(subject, number, checkpoint)
-    return None
+def _telling_where(build: Callable[[], Any], strand: Path, place: int) -> Callable[[], Any]:
+    def told() -> Any:
+        with _told_where(strand, place):
+            return build()
+
+    return told
+
+
+@contextmanager
+def _told_where(strand: Path, place: int) -> Iterator[None]:
+    """What is wrong with a checkpoint is told with its name."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(
+            f"the checkpoint {place} in {strand} cannot be used: {str(error).rstrip('.')}. Move that folder away to go "
+            "on without."
+        ) from error
 
 
 def _compiled(subject: Subject, number: int, checkpoint: Checkpoint) -> Kept | None:
@@ -67,11 +81,9 @@ def _compiled(subject: Subject, number: int, checkpoint: Checkpoint) -> Kept | N
         if who == whose and first <= number < stop:
             mine = before + number - first
         before += stop - first
-    blocks, last = checkpoint.about.get("blocks_done"), checkpoint.about.get("last")
     if mine is None:
         return None
-    if type(blocks) is not int or type(last) is not bool:
-        raise InputError("it does not tell how far it is")
+    blocks, last = _how_far(checkpoint, "blocks_done")
     seat, seats = mine, before
 
     def lane() -> Lane:
@@ -82,13 +94,31 @@ def _compiled(subject: Subject, number: int, checkpoint: Checkpoint) -> Kept | N
         return mine
 
     def policy() -> dict[str, np.ndarray]:
-        alone = lane()
-        stored = policy_arrays(alone.learner.parameters, alone.normaliser)
-        return {path: array[0] for path, array in stored.items()}
+        return {path: array[seat] for path, array in _policy(checkpoint, "lanes.").items()}
 
     return Kept(blocks, last, lambda: (blocks, lane()), policy)
 
 
-def strand_folder(subject: Subject, name: str) -> Path:
-    """Where the checkpoints of a strand are."""
-    return subject.folder / FOLDER / name
+def _hosted(subject: Subject, number: int, checkpoint: Checkpoint) -> Kept | None:
+    if (checkpoint.about.get("identity"), checkpoint.about.get("round")) != (identity(subject.configuration), number):
+        return None
+    blocks, last = _how_far(checkpoint, "blocks")
+    return Kept(blocks, last, lambda: checkpoint, lambda: _policy(checkpoint, ""))
+
+
+def _how_far(checkpoint: Checkpoint, name: str) -> tuple[int, bool]:
+    blocks, last = checkpoint.about.get(name), checkpoint.about.get("last")
+    if type(blocks) is not int or type(last) is not bool:
+        raise InputError("it does not tell how far it is")
+    return blocks, last
+
+
+def _policy(checkpoint: Checkpoint, prefix: str) -> dict[str, np.ndarray]:
+    """The arrays that a policy is made of, by the paths that a run stores them under."""
+    homes = {f"{prefix}learner.parameters.": "network.", f"{prefix}normaliser.observations.": "normaliser."}
+    return {
+        stored + name.removeprefix(home): array
+        for home, stored in homes.items()
+        for name, array in checkpoint.tensors.items()
+        if name.startswith(home)
+    }

@@ -17,25 +17,36 @@ from srgdqn.host.learning import Learning
 from srgdqn.host.memory import Memory
 from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
+from srgdqn.host.round_state import enter_again, standing_of
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.learner import LearnerState
 from srgdqn.normalisation import Normaliser
 from srgdqn.replay import unpack
+from srgdqn.store.journal import Checkpoint
 from srgdqn.training.lane import TERMINATED, TRUNCATED
-from srgdqn.training.strand import policy_arrays
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.strand import identity, policy_arrays
 
 
 class HostedRound:
     """A round of a run, and copies of it."""
 
-    def __init__(self, subject: Subject, number: int, start: Any = None) -> None:
+    def __init__(self, subject: Subject, number: int, start: Checkpoint | None = None) -> None:
         """From its first step, or from a checkpoint."""
         assert isinstance(subject.task, HostTask)
         task, configuration = subject.task, subject.configuration
-        self._again = (subject, number, start)
+        self._again, self._name = (subject, number, start), task.name
         program, _ = host_program(configuration, task.network_input, task.actions.count, subject.network)
-        player, self._environments = make_player(configuration, task, number)
-        self._round, self._name = HostRound(configuration, task, program, player, number), task.name
+        if start is None:
+            player, self._environments = make_player(configuration, task, number)
+            self._round = HostRound(configuration, task, program, player, number)
+        else:
+            fresh = HostRound(configuration, task, program, None, number, leave_trail=True)
+            recorder = Recorder(configuration, task.endings, 1)
+            standing = standing_of(start, fresh, recorder, identity(configuration))
+            player, self._environments = make_player(configuration, task, number, standing.begun)
+            enter_again(standing, player)
+            self._round = standing.round_
         self._round.learn_by(self._watched)
         self._copies: list[HostedRound] = []
         self.network = program.network
@@ -119,6 +130,7 @@ class HostedRound:
         self._round.live_block()
         flags = self._round.diary.flags[-1]
         self.ends.append(lived + np.flatnonzero(flags & (TERMINATED | TRUNCATED)) + 1)
+        self._round.diary.forget()
 
 
 class _Watched:

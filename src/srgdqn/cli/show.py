@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,7 +76,6 @@ def _about(result: Result) -> list[tuple[str, str]]:
         for name, (value, default) in departures(configuration).items()
         if name not in (*BUDGETS, "rounds", "seed")
     ]
-    machine = [str(provenance[key]) for key in ("processor", "machine", "system") if provenance.get(key)]
     return [
         ("task", configuration.task.task),
         ("algorithm", configuration.algorithm),
@@ -85,8 +84,33 @@ def _about(result: Result) -> list[tuple[str, str]]:
         ("rounds", f"{configuration.training.rounds}, from seed {configuration.training.seed}"),
         ("other than preset", ", ".join(changed) or "nothing"),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items() if version) or NOTHING),
-        ("machine", ", ".join([*machine, *provenance.get("instruction_sets", [])]) or NOTHING),
+        ("host", _host(provenance) or NOTHING),
+        ("engine", str(provenance.get("engine") or NOTHING)),
+        ("inputs", _inputs(provenance) or NOTHING),
     ]
+
+
+def _host(provenance: Mapping[str, Any]) -> str:
+    """What kind of machine it was made on, and with which compiler where that matters."""
+    machine = [str(provenance[key]) for key in ("processor", "machine", "system") if provenance.get(key)]
+    sizes = [
+        f"{provenance[key]} {unit}" for key, unit in (("cores", "cores"), ("memory_gib", "GiB")) if provenance.get(key)
+    ]
+    computed = [str(provenance[key]) for key in ("precision", "backend") if provenance.get(key)]
+    compiler = [str(provenance["compiler"]).split(",")[0]] if provenance.get("compiler") else []
+    return ", ".join([*machine, *provenance.get("instruction_sets", []), *sizes, *computed, *compiler])
+
+
+def _inputs(provenance: Mapping[str, Any]) -> str:
+    """The hash of what it was computed from, and the user's own parts among that."""
+    inputs = provenance.get("inputs")
+    if not isinstance(inputs, dict):
+        return ""
+    own = inputs.get("own")
+    told = {name: part for name, part in own.items() if isinstance(part, dict)} if isinstance(own, dict) else {}
+    parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in told.items()]
+    configuration = [f"configuration {inputs['configuration']}"] if "configuration" in inputs else []
+    return ", ".join([str(inputs.get("digest")), *configuration, *parts])
 
 
 def _budget(configuration: Configuration) -> str:
