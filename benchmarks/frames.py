@@ -35,11 +35,11 @@ def main() -> None:
     count = 20_000 if options.quick else TRANSITIONS
 
     with pinned_to(usable()[:1]):
-        lives = _lives()
-        next(lives)  # which draws what all frames are windows of
+        play = lives()
+        next(play)  # which draws what all frames are windows of
         taken_before = _resident_bytes()
         memory = FrameMemory(count, SHAPE, SEATS)
-        writing = _fill(memory, lives, count)
+        writing = _fill(memory, play, count)
         taken = _resident_bytes() - taken_before
         drawing = _draw(memory, count)
 
@@ -61,11 +61,11 @@ def main() -> None:
     write_report(options.out, report, [Panel(f"a replay of {count:,} transitions of images", "GB", bars)])
 
 
-def _fill(memory: FrameMemory, lives: Iterator[Transition], count: int) -> list[float]:
+def _fill(memory: FrameMemory, play: Iterator[Transition], count: int) -> list[float]:
     """Writes so many transitions, and tells the microseconds that each took in every tenth of them."""
     spent, parts = 0.0, []
     for written in range(1, count + 1):
-        seat, before, after, ended = next(lives)
+        seat, before, after, ended = next(play)
         began = time.perf_counter()
         memory.append(seat, before, 1, 0.5, after, ended)
         spent += time.perf_counter() - began
@@ -75,7 +75,7 @@ def _fill(memory: FrameMemory, lives: Iterator[Transition], count: int) -> list[
     return parts
 
 
-def _lives() -> Iterator[Transition]:
+def lives() -> Iterator[Transition]:
     """Transitions of all seats in turn."""
     random = np.random.default_rng(0)
     # Noise is drawn once, and every frame a window of it of its own: drawing a million would take most of the time.

@@ -145,9 +145,9 @@ class FrameMemory:
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """Where each seat writes; the ring by the numbers of its transitions, and the frames of every chunk."""
-        streams = {REPLAY: Stream(max(0, self._written - self.slots), self._written, self._numbered)}
+        streams = {REPLAY: Stream(max(0, self._written - self.slots), self._written, self._numbered, REPLAY)}
         for number, chunk in self._chunks.items():
-            streams[f"{_FRAMES}{number}"] = Stream(0, self._filled[number], functools.partial(_frames, chunk))
+            streams[f"{_FRAMES}{number}"] = Stream(0, self._filled[number], functools.partial(_frames, chunk), REPLAY)
         return self._small(), streams
 
     def _small(self) -> dict[str, np.ndarray]:

@@ -11,7 +11,7 @@ from srgdqn.host.spaces import Observations
 from srgdqn.store.journal import Stream
 
 REPLAY = "replay"
-"""What the stream of transitions is called where it is kept."""
+"""What the stream of transitions is called where it is kept, and all that is needed as long as they are."""
 
 
 class Block:
@@ -127,7 +127,7 @@ class FlatMemory:
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """How many were ever written, and the rows by the numbers of their transitions."""
-        stream = Stream(max(0, self.written - self.slots), self.written, self._numbered)
+        stream = Stream(max(0, self.written - self.slots), self.written, self._numbered, REPLAY)
         return {"written": np.array([self.written], np.int64)}, {REPLAY: stream}
 
     def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:

@@ -50,7 +50,7 @@ class Trail:
 
     def state(self) -> tuple[dict[str, np.ndarray], Stream]:
         """What `restore` and `take` need: a small array, and the steps."""
-        return {"began": self._began.copy()}, Stream(int(self._began.min()), self.steps, self._read)
+        return {"began": self._began.copy()}, Stream(int(self._began.min()), self.steps, self._read, "trail")
 
     def restore(self, tensors: dict[str, np.ndarray], steps: int) -> None:
         """Goes on, before the first step, from what `state` gave after so many, with all rows given to `take`."""
