@@ -14,7 +14,8 @@ from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.tasks import Task
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
-from srgdqn.training.records import ChunkHistory, chunk_tables, endings_of, merge_tables
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.records import Tables, endings_of, merge_tables
 from tiny import tiny
 
 # N + 2bM, and what is really evaluated: one gradient at θ_0 and a pair at each of θ_1 … θ_M.
@@ -25,10 +26,19 @@ LANES, ROUNDS, JUDGED = 3, 2, 2  # the third lane is spare
 DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 
 
+class History(NamedTuple):
+    """Everything that is heard from a chunk, with the lane axis first."""
+
+    log: BlockLog
+    evaluations: list[tuple[int, bool, Evaluation]]  # (blocks done, whether it is the last, results)
+    diverged_at: np.ndarray
+    timings: list[tuple[str, int, float]]  # (phase, steps, seconds)
+
+
 class Case(NamedTuple):
     configuration: Configuration
     task: Task
-    history: ChunkHistory
+    history: History
     lived: list[int]  # blocks
 
 
@@ -96,8 +106,16 @@ def cases(draw: st.DrawFn) -> Case:
         )
         for time in times
     ]
-    history = ChunkHistory(log, evaluations, diverged, [("compile", 0, 2.5), ("train", total * block, 0.5)])
+    history = History(log, evaluations, diverged, [("compile", 0, 2.5), ("train", total * block, 0.5)])
     return Case(configuration, dataclasses.replace(task, success=success), history, lived)
+
+
+def tables_of(case: Case, numbers: list[int]) -> Tables:
+    history, configuration = case.history, case.configuration
+    recorder = Recorder(configuration, endings_of(case.task), len(numbers))
+    recorder.hear(history.log)
+    everyone = slice(0, len(numbers))
+    return recorder.tables(everyone, numbers, configuration, history.evaluations, history.diverged_at, history.timings)
 
 
 class Told(NamedTuple):
@@ -239,7 +257,7 @@ def assert_rows(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> 
 def test_every_table_against_a_story_told_step_by_step(case: Case) -> None:
     numbers = [7, 8]
     told = [tell(case, lane) for lane in range(ROUNDS)]
-    tables = chunk_tables(case.configuration, endings_of(case.task), numbers, case.history)
+    tables = tables_of(case, numbers)
     pairs = list(zip(numbers, told, strict=True))
     assert_rows(rows_of("curves", tables["curves"]), [r for n, t in pairs for r in expected_curves(case, n, t)])
     assert_rows(rows_of("episodes", tables["episodes"]), [r for n, t in pairs for r in expected_episodes(case, n, t)])
@@ -257,10 +275,7 @@ def test_every_table_against_a_story_told_step_by_step(case: Case) -> None:
 @settings(max_examples=20)
 @given(cases(), cases())
 def test_chunks_follow_each_other(one: Case, other: Case) -> None:
-    parts = [
-        chunk_tables(case.configuration, endings_of(case.task), [10 * index, 10 * index + 1], case.history)
-        for index, case in enumerate((one, other))
-    ]
+    parts = [tables_of(case, [10 * index, 10 * index + 1]) for index, case in enumerate((one, other))]
     merged = merge_tables(parts)
     for name in SCHEMAS:
         assert_rows(rows_of(name, merged[name]), [row for part in parts for row in rows_of(name, part[name])])

@@ -11,7 +11,8 @@ from host_environments import SMALL
 from srgdqn.configure import configure
 from srgdqn.presets import host_preset
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
-from srgdqn.training.records import ChunkHistory, Endings, chunk_tables
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.records import Endings
 
 BLOCK = SMALL["learning_frequency"]
 STEP = st.tuples(st.integers(0, 3), st.integers(-64, 64), st.sampled_from([0, 0, 0, TERMINATED, TRUNCATED]))
@@ -29,8 +30,9 @@ def test_episodes_are_their_seats_own(steps: list[tuple[int, int, int]], with_se
     log = BlockLog(
         rewards.reshape(shape) / 8, (flags + LIVED).astype(np.uint8).reshape(shape), *np.full((4, 1, blocks), np.nan)
     )
-    history = ChunkHistory(log, [], np.array([-1]), [], seats.reshape(shape) if with_seats else None)
-    tables = chunk_tables(configuration, Endings("truncated", "none"), [7], history)
+    recorder = Recorder(configuration, Endings("truncated", "none"), 1)
+    recorder.hear(log, seats.reshape(shape) if with_seats else None)
+    tables = recorder.tables(slice(0, 1), [7], configuration, [], np.array([-1]), [])
 
     expected, open_return, open_length = [], dict.fromkeys(range(4), 0.0), dict.fromkeys(range(4), 0)
     for number, (seat, reward, flag) in enumerate(steps, start=1):

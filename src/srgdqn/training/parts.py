@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from srgdqn.training.records import ChunkHistory, Tables
+from srgdqn.training.records import Tables
 
 
 class Part(NamedTuple):
@@ -41,16 +41,6 @@ def parts_of(chunk: range, rounds: int) -> list[Part]:
         numbers = range(first - place * rounds, last - place * rounds)
         parts.append(Part(place, numbers, slice(first - chunk.start, last - chunk.start)))
     return parts
-
-
-def share_of(history: ChunkHistory, seats: slice, share: float) -> ChunkHistory:
-    """What the host heard from some seats of a chunk, with their share of its seconds."""
-    return ChunkHistory(
-        taken(history.log, seats),
-        [(blocks, last, taken(results, seats)) for blocks, last, results in history.evaluations],
-        history.diverged_at[seats],
-        [(phase, steps, seconds * share) for phase, steps, seconds in history.timings],
-    )
 
 
 def taken(tree: Any, seats: slice) -> Any:

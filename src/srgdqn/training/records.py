@@ -12,20 +12,9 @@ from srgdqn.settings import Configuration
 from srgdqn.tasks import Success, Task
 from srgdqn.training.clock import budget_of
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.lane import BlockLog
 from srgdqn.training.pages import DIAGNOSTICS, Carry, Columns
 
 Tables = dict[str, Columns]
-
-
-class ChunkHistory(NamedTuple):
-    """Everything the host heard from a chunk, with the lane axis first."""
-
-    log: BlockLog
-    evaluations: list[tuple[int, bool, Evaluation]]  # (blocks done, whether it is the last, results)
-    diverged_at: np.ndarray
-    timings: list[tuple[str, int, float]]  # (phase, steps, seconds)
-    seats: np.ndarray | None = None  # of each step, which of the round's environments made it; None if there is one
 
 
 class Endings(NamedTuple):
@@ -52,18 +41,6 @@ class Recorded(NamedTuple):
 def endings_of(task: Task) -> Endings:
     """What the end of an episode of a task means."""
     return Endings("truncated" if task.time_limit is not None else "censored", task.success)
-
-
-def chunk_tables(
-    configuration: Configuration, endings: Endings, rounds: Sequence[int], history: ChunkHistory
-) -> Tables:
-    """The rows that the rounds of a chunk add to each table of the run, of which everything is known at once."""
-    from srgdqn.training.recorder import Recorder  # which makes its tables here
-
-    recorder = Recorder(configuration, endings, len(rounds))
-    recorder.hear(history.log, history.seats)
-    every = slice(0, len(rounds))
-    return recorder.tables(every, rounds, configuration, history.evaluations, history.diverged_at, history.timings)
 
 
 def tables_of(
