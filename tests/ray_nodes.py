@@ -23,12 +23,14 @@ class Cluster:
         self._head = _start("--head", f"--port={PORT}", "--include-dashboard=false", cores=0, number=1)
         self.wait_for(0)
         self._nodes: list[subprocess.Popen[bytes]] = []
+        self._next = 2
         for _ in range(nodes):
             self.add_node(cores)
 
     def add_node(self, cores: int = 1) -> None:
         """Lets another node join, and waits until it has. Two that join at the same moment may want the same port."""
-        self._nodes.append(_start(f"--address={ADDRESS}", cores=cores, number=2 + len(self._nodes)))
+        self._nodes.append(_start(f"--address={ADDRESS}", cores=cores, number=self._next))
+        self._next += 1
         self.wait_for(sum(node.poll() is None for node in self._nodes))
 
     def wait_for(self, nodes: int) -> None:
@@ -43,11 +45,23 @@ class Cluster:
             time.sleep(0.2)
         raise TimeoutError(f"the cluster has not {nodes} nodes: {told.stdout}{told.stderr}")
 
+    def kill_worker(self) -> bool:
+        """Kills a process that is at a task, if there is one."""
+        for process in _descendants(os.getpid()):
+            try:
+                title = Path(f"/proc/{process}/cmdline").read_bytes()
+            except OSError:  # gone meanwhile
+                continue
+            if title.startswith(b"ray::perform"):
+                os.kill(process, signal.SIGKILL)
+                return True
+        return False
+
     def kill_node(self, index: int) -> None:
         """Kills all processes of a node at once, as a power failure does."""
         for process in _descendants(self._nodes[index].pid):
             os.kill(process, signal.SIGKILL)
-        self._nodes[index].wait()
+        self._nodes.pop(index).wait()
 
 
 def _start(*words: str, cores: int, number: int) -> subprocess.Popen[bytes]:

@@ -10,15 +10,15 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import cloudpickle
-
 from srgdqn.cores import usable_cores
 from srgdqn.engines.likeness import likeness
-from srgdqn.engines.ray_task import Board, Call, Outcome, Tell, Thing, perform
+from srgdqn.engines.packing import packed
+from srgdqn.engines.ray_task import Board, Call, Outcome, Stopped, Tell, Thing, perform
 from srgdqn.errors import InputError
 from srgdqn.extras import require
 
@@ -71,18 +71,15 @@ def connected(address: str | None = None) -> Iterator[None]:
     ended_by = signal.getsignal(signal.SIGTERM)  # Ray sets a handler of its own
     quiet: dict[str, Any] = dict(log_to_driver=False, logging_level="ERROR")
     try:
-        if address == "local":
-            ray.init(
-                address="local",
-                num_cpus=usable_cores(),
-                include_dashboard=False,
-                object_store_memory=_OBJECT_BYTES,
-                _node_ip_address="127.0.0.1",
-                **quiet,
-            )
-        else:
-            _check(address)
-            ray.init(address=address, **quiet)
+        with warnings.catch_warnings():
+            # jax warns of forks, but of these nothing comes except other programs.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            if address == "local":
+                own: dict[str, Any] = dict(include_dashboard=False, object_store_memory=_OBJECT_BYTES)
+                ray.init(address="local", num_cpus=usable_cores(), _node_ip_address="127.0.0.1", **own, **quiet)
+            else:
+                _check(address)
+                ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         if isinstance(error, InputError):
             raise
@@ -104,66 +101,108 @@ def run_on_ray(
     *,
     address: str | None = None,
     hear: Hear[Thing] = lambda thing, message: None,
+    stopping: Callable[[], bool] = lambda: False,
     retries: int = RETRIES,
 ) -> Iterator[tuple[Thing, Outcome]]:
     """Calls the function for each thing, on every core of a Ray cluster at once, and yields what comes as it comes.
 
     The function is pickled, and runs in processes on other machines. It is also given an event that is set when it
     should come to an end, and a function that takes whatever is to be heard here. A call whose worker process or node
-    dies is made again, up to so many times; an exception of the function's own is not tried again but raised here. On
-    that, or on a KeyboardInterrupt, calls that have not begun are dropped, and those under way are asked to stop and
-    waited for, but not for longer than a minute.
+    dies is made again, up to so many times; an exception of the function's own is not tried again but raised here,
+    once the calls under way have ended.
+
+    When `stopping` says so, or on a KeyboardInterrupt, calls that have not begun are dropped; those under way are asked
+    to stop, and what they return is yielded, unless they take longer than a minute. Then the interrupt is raised.
     """
     if not things:
         return
     with connected(address):
-        yield from _run(function, things, hear, retries)
+        yield from _run(function, things, hear, stopping, retries)
+
+
+def cluster_cores() -> int:
+    """How many cores there are in the cluster that this process is connected to."""
+    import ray
+
+    return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 
 def _run(
     function: Callable[[Thing, threading.Event, Tell], Outcome],
     things: Sequence[Thing],
     hear: Hear[Thing],
+    stopping: Callable[[], bool],
     retries: int,
 ) -> Iterator[tuple[Thing, Outcome]]:
     import ray
-    from ray.exceptions import RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
-    task: Any = ray.remote(perform).options(num_cpus=1, max_retries=retries, retry_exceptions=False)
-    places: dict[Any, int] = {}
+    calls: dict[Any, int] = {}
+    wait_until, interrupted = None, False
     try:
-        try:
-            # Packed by ourselves: of what cannot be, Ray would tell pages.
-            call = ray.put(cloudpickle.dumps(Call(function, likeness(), _keeps_programs())))
-            packed = [cloudpickle.dumps(thing) for thing in things]
-        except Exception as error:  # whatever pickling may raise
-            raise InputError(
-                f"the work cannot be handed to another machine ({error}). Give what can be pickled."
-            ) from error
-        for place, thing in enumerate(packed):
-            places[task.remote(call, thing, place, board)] = place
-        while places:
-            ready, _ = ray.wait(list(places), num_returns=len(places), timeout=_POLL)
-            for place, message in _read(board):
-                hear(things[place], message)
+        _submit(function, things, board, retries, calls)
+        while calls and (wait_until is None or time.monotonic() < wait_until):
+            try:
+                if wait_until is None and stopping():
+                    wait_until = _ask_to_stop(board, calls)
+                ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=_POLL)
+                for place, message in _read(board):
+                    hear(things[place], message)
+            except KeyboardInterrupt:
+                if interrupted:
+                    raise
+                interrupted = True
+                wait_until = wait_until or _ask_to_stop(board, calls)
+                continue
             for each in ready:
-                thing = things[places.pop(each)]
-                try:
-                    outcome = ray.get(each)
-                except RayTaskError as error:
-                    raise error.cause from error
-                except RayError as error:
-                    raise InputError(
-                        f"Ray has given up on a call after {retries} retries ({_first_line(error)}). What was kept is "
-                        "there; the same command goes on from it."
-                    ) from error
-                yield thing, outcome
+                thing, outcome = things[calls.pop(each)], _outcome(each, retries)
+                if not isinstance(outcome, Stopped):
+                    yield thing, outcome
     finally:
-        _end(board, places)
-        ray.kill(board)
+        try:
+            if calls and wait_until is None:
+                _ask_to_stop(board, calls)
+                ray.wait(list(calls), num_returns=len(calls), timeout=_GRACE)
+        finally:
+            for each in calls:
+                ray.cancel(each, force=True)
+            ray.kill(board)
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _submit(
+    function: Callable[[Thing, threading.Event, Tell], Outcome],
+    things: Sequence[Thing],
+    board: Any,
+    retries: int,
+    calls: dict[Any, int],
+) -> None:
+    import ray
+
+    task: Any = ray.remote(perform).options(num_cpus=1, max_retries=retries, retry_exceptions=False)
+    # Packed by ourselves: of what cannot be, Ray would tell pages.
+    call = ray.put(packed(Call(function, likeness(), _keeps_programs())))
+    for place, thing in enumerate([packed(thing) for thing in things]):
+        calls[task.remote(call, thing, place, board)] = place
+
+
+def _outcome(call: Any, retries: int) -> Any:
+    """What a call that is done came to."""
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        return ray.get(call)
+    except RayTaskError as error:
+        raise error.cause from error
+    except RayError as error:
+        raise InputError(
+            f"Ray has given up on a call after {retries} retries ({_first_line(error)}). What was kept is there; the "
+            "same command goes on from it."
+        ) from error
 
 
 def _read(board: Any) -> list[tuple[int, Any]]:
@@ -178,25 +217,19 @@ def _read(board: Any) -> list[tuple[int, Any]]:
     return told
 
 
-def _end(board: Any, places: dict[Any, int]) -> None:
-    """Drops the calls that have not begun, and lets the others come to an end; a second interrupt ends them at once."""
+def _ask_to_stop(board: Any, calls: dict[Any, int]) -> float:
+    """Drops the calls that have not begun, and asks the others to come to an end; until when they are waited for."""
     import ray
     from ray.exceptions import RayError
 
-    if not places:
-        return
-    waiting = list(places)
     try:
         begun = ray.get(board.stop.remote(), timeout=_GRACE)
-        for each in waiting:
-            if places[each] not in begun:
-                ray.cancel(each)
-        _, waiting = ray.wait(waiting, num_returns=len(waiting), timeout=_GRACE)
-    except RayError:
-        pass
-    finally:
-        for each in waiting:
-            ray.cancel(each, force=True)
+    except RayError:  # no way to ask anybody
+        begun = set()
+    for each in [each for each, place in calls.items() if place not in begun]:
+        ray.cancel(each)
+        del calls[each]
+    return time.monotonic() + _GRACE
 
 
 def _keeps_programs() -> bool:

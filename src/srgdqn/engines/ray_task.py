@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -24,7 +25,8 @@ Tell = Callable[[Any], None]
 
 _SECONDS = 0.25  # between two words of a call to the board, while there are few calls
 _CALLS_A_SECOND = 1_000  # of all calls together; a board takes some thousands
-_PATIENCE = 30.0  # seconds, after which a call goes on without the board
+_PATIENCE = 30.0  # seconds, after which a call goes on without an answer
+_TRIES = 3  # to tell the last of it
 
 
 class Answer(NamedTuple):
@@ -107,7 +109,9 @@ def _telling(board: Any, place: int) -> Iterator[tuple[threading.Event, Tell]]:
             # Waiting for a future keeps the core reserved, which Ray's own `get` would lend to another call meanwhile.
             answer = board.tell.remote(place, messages, last=last).future().result(timeout=_PATIENCE)
         except Exception:  # a board that is lost costs the bar, not the work
-            return _PATIENCE
+            with lock:
+                unsent[:0] = messages
+            return _SECONDS
         if answer.stop:
             stop.set()
         return float(answer.pause)
@@ -128,6 +132,9 @@ def _telling(board: Any, place: int) -> Iterator[tuple[threading.Event, Tell]]:
         ended.set()
         walker.join()
         exchange(last=True)
+        for _ in range(_TRIES - 1):
+            if unsent:
+                time.sleep(exchange(last=True))
 
 
 def _node() -> str:

@@ -22,6 +22,9 @@ from srgdqn.training.reports import Listener
 from srgdqn.training.rounds import Trained
 from srgdqn.training.shared_progress import SharedProgress
 
+Engine = Callable[..., list[RoundOutcome]]
+"""Trains every round somewhere: called as `srgdqn.host.workers.train_in_processes` is."""
+
 
 class HostTrained(NamedTuple):
     """What training on the host leaves."""
@@ -40,8 +43,10 @@ def train_on_host(
     stop: threading.Event | None = None,
     measure_noise: bool = False,
     keeping: Keeping | None = None,
+    engine: Engine | None = None,
 ) -> HostTrained:
-    """Trains every round of the configuration: a single one in this process, several in one process per core.
+    """Trains every round of the configuration: a single one in this process, several in one process per core, or all
+    of them where an `engine` runs them.
 
     Ctrl-C ends the run once the blocks under way have been lived, and what was reached is kept; so does setting `stop`.
     `measure_noise` is for who watches, and `keeping` is where rounds are kept, and go on from: see `train_round`.
@@ -54,12 +59,11 @@ def train_on_host(
         def stopping() -> bool:
             return interrupted.is_set() or (stop is not None and stop.is_set())
 
-        if workers == 1:
+        if workers == 1 and engine is None:
             outcomes = _train_here(configuration, task, user_network, shared, stopping, measure_noise, keeping)
         else:
-            outcomes = train_in_processes(
-                configuration, task, user_network, workers, shared, stopping, measure_noise, keeping
-            )
+            run = engine or train_in_processes
+            outcomes = run(configuration, task, user_network, workers, shared, stopping, measure_noise, keeping)
     outcomes = sorted(outcomes, key=lambda outcome: outcome.number)
     lived = [outcome for outcome in outcomes if outcome.tables]
     names = lived[0].policies if lived else ()

@@ -1,0 +1,46 @@
+"""How far rounds are, told from one machine to another as often as anybody looks."""
+
+from __future__ import annotations
+
+import collections
+import time
+from collections.abc import Callable
+from typing import Any
+
+from srgdqn.training.reports import Listener, Progress, RoundReport, no_reports
+
+_SECONDS = 0.5
+
+Told = tuple[Progress, list[RoundReport]]
+"""What is sent: progress, and what rounds have to report."""
+
+
+def now_and_then(tell: Callable[[Any], None]) -> Listener:
+    """A listener that tells of the steps since it last did, and always of the end."""
+    told, steps = 0.0, 0
+
+    def listen(progress: Progress) -> None:
+        nonlocal told, steps
+        steps += progress.steps
+        now = time.monotonic()
+        if progress.ended or now - told >= _SECONDS:
+            tell((progress._replace(steps=steps, reports=no_reports), progress.reports()))
+            told, steps = now, 0
+
+    return listen
+
+
+class Heard:
+    """Hands on what is told to a listener, who may ask for reports whenever that suits."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener, self._unread = listener, collections.deque[RoundReport]()
+
+    def hear(self, told: Told) -> None:
+        """Takes what was told."""
+        progress, reports = told
+        self._unread.extend(reports)
+        self._listener(progress._replace(reports=self._read))
+
+    def _read(self) -> list[RoundReport]:
+        return [self._unread.popleft() for _ in range(len(self._unread))]

@@ -1,0 +1,114 @@
+"""Strands of compiled rounds on the nodes of a Ray cluster: an engine for `srgdqn.training.rounds`."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from srgdqn import tasks
+from srgdqn.engines.now_and_then import Heard, now_and_then
+from srgdqn.engines.on_ray import run_on_ray
+from srgdqn.engines.packing import packed, the_same
+from srgdqn.engines.ray_task import Tell
+from srgdqn.engines.shared_folders import Mark, marked
+from srgdqn.errors import InputError
+from srgdqn.estimators import ESTIMATORS, Estimator, register_estimator
+from srgdqn.presets import is_compiled
+from srgdqn.settings import Configuration
+from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
+from srgdqn.store.locks import locked
+from srgdqn.tasks import Task
+from srgdqn.training.keeping import Keeping
+from srgdqn.training.parts import PartResult
+from srgdqn.training.precision import is_double
+from srgdqn.training.reports import Progress
+from srgdqn.training.rounds import Strands
+from srgdqn.training.strand import Job, train_strand
+
+_LOCKS = "locks"
+
+
+def strands_on_ray(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
+    """Runs strands on the cluster that this process is connected to, or on a Ray of its own.
+
+    They are kept in the run's own folder, where a node sees it; elsewhere one that is lost begins anew. Either way its
+    bits are the same.
+    """
+    heard = [Heard(listener) for listener in strands.listeners]
+    first = strands.jobs[0]
+    known = _known_task(first.configurations[0])
+    environment = packed((None if first.task == known else first.task, first.network))
+    jobs = [job._replace(task=None, network=None) for job in strands.jobs]  # type: ignore[arg-type]
+    things = [(index, job, strands.compiled if index == 0 else []) for index, job in enumerate(jobs)]
+    own = {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN}
+    keeping = strands.keeping
+    with contextlib.nullcontext() if keeping is None else marked(keeping.folder) as mark:
+        work = _Work(environment, keeping, mark, own, is_double())
+        found = run_on_ray(work, things, hear=lambda thing, told: heard[thing[0]].hear(told), stopping=strands.stopping)
+        with contextlib.suppress(KeyboardInterrupt):
+            for (index, _, _), results in found:
+                yield index, results
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Trains a strand on a node."""
+
+    own: bytes  # the user's environment and network, where there are such
+    keeping: Keeping | None
+    mark: Mark | None
+    estimators: Mapping[str, Estimator]  # the user's own
+    double: bool
+
+    def __call__(self, thing: tuple[int, Job, Any], stop: threading.Event, tell: Tell) -> list[PartResult]:
+        _, job, compiled = thing
+        for name, estimator in self.estimators.items():
+            if name not in ESTIMATORS:
+                register_estimator(name, estimator)
+        task, network = the_same(self.own)
+        task = _known_task(job.configurations[0]) if task is None else task
+        assert task is not None
+        job = job._replace(task=task, network=network)
+        with jax.enable_x64(self.double), self._kept(job) as keeping:
+            results = train_strand(
+                job,
+                listener=now_and_then(tell),
+                stopping=stop.is_set,
+                strand=None if keeping is None else keeping.strand(job.name),
+                timings=compiled,
+            )
+        if results and all(result.whole for result in results):
+            # Once more, for one that was finished before its node died, and had nothing left to tell.
+            diverged = sum(int(np.ma.count(result.tables["rounds"]["diverged_at"])) for result in results)
+            tell((Progress(1.0, 0, float("nan"), diverged, ended=True), []))
+        return results
+
+    @contextlib.contextmanager
+    def _kept(self, job: Job) -> Iterator[Keeping | None]:
+        """Where the strand is kept: in the run's own folder if that is to be seen here, and nobody is at it still."""
+        if self.keeping is None or self.mark is None or not self.mark.is_seen():
+            yield None
+            return
+        with contextlib.ExitStack() as stack:
+            place = self.mark.folder.parent / _LOCKS / job.name
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(place, what="a strand"))
+            except (InputError, OSError):  # of a driver that died a moment ago, whose calls Ray has not ended yet
+                yield None
+                return
+            yield self.keeping
+            self.keeping.flush()  # a strand's end, which would wait in a process that may not be asked again
+
+
+def _known_task(configuration: Configuration) -> Task | None:
+    """The paper's task that a configuration names, if it names one: there is one such object in a process."""
+    if not is_compiled(configuration.task.task):
+        return None
+    return tasks.judged_for(tasks.make(configuration.task), configuration.training.evaluation_limit)
