@@ -32,7 +32,8 @@ class Trail:
         columns = self._columns
         columns["action"][start:stop] = block.action
         columns["reward"][start:stop] = block.reward
-        columns["seat"][start:stop] = block.seat
+        if len(self._began) > 1:
+            columns["seat"][start:stop] = block.seat
         if some_ended:
             for step in np.flatnonzero(block.terminated | block.truncated).tolist():
                 self._began[block.seat[step]] = self.steps + step + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import threading
@@ -57,6 +58,7 @@ class Keeping:
         self.folder, self.every, self._keep, self._stamp = folder, every, keep, stamp
         self._lock = threading.Lock()
         self._waiting: list[tuple[float, Strand, Callable[[], Snapshot]]] = []
+        self._oldest = math.inf  # since when the first of them waits; read at every block, and so without the lock
         self._complained = False
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -89,17 +91,14 @@ class Keeping:
     def flush(self) -> None:
         """Keeps the strands that have come to their end and are not kept yet."""
         with self._lock:
-            waiting, self._waiting = self._waiting, []
+            waiting, self._waiting, self._oldest = self._waiting, [], math.inf
         for _, strand, make in waiting:
             strand._write(make())
 
     def _wait(self, since: float, strand: Strand, make: Callable[[], Snapshot]) -> None:
         with self._lock:
             self._waiting.append((since, strand, make))
-
-    def _oldest(self) -> float:
-        with self._lock:
-            return min((since for since, _, _ in self._waiting), default=float("inf"))
+            self._oldest = min(self._oldest, since)
 
     def _complain(self, error: InputError) -> None:
         with self._lock:
@@ -125,7 +124,7 @@ class Strand:
         """Whether it is time for a checkpoint, of this or of a strand that ended and waits for it."""
         every = self._keeping.every
         pause = max(EVERY, self._last / _MOST) if every is None else every
-        return time.monotonic() - min(self._since, self._keeping._oldest()) >= pause
+        return time.monotonic() - min(self._since, self._keeping._oldest) >= pause
 
     def save(self, snapshot: Snapshot) -> float:
         """Keeps what is there now, and what waits; tells how many seconds that took."""
