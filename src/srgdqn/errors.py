@@ -6,6 +6,9 @@ import difflib
 from collections.abc import Iterable
 
 
+_LONGEST_SHOWN = 200
+
+
 class InputError(ValueError):
     """Input that cannot be used. Its message is one paragraph meant for the user; the command line prints it bare."""
 
@@ -25,8 +28,17 @@ def unknown(kind: str, given: object, known: Iterable[str]) -> InputError:
     >>> print(unknown("task", "MountianCar", ["CartPole", "MountainCar"]))
     unknown task 'MountianCar'. Did you mean 'MountainCar'? Known: CartPole, MountainCar.
     """
-    names = sorted(known)
+    names, word = sorted(known), _word(given)
     by_lower = {name.lower(): name for name in names}
-    near = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
     hint = f" Did you mean {by_lower[near[0]]!r}?" if near else ""
-    return InputError(f"unknown {kind} {str(given)!r}.{hint} Known: {', '.join(names)}.")
+    return InputError(f"unknown {kind} {word!r}.{hint} Known: {', '.join(names)}.")
+
+
+def _word(given: object) -> str:
+    """What was given as a message shows it, however long it is."""
+    try:
+        text = str(given)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a number of very many digits"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

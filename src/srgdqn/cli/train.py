@@ -26,7 +26,7 @@ from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
 from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.care import Care
-from srgdqn.store.configurations import UserOptions, options_from_toml
+from srgdqn.store.configurations import LONGEST, UserOptions, options_from_toml
 
 if TYPE_CHECKING:
     from srgdqn.result import Result
@@ -295,7 +295,8 @@ def _check_task(task: str) -> None:
 
 def _read_file(path: Path) -> UserOptions:
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)  # a device has no end
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not a text file in UTF-8 ({error.reason}). Give a TOML file.") from error
     except (OSError, ValueError) as error:

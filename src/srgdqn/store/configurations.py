@@ -18,6 +18,8 @@ _LABELS = ("algorithm", "readings")
 LONGEST = 2**16
 """Characters that a configuration may have; a whole one has 3,000."""
 
+_MOST_DOTS = 500
+
 # What an option that is younger than a file stood for before there was such an option, where that is not its default.
 _BEFORE: dict[str, Any] = {"kernel": "xla"}
 
@@ -114,8 +116,11 @@ def _label(label: str, value: Any) -> str:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    if len(text) > LONGEST:  # the parser's time grows faster than the text
+    # The parser's time and memory grow faster than a text, and than the parts of a dotted name.
+    if len(text) > LONGEST:
         raise InputError(f"this has {len(text)} characters, and a configuration at most {LONGEST}. Mend the file.")
+    if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
+        raise InputError("this is not TOML of ours: a line has too many dots. Mend the file.")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError also stands for integers of too many digits

@@ -24,6 +24,7 @@ def parse(text: str | bytes, *, finite: bool = True) -> Any:
     """
     constant, real = (_constant, _real) if finite else (float, float)
     try:
+        text = text if isinstance(text, str) else text.decode()  # in UTF-8, of which JSON is not the only choice
         value = json.loads(text, object_pairs_hook=_object, parse_constant=constant, parse_int=_whole, parse_float=real)
     except (ValueError, RecursionError) as error:  # ValueError stands for bytes that are no text, too
         raise InputError(f"not JSON ({error})") from error

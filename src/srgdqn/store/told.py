@@ -64,7 +64,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "observation_shape": (_is_shape, "a shape"),
     "observations": (lambda value: isinstance(value, dict), "an object"),
     "actions": (_is_positive, "a number of actions"),
-    "action_type": (lambda value: value is None or value in NUMBER_TYPES, "a type of numbers"),
+    "action_type": (lambda value: _is_text(value) and value in (None, *NUMBER_TYPES), "a type of numbers"),
     "action_table": (lambda value: isinstance(value, list) and len(value) > 0, "a list of actions"),
     "evaluation_limit": (_is_positive, "a number of steps"),
     "interrupted": (lambda value: isinstance(value, bool), "true or false"),

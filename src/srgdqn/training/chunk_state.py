@@ -54,7 +54,11 @@ def snapshot(standing: Standing, seats: Seats, block: int) -> Snapshot:
 def seats_of(checkpoint: Checkpoint) -> Seats:
     """Whose rounds a checkpoint is of."""
     try:
-        return [(str(who), int(first), int(stop)) for who, first, stop in checkpoint.about["seats"]]
+        seats = [(str(who), int(first), int(stop)) for who, first, stop in checkpoint.about["seats"]]
+        lanes = len(checkpoint.tensors[f"{_LANES}active"])
+        if not all(0 <= first < stop for _, first, stop in seats) or sum(b - a for _, a, b in seats) != lanes:
+            raise ValueError(f"it has {lanes} of them")
+        return seats
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"it does not tell whose rounds it has ({error})") from error
 

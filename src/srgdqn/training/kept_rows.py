@@ -26,7 +26,14 @@ def judged_rows(evaluations: Judged) -> dict[str, np.ndarray]:
 
 
 def judged_from(rows: dict[str, np.ndarray]) -> Judged:
-    """The evaluations in such columns."""
+    """The evaluations in such columns; an error where there are none such."""
+    kinds = {"blocks": "i", "last": "b", "total_reward": "f", "length": "i", "terminated": "b"}
+    if any(rows[name].dtype.kind != kind for name, kind in kinds.items()):
+        raise ValueError("evaluations that are none")
+    if not ((rows["blocks"] >= 0) & (rows["blocks"] < 2**31)).all():
+        raise ValueError("evaluations after more blocks than there can be")
+    if len({rows[name].shape[1:] for name in Evaluation._fields}) != 1:
+        raise ValueError("evaluations of different rounds")
     blocks, last = rows["blocks"].tolist(), rows["last"].tolist()
     results: list[Any] = [Evaluation(*each) for each in zip(*(rows[name] for name in Evaluation._fields), strict=True)]
     return list(zip(blocks, last, results, strict=True))
