@@ -142,7 +142,7 @@ class _Life:
                 self._telling.tell(everything=due)
                 if len(round_.diary) >= _DIARY_BLOCKS:
                     self._record()
-                if strand is not None and round_.active and strand.due():
+                if strand is not None and strand.due() and round_.active:
                     self._keep(strand)
             self.whole = not round_.active
         except EnvironmentFailedError as error:
