@@ -59,8 +59,10 @@ class _Piece(NamedTuple):
     def name(self) -> str:
         return f"{self.number:06d}.{self.group}.piece"
 
-    def serves(self, needed: Mapping[str, tuple[int, int]]) -> bool:
-        return any(name in needed and stop > needed[name][0] for name, (_, stop) in self.spans.items())
+    def serving(self, needed: Mapping[str, tuple[int, int]]) -> _Piece:
+        """The same without streams that are gone: should one of that name come, it is another."""
+        spans = {name: span for name, span in self.spans.items() if name in needed and span[1] > needed[name][0]}
+        return self._replace(spans=spans)
 
 
 class Checkpoint:
@@ -92,12 +94,13 @@ class Checkpoint:
                 if name not in self.spans or stop <= self.spans[name][0]:
                     continue
                 start = max(first, self.spans[name][0])
-                rows = {of: array[start - first :] for of, array in arrays.get(name, {}).items()}
-                if start != reached[name] or any(len(array) != stop - start for array in rows.values()):
+                rows = arrays.get(name, {})
+                has_all = bool(rows) and all(array.shape[:1] == (stop - first,) for array in rows.values())
+                if start != reached[name] or not has_all:
                     raise InputError(f"the rows {start} to {stop} of {name} are not where they belong")
                 reached[name] = stop
-                yield name, start, rows
-        if reached != {name: max(span) for name, span in self.spans.items()}:
+                yield name, start, {of: array[start - first :] for of, array in rows.items()}
+        if reached != {name: stop for name, (_, stop) in self.spans.items()}:
             raise InputError("some of its rows are in no piece")
 
 
@@ -122,7 +125,7 @@ class Journal:
         there = [*_named(self.folder, _CHECKPOINT_NAME), *_named(self.folder, _PIECE_NAME)]
         number = max((int(match[1]) for match in there), default=0) + 1
         spans = {name: (stream.first, stream.stop) for name, stream in snapshot.streams.items()}
-        pieces, written = [piece for piece in self._pieces if piece.serves(spans)], 0
+        pieces, written = [piece for each in self._pieces if (piece := each.serving(spans)).spans], 0
         for group, fresh in self._fresh(snapshot.streams).items():
             tensors = {
                 f"{name}{_BETWEEN}{of}": array
@@ -178,10 +181,10 @@ class Journal:
         """The checkpoint of that number, whose pieces are read, and checked, once its rows are asked for."""
         content, tensors, _ = _opened(self._file(number), _CHECKPOINT)
         try:
-            spans = {str(name): (int(first), int(stop)) for name, (first, stop) in content["streams"].items()}
+            spans = _spans(content["streams"])
             pieces = [
-                _Piece(int(n), _group(group), str(digest), {str(name): (int(a), int(b)) for name, (a, b) in of.items()})
-                for n, group, digest, of in content["pieces"]
+                _Piece(int(number), _group(group), str(digest), _spans(of))
+                for number, group, digest, of in content["pieces"]
             ]
             return Checkpoint(self.folder, dict(content["about"]), tensors, spans, pieces)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -204,6 +207,13 @@ class Journal:
 
     def _file(self, number: int) -> Path:
         return self.folder / f"{number:06d}.checkpoint"
+
+
+def _spans(told: Any) -> dict[str, tuple[int, int]]:
+    spans = {str(name): (int(first), int(stop)) for name, (first, stop) in told.items()}
+    if not all(0 <= first <= stop for first, stop in spans.values()):
+        raise ValueError("rows that there cannot be")
+    return spans
 
 
 def _group(told: Any) -> str:
