@@ -16,6 +16,7 @@ def filled(blocks: int) -> tuple[Diary, list[Block]]:
     random, diary, lived = np.random.default_rng(blocks), Diary(LENGTH), []
     for number in range(blocks):
         block = Block(LENGTH, Observations("vector", (1,), (1,)))
+        block.action[:] = random.integers(5, size=LENGTH)
         block.reward[:] = random.normal(size=LENGTH)
         block.terminated[:], block.truncated[:] = random.random((2, LENGTH)) < 0.3
         block.seat[:] = random.integers(4, size=LENGTH)
@@ -29,6 +30,7 @@ def test_nothing_is_lost_as_it_grows() -> None:
         diary, lived = filled(blocks)
         assert len(diary) == blocks
         np.testing.assert_array_equal(diary.reward, [block.reward for block in lived])
+        np.testing.assert_array_equal(diary.action, [block.action for block in lived])
         np.testing.assert_array_equal(diary.seats, [block.seat for block in lived])
         np.testing.assert_array_equal(diary.diagnostics[:, 0], np.arange(blocks))
         expected = [
@@ -49,3 +51,12 @@ def test_the_newest_block_alone_can_be_kept() -> None:
     np.testing.assert_array_equal(diary.diagnostics, [[299, 1.5, np.nan, -299]])
     diary.write(lived[0], [0, 0, 0, 0])
     np.testing.assert_array_equal(diary.reward, [lived[-1].reward, lived[0].reward])
+
+
+def test_all_of_it_can_be_forgotten() -> None:
+    diary, lived = filled(300)
+    diary.forget()
+    assert (len(diary), diary.reward.shape) == (0, (0, LENGTH))
+    diary.write(lived[7], [1, 2, 3, 4])
+    np.testing.assert_array_equal(diary.action, [lived[7].action])
+    np.testing.assert_array_equal(diary.diagnostics, [[1, 2, 3, 4]])

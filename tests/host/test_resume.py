@@ -36,7 +36,13 @@ from srgdqn.store.locks import locked
 from srgdqn.training.keeping import Keeping
 from tiny import bits, reproducible
 
-STEPS, BLOCK = 240, SMALL["learning_frequency"]
+STEPS = 240
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint can be made after any block, where it is due."""
+    monkeypatch.setattr("srgdqn.host.telling.SECONDS", 0.0)
 
 
 class Pictures(gym.Env):
@@ -339,18 +345,6 @@ def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
     assert frames * 36 * 36 <= written <= 1.5 * frames * 36 * 36
 
 
-class _Steps:
-    """Blocks of steps as a player fills them."""
-
-    def __init__(self, action: list[int], reward: list[float], ended: list[bool], seat: list[int]) -> None:
-        self.action, self.reward = np.array(action, np.int32), np.array(reward, np.float32)
-        self.terminated, self.truncated = np.array(ended), np.zeros(len(ended), bool)
-        self.seat = np.array(seat, np.int32)
-
-    def __len__(self) -> int:
-        return len(self.action)
-
-
 STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False] * 30 + [True]), st.integers(0, 2))
 
 
@@ -363,7 +357,7 @@ def test_a_trail_has_the_open_episodes_of_all_seats(blocks: list[list[tuple[Any,
         open_: list[list[tuple[int, float]]] = [[], [], []]
         for number, block in enumerate(blocks):
             columns = [list(column) for column in zip(*block, strict=True)]
-            trail.write(_Steps(*columns), some_ended=any(columns[2]))  # type: ignore[arg-type]
+            trail.write(*(np.array(column) for column in columns))
             for action, reward, ended, seat in block:
                 open_[seat] = [] if ended else [*open_[seat], (action, float(reward))]
             if number % 7 == 3:

@@ -1,4 +1,4 @@
-"""What the newest blocks of a round left behind, in arrays that grow: 9 bytes a step and 32 a block, or twice that."""
+"""What the newest blocks of a round left behind, in arrays that grow: 13 bytes a step and 32 a block, or twice that."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ _FIRST_ROOM = 256  # blocks
 
 
 class Diary:
-    """Until they are forgotten: rewards, flags and seats of every step, and of every block the mean loss and max_a Q
-    and the norms of Δ_M and θ (NaN where nothing was learnt).
+    """Until they are forgotten: actions, rewards, flags and seats of every step, and of every block the mean loss and
+    max_a Q and the norms of Δ_M and θ (NaN where nothing was learnt).
     """
 
     def __init__(self, block: int) -> None:
         """Of blocks of so many steps."""
         self._blocks = 0
+        self._action = np.zeros((_FIRST_ROOM, block), np.int32)
         self._reward = np.zeros((_FIRST_ROOM, block), np.float32)
         self._flags = np.zeros((_FIRST_ROOM, block), np.uint8)
         self._seats = np.zeros((_FIRST_ROOM, block), np.int32)
@@ -29,6 +30,11 @@ class Diary:
     def __len__(self) -> int:
         """The blocks in it."""
         return self._blocks
+
+    @property
+    def action(self) -> np.ndarray:
+        """Of every block and step."""
+        return self._action[: self._blocks]
 
     @property
     def reward(self) -> np.ndarray:
@@ -55,6 +61,7 @@ class Diary:
         place = self._blocks
         if place == len(self._reward):
             self._grow()
+        self._action[place] = block.action
         self._reward[place] = block.reward
         self._flags[place] = LIVED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
         self._seats[place] = block.seat
@@ -63,7 +70,7 @@ class Diary:
 
     def keep_newest(self) -> None:
         """Forgets all blocks but the last, where nobody is going to ask for them."""
-        for part in (self._reward, self._flags, self._seats, self._diagnostics):
+        for part in (self._action, self._reward, self._flags, self._seats, self._diagnostics):
             part[0] = part[self._blocks - 1]
         self._blocks = 1
 
@@ -80,5 +87,6 @@ class Diary:
         def doubled(part: np.ndarray) -> np.ndarray:
             return np.concatenate([part, np.zeros_like(part)])
 
+        self._action = doubled(self._action)
         self._reward, self._flags = doubled(self._reward), doubled(self._flags)
         self._seats, self._diagnostics = doubled(self._seats), doubled(self._diagnostics)

@@ -17,7 +17,6 @@ from srgdqn.host.plan import Plan
 from srgdqn.host.playing import Player, check_block
 from srgdqn.host.program import HostProgram, numbers_of
 from srgdqn.host.task import HostTask
-from srgdqn.host.trail import Trail
 from srgdqn.learner import LearnerState
 from srgdqn.normalisation import Normaliser
 from srgdqn.settings import Configuration
@@ -38,12 +37,8 @@ class HostRound:
         program: HostProgram,
         player: Player | None,
         number: int = 0,
-        *,
-        leave_trail: bool = False,
     ) -> None:
-        """`player` may be None for a round that is not going to live, but only to act. `leave_trail`: what is done in
-        the open episodes is remembered.
-        """
+        """`player` may be None for a round that is not going to live, but only to act."""
         self.configuration, self.task, self.number, self.player = configuration, task, number, player
         learner, self.normaliser, self.key = program.begin(np.uint32(configuration.training.seed), np.uint32(number))
         self.numbers = numbers_of(configuration)
@@ -54,7 +49,6 @@ class HostRound:
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
         self.diary = Diary(configuration.training.learning_frequency)
-        self.trail = Trail(configuration.training.environments) if leave_trail else None
         self._left: set[int] = set()  # environments whose open episodes have been left since the last block
         self.blocks_before_memory = 0  # lived before the memory was as empty as it was new
         self._program = program
@@ -91,8 +85,6 @@ class HostRound:
         """The next steps in these environments are the first of new episodes, whatever was open there."""
         left = sorted(seats)
         self._left |= set(left)
-        if self.trail is not None:
-            self.trail.leave(left)
         open_return = self.normaliser.open_return
         if left and open_return is not None:
             nothing = jnp.zeros_like(open_return) if open_return.ndim == 0 else open_return.at[np.array(left)].set(0.0)
@@ -189,8 +181,6 @@ class HostRound:
         if self._first_learning <= index and (self._last_block is None or index < self._last_block):
             diagnostics = self._learn(index)
         self.diary.write(block, diagnostics)
-        if self.trail is not None:
-            self.trail.write(block, some_ended=self.player.episodes > ended_before)
         if self._left:
             self._mark_beginnings()
 

@@ -13,9 +13,12 @@ import numpy as np
 from srgdqn.errors import InputError
 from srgdqn.host.playing import CopiesPlayer, Player
 from srgdqn.host.round import HostRound
+from srgdqn.host.trail import Trail
+from srgdqn.settings import Configuration
 from srgdqn.store.journal import Checkpoint, Snapshot, Stream
 from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
 from srgdqn.training.recorder import Recorder
+from srgdqn.training.records import Endings
 from srgdqn.trees import by_path, filled
 
 _STEPS = "steps"
@@ -26,8 +29,14 @@ class Records(NamedTuple):
     """What was heard from a round so far."""
 
     recorder: Recorder
+    trail: Trail
     evaluations: Judged
     timings: Timings
+
+
+def no_records(configuration: Configuration, endings: Endings) -> Records:
+    """Those of a round that has not lived."""
+    return Records(Recorder(configuration, endings, 1), Trail(configuration.training.environments), [], [])
 
 
 class Standing(NamedTuple):
@@ -44,7 +53,6 @@ class Standing(NamedTuple):
 def snapshot(round_: HostRound, records: Records, identity: str, *, last: bool) -> Snapshot:
     """What is kept of a round of the configuration of that identity. At its end nobody needs its replay any more."""
     assert round_.player is not None
-    assert round_.trail is not None
     recorded, rows = records.recorder.state()
     streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
     evaluations, timings = records.evaluations, records.timings
@@ -54,7 +62,7 @@ def snapshot(round_: HostRound, records: Records, identity: str, *, last: bool) 
     tensors |= {f"{_RECORDER}{name}": array for name, array in recorded.items()}
     if not last:
         remembered, transitions = round_.memory.state()
-        trail, streams[_STEPS] = round_.trail.state()
+        trail, streams[_STEPS] = records.trail.state()
         streams |= transitions
         tensors |= {f"{_MEMORY}{name}": array for name, array in remembered.items()}
         tensors |= {f"{_TRAIL}{name}": array for name, array in trail.items()}
@@ -73,27 +81,26 @@ def snapshot(round_: HostRound, records: Records, identity: str, *, last: bool) 
     return Snapshot(about, tensors, streams)
 
 
-def standing_of(checkpoint: Checkpoint, round_: HostRound, recorder: Recorder, identity: str) -> Standing:
-    """Where a round stood, made of one that has not lived and of a recorder that has heard nothing; an `InputError`
-    if it is none of the configuration's of that identity.
+def standing_of(checkpoint: Checkpoint, round_: HostRound, identity: str) -> Standing:
+    """Where a round stood, made of one that has not lived; an `InputError` if it is none of the configuration's of that
+    identity.
     """
     about, tensors = checkpoint.about, checkpoint.tensors
     _check(about, round_, identity)
     round_.blocks, round_.iterations, round_.diverged_at = about["blocks"], about["iterations"], about["diverged_at"]
     tree = jax.tree.map(jnp.asarray, filled({"learner": round_.learner, "normaliser": round_.normaliser}, tensors))
     round_.restore(tree["learner"], tree["normaliser"])
-    evaluations, timings = Judged(), Timings()
-    trail, memory = round_.trail, round_.memory
-    assert trail is not None
+    memory, records = round_.memory, no_records(round_.configuration, round_.task.endings)
+    recorder, trail, evaluations, timings = records
     try:
         recorder.restore(_below(_RECORDER, tensors))
         if not about["last"]:
             trail.restore(_below(_TRAIL, tensors), round_.steps)
         for name, first, rows in checkpoint.rows():
             if name == "evaluations":
-                evaluations += judged_from(rows)
+                evaluations.extend(judged_from(rows))
             elif name == "timings":
-                timings += timed_from(rows)
+                timings.extend(timed_from(rows))
             elif name in ("curves", "episodes"):
                 recorder.take(name, rows)
             elif name == _STEPS:
@@ -106,7 +113,6 @@ def standing_of(checkpoint: Checkpoint, round_: HostRound, recorder: Recorder, i
         raise InputError(f"it is none of this configuration's ({error})") from error
     if recorder.blocks != round_.blocks:
         raise InputError(f"it has records of {recorder.blocks} blocks, where {round_.blocks} were lived")
-    records = Records(recorder, evaluations, timings)
     return Standing(round_, records, about["last"], about["begun"], about["episodes"], tensors.get(_PRESENT))
 
 
@@ -115,17 +121,18 @@ def enter_again(standing: Standing, player: Player) -> None:
     where they were, new episodes begin, and a RuntimeWarning tells of it.
     """
     round_, present, seats = standing.round_, standing.present, range(len(standing.begun))
+    trail = standing.records.trail
     round_.player, player.episodes = player, standing.episodes
-    assert round_.trail is not None
     if not isinstance(player, CopiesPlayer):
         problems = dict.fromkeys(seats, "is a vector environment, whose parts cannot be brought anywhere one by one")
     elif present is None:  # nothing was open
+        problems = {}
         round_.begin_anew(seats)
-        return
     else:
-        told = {seat: player.live_again(seat, *round_.trail.of(seat), present[seat]) for seat in seats}
+        told = {seat: player.live_again(seat, *trail.of(seat), present[seat]) for seat in seats}
         problems = {seat: problem for seat, problem in told.items() if problem is not None}
     round_.begin_anew(problems)
+    trail.leave(list(problems))
     if problems:
         where = "" if len(seats) == 1 or len(problems) == len(seats) else f" in {len(problems)} of {len(seats)} copies"
         warnings.warn(

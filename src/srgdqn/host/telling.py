@@ -10,7 +10,8 @@ from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
 from srgdqn.training.reports import Listener, Progress
 
-_SECONDS = 0.2
+SECONDS = 0.2
+"""Between two times."""
 
 
 class Telling:
@@ -28,11 +29,13 @@ class Telling:
         self._steps += rewards.size
         self._reward += float(rewards.sum(dtype=np.float64))
 
-    def tell(self, *, everything: bool = False, ended: bool = False) -> None:
-        """Tells what is new, if it is time or `everything` is to be told; the last time with `ended`."""
+    def tell(self, *, everything: bool = False, ended: bool = False) -> bool:
+        """Tells what is new, if it is time or `everything` is to be told; the last time with `ended`. Whether it was
+        time: who does other things now and then may do them then.
+        """
         now = time.perf_counter()
-        if not (everything or ended) and now - self._when < _SECONDS:
-            return
+        if not (everything or ended) and now - self._when < SECONDS:
+            return False
         self.note()
         round_, self._when = self._round, now
         steps, reward = self._steps, self._reward
@@ -47,3 +50,4 @@ class Telling:
                 self._reports.read,
             )
         )
+        return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from srgdqn.errors import InputError
-from srgdqn.host.memory import Block
 from srgdqn.store.journal import Stream
 
 _FIRST_ROOM = 4_096  # steps
@@ -23,21 +22,19 @@ class Trail:
         self._first = 0  # the number of the first step that is there
         self.steps = 0  # of the round, so far
 
-    def write(self, block: Block, *, some_ended: bool) -> None:
-        """Takes in a block, in which some episodes ended or none."""
+    def write(self, action: np.ndarray, reward: np.ndarray, ended: np.ndarray, seat: np.ndarray) -> None:
+        """Takes in the next steps, of which some ended episodes."""
         start = self.steps - self._first
-        stop = start + len(block)
+        stop = start + len(action)
         if stop > len(self._columns["action"]):
-            start, stop = self._make_room(len(block))
-        columns = self._columns
-        columns["action"][start:stop] = block.action
-        columns["reward"][start:stop] = block.reward
-        if len(self._began) > 1:
-            columns["seat"][start:stop] = block.seat
-        if some_ended:
-            for step in np.flatnonzero(block.terminated | block.truncated).tolist():
-                self._began[block.seat[step]] = self.steps + step + 1
-        self.steps += len(block)
+            start, stop = self._make_room(len(action))
+        for column, given in zip(self._columns.values(), (action, reward, seat), strict=True):
+            column[start:stop] = given
+        for place in range(len(self._began)):
+            ends = np.flatnonzero(ended & (seat == place))
+            if len(ends):
+                self._began[place] = self.steps + ends[-1] + 1
+        self.steps += len(action)
 
     def leave(self, seats: list[int]) -> None:
         """The open episodes of these environments are left."""

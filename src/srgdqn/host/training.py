@@ -21,7 +21,7 @@ from srgdqn.host.judging import judge
 from srgdqn.host.program import HostProgram, host_program
 from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
-from srgdqn.host.round_state import Records, Standing, enter_again, snapshot, standing_of
+from srgdqn.host.round_state import Records, Standing, enter_again, no_records, snapshot, standing_of
 from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.host.telling import Telling
@@ -31,7 +31,7 @@ from srgdqn.store.journal import Checkpoint, Snapshot
 from srgdqn.training.chunk import evaluation_due
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.keeping import Keeping, Strand
-from srgdqn.training.recorder import Recorder
+from srgdqn.training.lane import TERMINATED, TRUNCATED
 from srgdqn.training.records import Tables
 from srgdqn.training.reports import Listener, Progress
 from srgdqn.training.strand import identity, policy_arrays
@@ -81,8 +81,8 @@ def train_round(
         if judged is not None:
             ending.callback(close, judged, task.name)
         if standing is None:
-            round_ = HostRound(configuration, task, program, player, number, leave_trail=strand is not None)
-            records = Records(Recorder(configuration, task.endings, 1), [], [])
+            round_ = HostRound(configuration, task, program, player, number)
+            records = no_records(configuration, task.endings)
         else:
             round_, records = standing.round_, standing.records
             enter_again(standing, player)
@@ -104,9 +104,8 @@ class _Restoring:
 
     def __call__(self, checkpoint: Checkpoint) -> Standing:
         configuration, task, program, number = self._given
-        round_ = HostRound(configuration, task, program, None, number, leave_trail=True)
-        recorder = Recorder(configuration, task.endings, 1)
-        return standing_of(checkpoint, round_, recorder, identity(configuration))
+        round_ = HostRound(configuration, task, program, None, number)
+        return standing_of(checkpoint, round_, identity(configuration))
 
 
 class _Life:
@@ -139,10 +138,10 @@ class _Life:
                 due = not round_.active or evaluation_due(round_.configuration, round_.blocks)
                 if due:
                     self._take_stock()
-                self._telling.tell(everything=due)
+                now = self._telling.tell(everything=due)
                 if len(round_.diary) >= _DIARY_BLOCKS:
                     self._record()
-                if strand is not None and strand.due() and round_.active:
+                if now and strand is not None and strand.due() and round_.active:
                     self._keep(strand)
             self.whole = not round_.active
         except EnvironmentFailedError as error:
@@ -181,6 +180,10 @@ class _Life:
         self._reports.note()
         several = self._round.configuration.training.environments > 1
         self._records.recorder.hear(diary.log(), diary.seats[None] if several else None)
+        if self._strand is not None:
+            ended = (diary.flags & (TERMINATED | TRUNCATED)) > 0
+            steps = (part.ravel() for part in (diary.action, diary.reward, ended, diary.seats))
+            self._records.trail.write(*steps)
         diary.forget()
 
     def _snapshot(self) -> Snapshot:
