@@ -153,12 +153,10 @@ class Journals(RuleBasedStateMachine):
 
     @rule(after=st.integers(0, 2))
     def save_on_a_full_disk(self, after: int) -> None:
-        before = self.journal.numbers()
-        self.disk.left = after
+        before, self.disk.left = self.journal.numbers(), after
         try:
             self.save()
-        except InputError as error:
-            assert "could not be written (No space left on device)" in str(error)
+        except InputError:
             assert self.journal.numbers() == before
             self.clean = False
         finally:
@@ -369,7 +367,7 @@ def test_any_kept_checkpoint_can_be_opened(tmp_path: Path) -> None:
     assert journal.numbers() == [1, 2, 3, 4]
     for turn, state in enumerate(states):
         assert build(Journal(tmp_path).open(turn + 1)) == expected(state, turn)
-    with pytest.raises(InputError, match="000009.checkpoint cannot be used: it is missing"):
+    with pytest.raises(InputError, match=r"000009\.checkpoint cannot be used: it is missing"):
         journal.open(9)
 
 

@@ -45,7 +45,8 @@ def locked(folder: Path, *, what: str) -> Iterator[None]:
             yield
         finally:
             with contextlib.suppress(OSError):
-                path.unlink()
+                if _is_at(path, handle):  # and not another's, should the folder have been removed and remade
+                    path.unlink()
             os.close(handle)
     finally:
         with _holding:
@@ -60,18 +61,18 @@ def _acquire(path: Path, folder: Path, what: str) -> int:
         try:
             if fcntl is not None:
                 fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.stat(path), os.fstat(handle)):
+            if _is_at(path, handle):
                 os.ftruncate(handle, 0)
                 os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
                 return handle
+        except FileNotFoundError:
+            pass  # whoever held it has removed it meanwhile
         except (BlockingIOError, PermissionError):
             if time.monotonic() > until:
                 holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
                 os.close(handle)
                 who = f"process {holder}" if holder.isdigit() else "another process"
                 raise _refused(folder, what, who) from None
-        except FileNotFoundError:
-            folder.mkdir(parents=True, exist_ok=True)  # whoever held it has removed the folder meanwhile
         except OSError:
             return handle  # a file system without locks, or a full one
         os.close(handle)
@@ -79,10 +80,18 @@ def _acquire(path: Path, folder: Path, what: str) -> int:
 
 
 def _opened(path: Path) -> int:
+    """The file, made if there is none, in a folder that whoever held it may have removed."""
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+        while True:
+            with contextlib.suppress(FileNotFoundError):
+                return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
+            path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}). Give a folder where you may write.") from error
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    return os.path.samestat(os.stat(path), os.fstat(handle))
 
 
 def _refused(folder: Path, what: str, who: str) -> InputError:
