@@ -17,6 +17,7 @@ from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
 from srgdqn.configure import configure
+from srgdqn.engines.choice import for_training, ready
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
@@ -63,6 +64,8 @@ def train(
     overwrite: bool = False,
     checkpoint_every: float | None = None,
     keep_checkpoints: int | Literal["all"] | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
     **options: Any,
 ) -> Result:
     """Trains an algorithm on a task, all rounds at once.
@@ -82,6 +85,10 @@ def train(
       overwrite: replace the run that is in the folder.
       checkpoint_every: seconds between two checkpoints; by default a minute, or as seldom as keeps them cheap.
       keep_checkpoints: how many are kept (or `"all"`), also in the finished run; by default two, until it is finished.
+      engine: where it is trained: `"local"`, on this machine, or `"ray"`, on the cores of a Ray cluster, with the same
+        bits.
+      address: of that cluster: `"HOST:PORT"`, or `"auto"` for the one that this machine is a node of; by default
+        `$RAY_ADDRESS`, or a Ray of its own on this machine.
       **options: any option that `srgdqn train --help` shows, such as `rounds=50`, `seed=0`, `steps=…`, `eta=…`.
 
     Returns:
@@ -109,14 +116,17 @@ def train(
     if out is None:
         if resume or overwrite or checkpoint_every is not None or keep_checkpoints is not None:
             raise InputError("a run that is kept while it goes on needs a folder. Give out=….")
-        return train_configured(configuration, **given, **listeners)
+        with ready(engine, address):
+            where = for_training(engine, compiled=source is None)
+            return train_configured(configuration, **given, **listeners, **where)
     care = Care(Path(out), resume, overwrite, checkpoint_every, keep_checkpoints).checked()
-    with occupied_for(care):
+    with occupied_for(care), ready(engine, address):
+        where = for_training(engine, compiled=source is None)
         decided, about = what_decides(configuration, **given)
         if (result := finished_already(decided, care)) is None:
             run = begin(decided, about, care)
             try:
-                result = train_configured(decided, **given, **listeners, keeping=run.keeping)
+                result = train_configured(decided, **given, **listeners, **where, keeping=run.keeping)
             except EnvironmentFailedError as error:
                 run.save(error.result)
                 raise

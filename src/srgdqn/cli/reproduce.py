@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from srgdqn.cli import care
-from srgdqn.cli.parsing import parse_with_stray, seconds, whole
+from srgdqn.cli import care, where
+from srgdqn.cli.forms import help_text
+from srgdqn.cli.parsing import one_of, parse_with_stray, seconds, whole
+from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -67,6 +69,10 @@ class Reproduce:
         int | None, whole("keep-checkpoints", 1, "all"), tyro.conf.arg(help_behavior_hint="(default: 2)")
     ] = None
     """Checkpoints that are kept of a run under way: a number, or all."""
+    engine: Annotated[str, one_of("engine", ENGINES), help_text(where.ENGINE)] = ENGINES[0]
+    address: Annotated[
+        str | None, tyro.conf.arg(metavar="ADDRESS", help=where.ADDRESS, help_behavior_hint=where.NO_ADDRESS)
+    ] = None
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the verdicts as JSON, and nothing else, on standard output."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -97,9 +103,9 @@ def run(words: Sequence[str]) -> int:
             "--exact-rounds and --exact-steps are Figure 1's own scale, which --quick replaces. Leave one out."
         )
     folder = make_folder(asked.out)
-    enable_program_cache()
     try:
-        with locked(folder, what="the folder of a reproduction"):
+        with locked(folder, what="the folder of a reproduction"), ready(asked.engine, asked.address):
+            enable_program_cache()  # which imports jax: Ray is better started before
             report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
         print(f"interrupted: finished cells are kept in {folder}, and the same command goes on there.", file=sys.stderr)
@@ -116,7 +122,7 @@ def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
 
     start = time.perf_counter()
     said: list[str] = []
-    with _console(said, care.pace(vars(asked)), shown=not (asked.quiet or asked.json)) as console:
+    with _console(said, care.pace(vars(asked)), asked.engine, shown=not (asked.quiet or asked.json)) as console:
         for wanted, command in (
             (asked.confirm, commands.confirm),
             (asked.tuned, commands.tune),
@@ -169,7 +175,7 @@ def _tell(asked: Reproduce, report: Report, folder: Path) -> None:
 
 
 @contextmanager
-def _console(said: list[str], pace: Pace, *, shown: bool) -> Iterator[Console]:
+def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterator[Console]:
     """One bar over the cells under way on standard error, where that is a terminal; what is said is printed there."""
     from rich.console import Console as Terminal
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -206,4 +212,4 @@ def _console(said: list[str], pace: Pace, *, shown: bool) -> Iterator[Console]:
         terminal.print(text)
 
     with bar:
-        yield Console(begin, hear, say, pace)
+        yield Console(begin, hear, say, pace, engine)

@@ -12,11 +12,13 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli import care as care_options
+from srgdqn.cli import where
 from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, RefusedError, options
 from srgdqn.cli.parsing import one_of, parse_with_stray, whole
 from srgdqn.configure import composed
+from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.presets import PRESETS
@@ -117,6 +119,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
         ("at_once", Annotated[int | None, _hinted("at_once", "(default: 8, or 1 if shapes differ)", "INT")], None),
         ("sampler_seed", Annotated[int, help_text(_OWN["sampler_seed"])], 0),
         *care_options.shown_as(),
+        *where.shown_as(),
         *((name, flag(_OWN[name]), False) for name in _FLAGS),
     ]
     return command_form("Sweep", _DESCRIPTION, top, configuration, lambda option: _several(option, choices=choices))
@@ -135,6 +138,7 @@ _OWN = {
     "quiet": "Show neither progress nor a table.",
     "resume": care_options.GOES_ON,
     **{name: text for name, (_, _, text) in care_options.FIELDS.items()},
+    **where.FIELDS,
 }
 _FLAGS = ("json", "quiet", "resume")
 
@@ -152,6 +156,7 @@ def _parsed_form() -> Any:
         "at_once": Annotated[int, whole("at-once", 1)],
         "sampler_seed": Annotated[int, whole("sampler-seed", 0)],
         **care_options.read_as(),
+        **where.read_as(),
         **dict.fromkeys(_FLAGS, bool),
         **{option.name: _several(option, choices=False) for option in options()},
     }
@@ -220,7 +225,9 @@ def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Pa
             print(text, file=sys.stderr)
 
     title = f"{base.task} · {base.algorithm} · {amount}"
-    with reporting(first, False if quiet else None, title=title, lines=True) as listener:
+    engine = asked.own.get("engine", ENGINES[0])
+    shown = reporting(first, False if quiet else None, title=title, lines=True)
+    with shown as listener, ready(engine, asked.own.get("address")):
         # Below the bar, which is to be seen while jax is imported.
         from srgdqn.program_cache import enable_program_cache
 
@@ -229,10 +236,10 @@ def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Pa
         if plan is None:
             from srgdqn.sweeps.gridded import run_grid
 
-            return run_grid(base, checked_values(asked.tried), cells, folder, score, listener, say, pace)
+            return run_grid(base, checked_values(asked.tried), cells, folder, score, listener, say, pace, engine)
         from srgdqn.sweeps.searching import run_search
 
-        return run_search(base, plan, folder, score, listener, say, pace)
+        return run_search(base, plan, folder, score, listener, say, pace, engine)
 
 
 def _finish(asked: _Asked, swept: Sweep, folder: Path | None, figure: Path | None) -> int:

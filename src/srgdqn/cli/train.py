@@ -13,11 +13,13 @@ import tyro
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli import care as care_options
+from srgdqn.cli import where
 from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_option, positional
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray
 from srgdqn.configure import composed, configure, defaults_of, layered, named_options
+from srgdqn.engines.choice import ENGINES, for_training, ready
 from srgdqn.errors import InputError
 from srgdqn.identifiers import is_identifier
 from srgdqn.presets import PRESETS, is_compiled, preset, resembles_compiled
@@ -67,6 +69,8 @@ class _Asked(NamedTuple):
     wandb: str | None
     checkpoint_every: float | None
     keep_checkpoints: int | Literal["all"] | None
+    engine: str | None
+    address: str | None
     overwrite: bool
     resume: bool
     json: bool
@@ -105,13 +109,14 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
     from srgdqn.watching import listening
     from srgdqn.watching.live import live_rows
 
-    loggers = _loggers(asked)
+    loggers, by = _loggers(asked), asked.engine or ENGINES[0]
     failure: Exception | None = None
     # What watches the run goes on until it is saved.
     with live_rows(asked.out) as live:
         with (
             reporting(configuration, False if asked.quiet else None, lines=True) as bar,
             listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
+            ready(by, asked.address),  # before jax is imported, as Ray starts processes
         ):
             # Below the bar, which is to be seen while jax is imported.
             from srgdqn.api import train_configured, what_decides
@@ -126,10 +131,9 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
                 result = finished_already(configuration, care)
                 run = None if result is not None else begin(configuration, about, care)
             if result is None:
-                # Only rounds on the host can measure their gradients on the way.
-                engine: dict[str, Any] = (
-                    {} if is_compiled(configuration.task.task) else {"measure_noise": bool(loggers)}
-                )
+                engine = for_training(by, compiled=is_compiled(configuration.task.task))
+                if not is_compiled(configuration.task.task):  # only these can measure their gradients on the way
+                    engine["measure_noise"] = bool(loggers)
                 engine["keeping"] = None if run is None else run.keeping
                 try:
                     result = train_configured(configuration, progress=False, listener=listener, **engine)
@@ -180,6 +184,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
             None,
         ),
         *care_options.shown_as(),
+        *where.shown_as(),
         *((name, flag(text), False) for name, text in _FLAGS.items()),
     ]
     return command_form("Train", _DESCRIPTION, top, configuration, lambda option: annotated(option, choices=choices))
@@ -219,6 +224,7 @@ def _parsed_form() -> Any:
         "tensorboard": Path,
         "wandb": str,
         **care_options.read_as(),
+        **where.read_as(),
         **dict.fromkeys(_FLAGS, bool),
         **{option.name: annotated(option, choices=False) for option in options()},
     }
@@ -239,7 +245,7 @@ def _read(words: Sequence[str]) -> _Asked:
         config = _what_is_under_way(given["out"])
     file = _FILE_OF_NOTHING if config is None else _read_file(config)
     own = {name: given.pop(name, False) for name in _FLAGS}
-    told = ("out", "tensorboard", "wandb", *care_options.FIELDS)
+    told = ("out", "tensorboard", "wandb", *care_options.FIELDS, *where.FIELDS)
     others = {name: given.pop(name, None) for name in told}
     readings = given.pop("readings", None) or file.readings or "corrected"
     task = names[0] if names else file.task

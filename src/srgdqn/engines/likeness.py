@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+from pathlib import Path
 from typing import Any
 
 from srgdqn.native.build import NoKernelError, toolchain
 from srgdqn.store.provenance import processor_fingerprint, provenance
 
+_ROOT = Path(__file__).parents[1]
 _WORDS = {
     "source": "another state of srgdqn's source",
     "versions": "other versions",
@@ -17,17 +21,25 @@ _WORDS = {
 
 def likeness() -> dict[str, Any]:
     """What the bits of a computation depend on here beside its settings, as plain values."""
-    known = provenance()
     try:
         compiler = toolchain()
     except NoKernelError:
         compiler = None
     return {
-        "source": known["source"],
-        "versions": known["versions"],
+        "source": _installation(),
+        "versions": provenance()["versions"],
         "processor": processor_fingerprint(),
         "compiler": compiler,
     }
+
+
+@functools.cache
+def _installation() -> str:
+    """A digest of every source file of the package."""
+    digest = hashlib.sha256()
+    for path in sorted(each for each in _ROOT.rglob("*") if each.suffix in (".py", ".c", ".h")):
+        digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def difference(here: dict[str, Any], there: dict[str, Any]) -> str | None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_MARK = ".shared"
+from srgdqn.errors import InputError
+from srgdqn.store.locks import locked
+
+_MARK, _LOCKS = ".shared", ".locks"
 
 
 class Mark(NamedTuple):
@@ -27,6 +31,23 @@ class Mark(NamedTuple):
 
 
 @contextlib.contextmanager
+def claimed(mark: Mark | None, name: str) -> Iterator[bool]:
+    """Whether what is called so in a marked folder may be written to from here until this ends: the folder is to be
+    seen, and nobody else has claimed it, such as a call of a driver that died a moment ago.
+    """
+    with contextlib.ExitStack() as stack:
+        mine = mark is not None and mark.is_seen()
+        if mark is not None and mine:
+            place = mark.folder / _LOCKS / name
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(place, what="a strand"))
+            except (InputError, OSError):
+                mine = False
+        yield mine
+
+
+@contextlib.contextmanager
 def marked(folder: Path) -> Iterator[Mark | None]:
     """Marks a folder for as long as others are to look at it; None where nothing can be written."""
     mark = Mark(folder.absolute(), secrets.token_hex(16))
@@ -41,3 +62,4 @@ def marked(folder: Path) -> Iterator[Mark | None]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(mark.folder / _MARK)
+        shutil.rmtree(mark.folder / _LOCKS, ignore_errors=True)

@@ -16,13 +16,11 @@ from srgdqn.engines.now_and_then import Heard, now_and_then
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
-from srgdqn.engines.shared_folders import Mark, marked
-from srgdqn.errors import InputError
+from srgdqn.engines.shared_folders import Mark, claimed, marked
 from srgdqn.estimators import ESTIMATORS, Estimator, register_estimator
 from srgdqn.presets import is_compiled
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
-from srgdqn.store.locks import locked
 from srgdqn.tasks import Task
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.parts import PartResult
@@ -30,8 +28,6 @@ from srgdqn.training.precision import is_double
 from srgdqn.training.reports import Progress
 from srgdqn.training.rounds import Strands
 from srgdqn.training.strand import Job, train_strand
-
-_LOCKS = "locks"
 
 
 def strands_on_ray(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
@@ -75,7 +71,8 @@ class _Work:
         task = _known_task(job.configurations[0]) if task is None else task
         assert task is not None
         job = job._replace(task=task, network=network)
-        with jax.enable_x64(self.double), self._kept(job) as keeping:
+        with jax.enable_x64(self.double), claimed(self.mark, job.name) as mine:
+            keeping = self.keeping if mine else None
             results = train_strand(
                 job,
                 listener=now_and_then(tell),
@@ -83,28 +80,13 @@ class _Work:
                 strand=None if keeping is None else keeping.strand(job.name),
                 timings=compiled,
             )
+            if keeping is not None:
+                keeping.flush()  # the strand's end, which would wait in a process that may not be asked again
         if results and all(result.whole for result in results):
             # Once more, for one that was finished before its node died, and had nothing left to tell.
             diverged = sum(int(np.ma.count(result.tables["rounds"]["diverged_at"])) for result in results)
             tell((Progress(1.0, 0, float("nan"), diverged, ended=True), []))
         return results
-
-    @contextlib.contextmanager
-    def _kept(self, job: Job) -> Iterator[Keeping | None]:
-        """Where the strand is kept: in the run's own folder if that is to be seen here, and nobody is at it still."""
-        if self.keeping is None or self.mark is None or not self.mark.is_seen():
-            yield None
-            return
-        with contextlib.ExitStack() as stack:
-            place = self.mark.folder.parent / _LOCKS / job.name
-            try:
-                place.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked(place, what="a strand"))
-            except (InputError, OSError):  # of a driver that died a moment ago, whose calls Ray has not ended yet
-                yield None
-                return
-            yield self.keeping
-            self.keeping.flush()  # a strand's end, which would wait in a process that may not be asked again
 
 
 def _known_task(configuration: Configuration) -> Task | None:

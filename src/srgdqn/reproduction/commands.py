@@ -15,6 +15,7 @@ from srgdqn.claims import CLAIMS, Judgement, claims_digest, judge
 from srgdqn.claims.evidence import Evidence, evidence_of
 from srgdqn.report.contents import Table
 from srgdqn.reproduction.answer import answer_from
+from srgdqn.store.provenance import LOCAL
 from srgdqn.studies import readings_study, tuning
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import AnyCell, MeasurementCell, compute
@@ -42,6 +43,8 @@ class Console:
     say: Callable[[str], None]
     pace: Pace = USUAL
     """How often runs are kept while they are under way."""
+    engine: str = LOCAL
+    """Where cells are computed; it is ready."""
 
 
 def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Console) -> dict[str, Any]:
@@ -50,7 +53,8 @@ def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Conso
     # Long ones first, so that no core is left with one at the end.
     ordered = sorted(unique.values(), key=lambda cell: not isinstance(cell, MeasurementCell))
     console.begin(title, [cell.name for cell in ordered])
-    return compute(ordered, folder / "cells", listener=console.hear, say=console.say, pace=console.pace)
+    place, hear, say = folder / "cells", console.hear, console.say
+    return compute(ordered, place, listener=hear, say=say, pace=console.pace, engine=console.engine)
 
 
 def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from srgdqn.api import train_configured, what_decides
+from srgdqn.engines.choice import RAY
 from srgdqn.engines.local import run_locally
 from srgdqn.interrupts import ToldToStopError, let_interrupts_through
 from srgdqn.kept import Say, finished, why_not_this
@@ -47,8 +48,10 @@ class AnyCell(Protocol):
     def alone(self) -> bool:
         """Whether nothing may run beside it."""
 
-    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None) -> Any:
-        """The outcome; a `ToldToStopError` once `stop` is set. What can be kept on the way is kept below `keeping`."""
+    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL) -> Any:
+        """The outcome; a `ToldToStopError` once `stop` is set. What can be kept on the way is kept below `keeping`;
+        `ran_by` is what the engine is called.
+        """
 
     def save(self, outcome: Any, folder: Path) -> None:
         """Keeps the outcome."""
@@ -65,12 +68,12 @@ class Cell:
     configuration: Configuration
     alone: bool = False
 
-    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None) -> Result:
+    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL) -> Result:
         """Trains on the calling thread, from where it was kept, if it was."""
         decided, about = what_decides(self.configuration)
         kept = None if keeping is None else keeping.stamped(stamp_of(about), self.name)
         told: dict[str, Any] = {"progress": False, "listener": lambda report: hear(report.share)}
-        result = train_configured(decided, **told, workers=1, stop=stop, keeping=kept)
+        result = train_configured(decided, **told, workers=1, stop=stop, keeping=kept, ran_by=ran_by)
         if result.run.provenance.get("interrupted", True):
             raise ToldToStopError
         return result
@@ -98,7 +101,9 @@ class MeasurementCell:
     plan: Any
     alone: bool = False
 
-    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None) -> Measured:
+    def compute(
+        self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
+    ) -> Measured:
         """Measures on the calling thread; nothing is kept before it is done."""
         del keeping
         start = time.perf_counter()
@@ -106,7 +111,7 @@ class MeasurementCell:
         about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
         named = getattr(self.measure, "__qualname__", type(self.measure).__qualname__)  # an instance has no name
         inputs = hashed({"measure": f"{self.measure.__module__}.{named}", "plan": about["plan"]})
-        return Measured(tables, {**about, "engine": LOCAL, "inputs": {"digest": inputs["digest"]}})
+        return Measured(tables, {**about, "engine": ran_by, "inputs": {"digest": inputs["digest"]}})
 
     def save(self, outcome: Measured, folder: Path) -> None:
         """Keeps the tables."""
@@ -134,8 +139,10 @@ def compute(
     listener: Callable[[str, float], None] = lambda name, share: None,
     say: Say = lambda text: None,
     pace: Pace = USUAL,
+    engine: str = LOCAL,
 ) -> dict[str, Any]:
-    """Every cell's outcome by name: read from the folder where it is finished, computed and saved there otherwise.
+    """Every cell's outcome by name: read from the folder where it is finished, computed and saved there otherwise, by
+    an engine that is ready. What must be alone is computed on this machine in any case.
 
     A KeyboardInterrupt leaves every cell that is finished by then in the folder. Runs that were under way, however they
     ended, go on from their checkpoints.
@@ -146,22 +153,28 @@ def compute(
         listener(name, 1.0)
     missing = [cell for cell in cells if cell.name not in outcomes]
 
-    def run(cell: AnyCell, stop: threading.Event) -> Any:
-        try:
-            outcome = cell.compute(lambda share: listener(cell.name, share), stop, keeping)
-        except ToldToStopError:
-            return None
+    def keep(cell: AnyCell, outcome: Any) -> Any:
         cell.save(outcome, folder / cell.name)
         keeping.forget(cell.name)
         listener(cell.name, 1.0)
         return outcome
 
+    def run(cell: AnyCell, stop: threading.Event) -> Any:
+        try:
+            return keep(cell, cell.compute(lambda share: listener(cell.name, share), stop, keeping))
+        except ToldToStopError:
+            return None
+
     let_interrupts_through()
-    for crowd, workers in (
-        ([cell for cell in missing if not cell.alone], None),
-        ([cell for cell in missing if cell.alone], 1),
-    ):
-        for cell, outcome in run_locally(run, crowd, workers=workers):
+    alone, crowd = [cell for cell in missing if cell.alone], [cell for cell in missing if not cell.alone]
+    if engine == RAY:
+        from srgdqn.studies.cells_on_ray import compute_on_ray
+
+        for cell, outcome in compute_on_ray(crowd, keeping, listener):
+            outcomes[cell.name] = keep(cell, outcome)
+        crowd = []
+    for group, workers in ((crowd, None), (alone, 1)):
+        for cell, outcome in run_locally(run, group, workers=workers):
             if outcome is not None:
                 outcomes[cell.name] = outcome
     keeping.forget()

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from srgdqn.engines.choice import ready
 from srgdqn.kept import Say
 from srgdqn.progress import reporting
 from srgdqn.result import Result
+from srgdqn.store.provenance import LOCAL
 from srgdqn.sweeps.folder import About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values
 from srgdqn.sweeps.notation import written
@@ -31,6 +33,8 @@ def sweep(
     folder: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
     checkpoint_every: float | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
     **options: Any,
 ) -> Sweep:
     """Trains an algorithm on a task with every combination of some options' values.
@@ -50,6 +54,8 @@ def sweep(
       progress: show a progress bar (by default where there is a terminal).
       checkpoint_every: seconds between two checkpoints of what is under way in a folder, from which sweeping there
         again goes on; by default a minute, or as seldom as keeps them cheap.
+      engine: where cells are trained: `"local"`, or `"ray"` for the cores of a Ray cluster, with the same bits.
+      address: of that cluster, as of `srgdqn.train`.
       **options: what all cells share, as of `srgdqn.train`.
 
     Returns:
@@ -64,8 +70,9 @@ def sweep(
     base, tried = Base(task, algorithm, readings, options), checked_values(values or {})
     cells, judged_by = cells_of(base, tried), check_score(score)
     path = None if folder is None else check_folder(folder, base, plan_of(tried))
-    with reporting(cells[0].configuration, progress, title=title_of(base, cells)) as listener:
-        return run_grid(base, tried, cells, path, judged_by, listener, pace=Pace(checkpoint_every))
+    shown = reporting(cells[0].configuration, progress, title=title_of(base, cells))
+    with ready(engine, address), shown as listener:
+        return run_grid(base, tried, cells, path, judged_by, listener, pace=Pace(checkpoint_every), engine=engine)
 
 
 def run_grid(
@@ -77,10 +84,11 @@ def run_grid(
     listener: Listener,
     say: Say = lambda text: None,
     pace: Pace = USUAL,
+    engine: str = LOCAL,
 ) -> Sweep:
-    """Fills the cells of a grid that was checked."""
+    """Fills the cells of a grid that was checked, by an engine that is ready."""
     with occupied(folder):
-        return _fill_grid(base, tried, cells, folder, score, listener, say, pace)
+        return _fill_grid(base, tried, cells, folder, score, listener, say, pace, engine)
 
 
 def _fill_grid(
@@ -92,13 +100,14 @@ def _fill_grid(
     listener: Listener,
     say: Say,
     pace: Pace,
+    engine: str,
 ) -> Sweep:
     if folder is not None:
         begin(folder, About(base, plan_of(tried), score, planned=len(cells)))
     shelf, beside = shelves(folder, say, pace)
     results: dict[str, Result] = {}
     failures: dict[str, str] = {}
-    whole = fill(cells, shelf, results, failures, listener)
+    whole = fill(cells, shelf, results, failures, listener, engine)
     if whole:
         check_some_finished(results, failures)
     judge = Judge(score, cells[0].configuration, beside)

@@ -11,6 +11,7 @@ from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
+from srgdqn.store.provenance import LOCAL
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import Cell
 from srgdqn.sweeps.scores import Score
@@ -78,7 +79,12 @@ def look_up(cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result]) -> 
 
 
 def fill(
-    cells: Sequence[Cell], shelf: Shelf, results: dict[str, Result], failures: dict[str, str], listener: Listener
+    cells: Sequence[Cell],
+    shelf: Shelf,
+    results: dict[str, Result],
+    failures: dict[str, str],
+    listener: Listener,
+    engine: str = LOCAL,
 ) -> bool:
     """The same, and trains and keeps the cells that are not there. Why one came to nothing, because its environment
     misbehaved, is put among the `failures`, by name; none of these is tried twice.
@@ -99,7 +105,7 @@ def fill(
 
     try:
         configurations = [cell.configuration for cell in missing]
-        train_each(configurations, done, failed=failed, listener=listener, keeping=shelf.keeping)
+        train_each(configurations, done, failed=failed, listener=listener, keeping=shelf.keeping, engine=engine)
     except KeyboardInterrupt:
         return False
     if shelf.keeping is not None:

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.kept import Say
 from srgdqn.progress import reporting
 from srgdqn.result import Result
+from srgdqn.store.provenance import LOCAL
 from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, Cell, Values, name_of
 from srgdqn.sweeps.ranges import space_of
@@ -43,6 +45,8 @@ def search(
     folder: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
     checkpoint_every: float | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
     **options: Any,
 ) -> Sweep:
     """Searches for the options with the highest score, by Optuna's tree-structured Parzen estimator.
@@ -64,6 +68,8 @@ def search(
       progress: show a progress bar (by default where there is a terminal).
       checkpoint_every: seconds between two checkpoints of what is under way in a folder, from which sweeping there
         again goes on; by default a minute, or as seldom as keeps them cheap.
+      engine: where cells are trained: `"local"`, or `"ray"` for the cores of a Ray cluster, with the same bits.
+      address: of that cluster, as of `srgdqn.train`.
       **options: what all cells share, as of `srgdqn.train`.
 
     Returns:
@@ -75,8 +81,9 @@ def search(
     plan = search_plan(base, space_of(space or {}), trials=trials, at_once=at_once, sampler_seed=sampler_seed)
     path = None if folder is None else check_folder(folder, base, plan.as_words())
     first = base.configured({name: part.ends()[0] for name, part in plan.space.items()})
-    with reporting(first, progress, title=f"{task} · {algorithm} · {trials} trials") as listener:
-        return run_search(base, plan, path, judged_by, listener, pace=Pace(checkpoint_every))
+    shown = reporting(first, progress, title=f"{task} · {algorithm} · {trials} trials")
+    with ready(engine, address), shown as listener:
+        return run_search(base, plan, path, judged_by, listener, pace=Pace(checkpoint_every), engine=engine)
 
 
 def run_search(
@@ -87,10 +94,11 @@ def run_search(
     listener: Listener,
     say: Say = lambda text: None,
     pace: Pace = USUAL,
+    engine: str = LOCAL,
 ) -> Sweep:
-    """Makes the trials of a search that was checked."""
+    """Makes the trials of a search that was checked, by an engine that is ready."""
     with occupied(folder):
-        return _make_trials(base, plan, folder, score, listener, say, pace)
+        return _make_trials(base, plan, folder, score, listener, say, pace, engine)
 
 
 def _make_trials(
@@ -101,6 +109,7 @@ def _make_trials(
     listener: Listener,
     say: Say,
     pace: Pace,
+    engine: str,
 ) -> Sweep:
     if folder is not None:
         begin(folder, About(base, plan.as_words(), score, planned=plan.trials))
@@ -115,7 +124,7 @@ def _make_trials(
             asked = study.ask()
             cells = {number: cell for number, values in asked.items() if (cell := _cell(base, values, say))}
             part = _part_of(listener, told, len(asked), plan.trials)
-            whole = fill(list(cells.values()), shelf, results, failures, part)
+            whole = fill(list(cells.values()), shelf, results, failures, part, engine)
             if not whole:
                 break
             judge.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
@@ -129,7 +138,7 @@ def _make_trials(
         failed = {name_of(values): Failure(values, reason) for values, reason in study.failures()}
     # Those told by an earlier process are read, and whatever is stale among them is trained again.
     if whole:
-        whole = fill(list(done.values()), shelf, results, failures, lambda progress: None)
+        whole = fill(list(done.values()), shelf, results, failures, lambda progress: None, engine)
     else:
         look_up(list(done.values()), shelf, results)
     failed |= {name: Failure(cell.values, failures[name]) for name, cell in done.items() if name in failures}

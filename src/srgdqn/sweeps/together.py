@@ -8,6 +8,7 @@ from typing import Any
 
 from srgdqn.api import result_of, task_of, train_configured, what_decides, with_kernel
 from srgdqn.cores import usable_cores
+from srgdqn.engines.choice import for_training
 from srgdqn.engines.local import run_locally
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.failures import EnvironmentFailedError
@@ -16,6 +17,7 @@ from srgdqn.presets import PRESETS
 from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import check
+from srgdqn.store.provenance import LOCAL
 from srgdqn.training import Progress, train_side_by_side
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.precision import in_this_precision
@@ -41,6 +43,7 @@ def train_each(
     failed: Failed = _raise,
     listener: Listener = lambda progress: None,
     keeping: Keeping | None = None,
+    engine: str = LOCAL,
 ) -> None:
     """Trains every configuration, and hands on each result as soon as it is complete. If an environment misbehaves,
     that is handed to `failed`, and the others go on unless it raises.
@@ -48,7 +51,7 @@ def train_each(
     Those of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has alone;
     such groups run beside each other as far as there are cores. Other tasks step on the host, one after the other. A
     KeyboardInterrupt is raised once what is under way has ended; results that it cut short are not handed on. What is
-    under way is kept where `keeping` says, and goes on from there.
+    under way is kept where `keeping` says, and goes on from there. `engine` is where it runs, and is ready.
     """
     settled = [with_kernel(check(configuration, {"none", *ESTIMATORS})) for configuration in configurations]
     compiled: dict[Configuration, list[int]] = {}
@@ -59,26 +62,31 @@ def train_each(
         else:
             hosted.append(place)
     heard = _Together(listener, [len(places) for places in compiled.values()] + [1] * len(hosted))
-    workers = max(1, usable_cores() // max(1, len(compiled)))
+    by = for_training(engine, compiled=True)
+    cores = by.get("workers") or usable_cores()
+    workers = max(1, cores // max(1, len(compiled)))
 
     def run(group: tuple[int, list[int]], stop: threading.Event) -> None:
         index, places = group
         task = task_of(settled[places[0]])
         members = [settled[place] for place in places]
         kept = None if keeping is None else keeping.stamped(stamp_of(what_decides(members[0])[1]), "lanes")
-        engine: dict[str, Any] = {"listener": heard.of(index), "workers": workers, "stop": stop, "keeping": kept}
-        for member, trained in train_side_by_side(members, task, **engine):
+        how: dict[str, Any] = {"listener": heard.of(index), "workers": workers, "stop": stop, "keeping": kept}
+        for member, trained in train_side_by_side(members, task, **how, engine=by.get("engine")):
             if not trained.interrupted:
-                finished(places[member], result_of(members[member], task, trained))
+                finished(places[member], result_of(members[member], task, trained, ran_by=engine))
 
     let_interrupts_through()
-    for _ in run_locally(in_this_precision(run), list(enumerate(compiled.values()))):
+    # Threads that only wait for other machines may be many.
+    at_once = None if engine == LOCAL else max(1, len(compiled))
+    for _ in run_locally(in_this_precision(run), list(enumerate(compiled.values())), workers=at_once):
         pass
+    by = for_training(engine, compiled=False)
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
             decided, about = what_decides(settled[place])
             kept = None if keeping is None else keeping.stamped(stamp_of(about), identity(decided))
-            result = train_configured(decided, progress=False, listener=heard.of(index), keeping=kept)
+            result = train_configured(decided, progress=False, listener=heard.of(index), keeping=kept, **by)
         except EnvironmentFailedError as error:
             failed(place, error)
             heard.leave_out(index)
