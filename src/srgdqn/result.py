@@ -61,27 +61,32 @@ class Result:
     @property
     def curves(self) -> pl.DataFrame:
         """One row per round and window of environment steps."""
-        return self.run.tables["curves"]
+        return self._recorded("curves")
 
     @property
     def episodes(self) -> pl.DataFrame:
         """One row per episode of training."""
-        return self.run.tables["episodes"]
+        return self._recorded("episodes")
 
     @property
     def evaluations(self) -> pl.DataFrame:
         """One row per episode of greedy evaluation on the raw reward."""
-        return self.run.tables["evaluations"]
+        return self._recorded("evaluations")
 
     @property
     def rounds(self) -> pl.DataFrame:
         """One row per round: what it spent, and whether it diverged."""
-        return self.run.tables["rounds"]
+        return self._recorded("rounds")
 
     @property
     def timings(self) -> pl.DataFrame:
         """Wall-clock seconds: the only table that differs between two runs of the same configuration."""
-        return self.run.tables["timings"]
+        return self._recorded("timings")
+
+    def _recorded(self, name: str) -> pl.DataFrame:
+        if name not in self.run.tables:
+            raise InputError(f"this run has no table of {name}: it is damaged. Restore it from a copy.")
+        return self.run.tables[name]
 
     @property
     def best(self) -> int:

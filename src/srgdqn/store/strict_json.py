@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from srgdqn.errors import InputError
@@ -22,7 +23,8 @@ def parse(text: str | bytes, *, finite: bool = True) -> Any:
     """The value of a JSON document; an `InputError` where there is none, or none of ours. `finite` numbers alone are
     wanted of strangers; the state of work under way may have others.
     """
-    constant, real = (_constant, _real) if finite else (float, float)
+    constant: Callable[[str], float] = _constant if finite else float
+    real: Callable[[str], float] = _real if finite else float
     try:
         text = text if isinstance(text, str) else text.decode()  # in UTF-8, of which JSON is not the only choice
         value = json.loads(text, object_pairs_hook=_object, parse_constant=constant, parse_int=_whole, parse_float=real)

@@ -15,6 +15,7 @@ Judged = list[tuple[int, bool, Evaluation]]
 Timings = list[tuple[str, int, float]]
 """Phases, steps and seconds."""
 
+_TIMED = {"phase": "u", "step": "i", "seconds": "f"}  # columns and their kinds of numbers
 _PHASES = ("compile", "train", "evaluate", "checkpoint")  # stored as their places
 
 
@@ -51,7 +52,11 @@ def timed_rows(timings: Timings) -> dict[str, np.ndarray]:
 
 def timed_from(rows: dict[str, np.ndarray]) -> Timings:
     """The timings in such columns; an error where there are none such."""
-    columns = (rows[name].tolist() for name in ("phase", "step", "seconds"))
+    if any(rows[name].ndim != 1 or rows[name].dtype.kind != kind for name, kind in _TIMED.items()):
+        raise ValueError("timings that are none")
+    if not (rows["step"] >= 0).all():
+        raise ValueError("steps below 0")
+    columns = (rows[name].tolist() for name in _TIMED)
     timings = [(_PHASES[phase], step, seconds) for phase, step, seconds in zip(*columns, strict=True)]
     if not all(math.isfinite(seconds) for _, _, seconds in timings):
         raise ValueError("seconds that are no numbers")

@@ -165,13 +165,29 @@ class Recorder:
             found, expected = columns[-1].shape, (len(self._carries), len(self._carries[0].open_lengths))
             if found != expected:
                 raise ValueError(f"it has (rounds, environments) of {found}, not of {expected}")
+            for name, column, like in zip(Carry._fields, columns, zip(*self._carries, strict=True), strict=True):
+                _check_like(name, column, np.array(like))
+            _check_like("digested", arrays["digested"], np.array(0))
             self._carries = [_carry(row) for row in zip(*columns, strict=True)]
             self._digested = int(arrays["digested"])
             page = {name[len("page.") :]: part for name, part in arrays.items() if name.startswith("page.")}
             if page:
+                self._check_page(page)
                 self._hear(page)
         except (KeyError, ValueError) as error:
             raise InputError(f"its records are none of this configuration's ({error})") from error
+
+    def _check_page(self, page: Mapping[str, np.ndarray]) -> None:
+        blocks = page["flags"].shape[:2]
+        if blocks[:1] != (len(self._carries),) or not blocks[1:] < (self._page_blocks,):
+            raise ValueError(f"its page has (rounds, blocks) of {blocks}")
+        kinds = {"reward": "f", "flags": "u", **dict.fromkeys(DIAGNOSTICS, "f")}
+        if {*page} - {"seats"} != {*kinds}:
+            raise ValueError("its page has other columns")
+        for name, part in page.items():
+            steps = () if name in DIAGNOSTICS else (self._rules.block,)
+            if part.shape != (*blocks, *steps) or part.dtype.kind != kinds.get(name, "i"):
+                raise ValueError(f"its page has {part.dtype} of shape {part.shape} for {name}")
 
     def take(self, name: str, rows: Mapping[str, np.ndarray]) -> None:
         """The next rows of a table that `state` gave."""
@@ -180,6 +196,14 @@ class Recorder:
 
 def _joined(parts: list[Columns]) -> Columns:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _check_like(name: str, found: np.ndarray, like: np.ndarray) -> None:
+    """A ValueError if an array is none of that type and shape, or counts what nobody could."""
+    if found.shape != like.shape or found.dtype != like.dtype:
+        raise ValueError(f"it has {found.dtype} of shape {found.shape} for {name}")
+    if like.dtype.kind == "i" and not ((found >= 0) & (found < 2**31)).all():
+        raise ValueError(f"it has counts for {name} that nobody counted")
 
 
 def _carry(row: Sequence[np.ndarray]) -> Carry:

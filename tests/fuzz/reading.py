@@ -1,0 +1,488 @@
+"""How each format is read, and what is then done with what was read; content that two readings can be compared by."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import ctypes
+import hashlib
+import io
+import os
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def load(kind: str, place: Path) -> Any:
+    """Reads the input in a folder."""
+    return _LOAD[kind](place)
+
+
+def use(kind: str, loaded: Any, thorough: bool) -> None:
+    """Does with it what anybody would; `thorough` where that takes compiling a program."""
+    _USE[kind](loaded, thorough)
+
+
+def content(kind: str, loaded: Any) -> str:
+    """A digest of what was read."""
+    total = hashlib.sha256()
+    for part in _PARTS[kind](loaded):
+        total.update(part if isinstance(part, bytes) else repr(part).encode("utf-8", "surrogatepass"))
+        total.update(b"\0")
+    return total.hexdigest()
+
+
+# Runs
+
+
+def _run(place: Path) -> Any:
+    from srgdqn.result import load_result
+
+    return load_result(place / "run")
+
+
+def _run_parts(result: Any) -> Any:
+    run = result.run
+    yield run.configuration
+    yield sorted(run.provenance.items())
+    for name, table in sorted(run.tables.items()):
+        yield name
+        yield table.schema
+        yield table.rows()
+    for name, array in sorted(run.parameters.items()):
+        yield name, array.dtype.str, array.shape
+        yield array.tobytes()
+
+
+def _use_run(result: Any, thorough: bool) -> None:
+    from srgdqn.cli.presentation import summary_rows
+    from srgdqn.cli.show import _about
+    from srgdqn.comparison import summarise
+    from srgdqn.curves import curve, points_of
+    from srgdqn.errors import InputError, printable
+    from srgdqn.shipping.policy import policy_of
+    from srgdqn.shipping.python_file import python_bytes
+    from srgdqn.watching.finished import watched_to_the_end
+
+    repr(result)
+    for line in _about(result):
+        printable(" ".join(line)).encode()
+    rounds = result.rounds["round"].to_list()[:1]
+    for number in rounds:
+        result.parameters_of(number)
+    _view(watched_to_the_end(result))
+    curve(result, points=points_of([result]))
+    if not thorough:
+        return
+    summary_rows(result, summarise(result))
+    with contextlib.suppress(InputError):
+        repr(result.best)
+    for number in rounds:
+        try:
+            exported = python_bytes(policy_of(result, number), "policy").decode()
+        except InputError:
+            pass
+        else:
+            _exported.append(exported)
+        size = result.run.provenance.get("observation_size", 1)
+        policy = result.policy(number)
+        if size < 10**6:
+            policy(np.zeros((1, size), np.float32))
+
+
+_exported: list[str] = []
+_MODULES = ("__future__", "base64", "io", "math", "numpy", "typing", "collections.abc")
+
+
+def check_exported() -> None:
+    """Whatever a run calls itself, the programs that were made of runs have the statements that such programs have."""
+    while _exported:
+        allowed = ast.Import | ast.ImportFrom | ast.ClassDef | ast.FunctionDef | ast.Assign | ast.AnnAssign | ast.With
+        document, *statements = ast.parse(_exported.pop()).body
+        assert isinstance(document, ast.Expr)
+        for statement in statements:
+            assert isinstance(statement, allowed), ast.unparse(statement)
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                assert ast.unparse(statement).split()[1] in _MODULES, ast.unparse(statement)
+
+
+# Agents
+
+
+def _agent(place: Path) -> Any:
+    from srgdqn.agent import Agent
+
+    return Agent.load(place / "agent.safetensors")
+
+
+def _agent_parts(agent: Any) -> Any:
+    from srgdqn.trees import by_path
+
+    round_ = agent._round
+    yield agent.configuration, agent.num_timesteps, round_.iterations, round_.diverged_at, agent._begun
+    yield agent._task.observations, agent._task.actions.table, agent._task.evaluation_limit
+    state = by_path({"learner": round_.learner, "normaliser": round_.normaliser})
+    for name, array in sorted({**state, **round_.memory.tensors()}.items()):
+        yield name, array.dtype.str, array.shape
+        yield array.tobytes()
+
+
+def _use_agent(agent: Any, thorough: bool) -> None:
+    repr(agent)
+    given = agent._task.observations.given
+    observation = 0 if agent._task.observations.kind == "one-hot" else np.zeros(given, agent._task.observations.dtype)
+    agent.predict(observation)
+    repr(agent.exploration_rate)
+    if thorough:
+        agent.to_numpy()
+
+
+# Measurements, sweeps, evidence
+
+
+def _measurement(place: Path) -> Any:
+    from srgdqn.store.measurement import load as load_measurement
+
+    return load_measurement(place / "measurement")
+
+
+def _measurement_parts(measured: Any) -> Any:
+    yield sorted(measured.about.items())
+    for name, table in sorted(measured.tables.items()):
+        yield name
+        yield table.schema
+        yield table.rows()
+
+
+def _use_measurement(measured: Any, thorough: bool) -> None:
+    for table in measured.tables.values():
+        repr(table)
+        table.describe() if thorough and table.width else table.head()
+
+
+def _sweep(place: Path) -> Any:
+    from srgdqn.sweeps.sweep import load_sweep
+
+    return load_sweep(place / "sweep")
+
+
+def _sweep_parts(sweep: Any) -> Any:
+    yield sweep.about()
+    for result in sweep.results:
+        yield from _run_parts(result)
+
+
+def _use_sweep(sweep: Any, thorough: bool) -> None:
+    repr(sweep)
+    for cell in sweep.cells:
+        assert "/" not in cell.name
+    if sweep.cells:
+        sweep.values(0)
+    if thorough:
+        repr(sweep.table)
+        sweep.best  # noqa: B018
+
+
+def _evidence(place: Path) -> Any:
+    from srgdqn.claims.evidence import find_evidence
+
+    return find_evidence("tuned", place)
+
+
+def _use_evidence(evidence: Any, thorough: bool) -> None:
+    from srgdqn.reproduction.report import _confirmed, _made, contrast_text
+
+    _made(evidence)
+    for judgements in evidence.judgements.values():
+        for judgement in judgements:
+            contrast_text(judgement.deciding)
+    for table in evidence.tables:
+        repr(table.frame)
+    if thorough:
+        _confirmed(evidence)
+
+
+# Live rows
+
+
+def _live(place: Path) -> Any:
+    from srgdqn.watching.json_lines import LineReader
+    from srgdqn.watching.live import is_abandoned
+    from srgdqn.watching.watched import Watched
+
+    reader, watched = LineReader(place / "rows.jsonl"), Watched()
+    while lines := reader.read():
+        for line in lines:
+            watched.hear(line)
+    is_abandoned(place / "rows.jsonl")
+    return watched
+
+
+def _use_live(watched: Any, thorough: bool) -> None:
+    from srgdqn.cli.watch import _state
+
+    if watched.header:
+        _state(watched)
+        _view(watched)
+
+
+def _view(watched: Any) -> None:
+    from rich.console import Console
+
+    from srgdqn.cli.live_view import view
+
+    if watched.header:
+        for width in (30, 100):
+            out = Console(file=io.StringIO(), width=width, highlight=False, markup=False, emoji=False)
+            out.print(view(watched, "state", width=width))
+
+
+# Configurations
+
+
+def _configuration(place: Path) -> Any:
+    from srgdqn.settings.checks import check_stored
+    from srgdqn.store.configurations import loads
+    from srgdqn.store.folders import read_ordinary
+
+    try:
+        text = read_ordinary(place / "configuration.toml").decode()
+    except UnicodeDecodeError:
+        return None
+    return check_stored(loads(text))
+
+
+def _use_configuration(configuration: Any, thorough: bool) -> None:
+    from srgdqn.settings.checks import check
+    from srgdqn.store.configurations import dumps, loads
+
+    if configuration is not None:
+        assert loads(dumps(configuration)) == configuration
+        check(configuration, {configuration.estimator.estimator})
+
+
+def _options(place: Path) -> Any:
+    from srgdqn.cli.train import _read_file
+
+    return _read_file(place / "options.toml")
+
+
+def _use_options(asked: Any, thorough: bool) -> None:
+    from srgdqn.settings import Configuration
+    from srgdqn.settings.checks import check
+
+    check(Configuration().with_options(asked.options))
+
+
+# Checkpoints
+
+
+_jobs: dict[str, Any] = {}
+
+
+def _job(place: Path) -> Any:
+    """What the corpus' checkpoint is of, made when it is first read as it was."""
+    if "job" not in _jobs:
+        from srgdqn import tasks
+        from srgdqn.store.configurations import loads
+        from srgdqn.training.parts import Part
+        from srgdqn.training.program import programs_for
+        from srgdqn.training.strand import Job, identity
+
+        configuration = loads((place / "configuration.toml").read_text())
+        task, rounds = tasks.make(configuration.task), configuration.training.rounds
+        seats = [(identity(configuration), 0, rounds)]
+        job = Job(seats, (Part(0, range(rounds), slice(0, rounds)),), (configuration,), task, None)
+        _jobs["job"] = job, programs_for(configuration, task, None, job.instruments, job.data)[0]
+    return _jobs["job"]
+
+
+def _checkpoint(place: Path) -> Any:
+    from srgdqn.errors import InputError
+    from srgdqn.store.journal import Journal
+    from srgdqn.training.keeping import Keeping
+    from srgdqn.training.layout import saved_chunks
+    from srgdqn.training.strand import _standing, identity
+
+    job, programs = _job(place)
+    folder, found = place / "checkpoints", []
+    saved_chunks(Keeping(folder), [identity(job.configurations[0])], len(job.rounds))
+    for strand in sorted(folder.iterdir()) if folder.is_dir() else ():
+        standing = Journal(strand).restore(
+            lambda checkpoint: _standing(checkpoint, job, programs), lambda problem: None
+        )
+        if standing is not None:
+            found.append(standing)
+    if not found:
+        raise InputError("no checkpoint is good")
+    return job, found
+
+
+def _host_checkpoint(place: Path) -> Any:
+    from srgdqn.errors import InputError
+    from srgdqn.host.program import host_program
+    from srgdqn.host.task import host_task
+    from srgdqn.host.training import _Restoring
+    from srgdqn.store.journal import Journal
+
+    if "hosted" not in _jobs:
+        from srgdqn.host.environments import source_of
+        from srgdqn.store.configurations import loads
+
+        configuration = loads((place / "configuration.toml").read_text())
+        task = host_task(configuration, source_of(configuration.task.task))
+        program, _ = host_program(configuration, task.network_input, task.actions.count, None)
+        _jobs["hosted"] = _Restoring(configuration, task, program, 0)
+    standing = Journal(place / "checkpoints" / "round-0").restore(_jobs["hosted"], lambda problem: None)
+    if standing is None:
+        raise InputError("no checkpoint is good")
+    return standing
+
+
+def _host_checkpoint_parts(standing: Any) -> Any:
+    from srgdqn.trees import by_path
+
+    round_ = standing.round_
+    yield round_.blocks, round_.iterations, round_.diverged_at, standing.last, standing.begun, standing.episodes
+    state = by_path({"learner": round_.learner, "normaliser": round_.normaliser})
+    for name, array in sorted({**state, **round_.memory.tensors()}.items()):
+        yield name, array.tobytes()
+
+
+def _use_host_checkpoint(standing: Any, thorough: bool) -> None:
+    from srgdqn.host.training import _policy, _tables
+    from srgdqn.store.tables import SCHEMAS, frame
+
+    _policy(standing.round_)
+    tables = _tables(standing.round_, standing.records)
+    for name in SCHEMAS:
+        if tables.get(name):
+            frame(name, tables[name])
+
+
+def _checkpoint_parts(loaded: Any) -> Any:
+    from srgdqn.trees import by_path
+
+    for standing in loaded[1]:
+        yield standing.blocks_done, standing.last, standing.timings
+        for name, array in sorted(by_path(standing.lanes).items()):
+            yield name, array.tobytes()
+
+
+def _use_checkpoint(loaded: Any, thorough: bool) -> None:
+    from srgdqn.store.tables import SCHEMAS, frame
+
+    job, found = loaded
+    for standing in found:
+        tables = standing.recorder.tables(
+            slice(0, len(job.rounds)),
+            job.rounds,
+            job.configurations[0],
+            standing.evaluations,
+            np.asarray(standing.lanes.diverged_at),
+            standing.timings,
+        )
+        for name in SCHEMAS:
+            if tables.get(name):
+                frame(name, tables[name])
+
+
+# Faults that the fuzzer is to find
+
+
+def _planted(kind: str) -> Any:
+    def read(place: Path) -> Any:
+        if kind == "runs-code":
+            exec(compile("1 + 1", "planted", "exec"), {})
+        elif kind == "imports":
+            import wave  # noqa: F401
+        elif kind == "starts-a-program":
+            subprocess.run(["true"], check=True)
+        elif kind == "allocates":
+            return bytearray(2**29 + 2**28).count(1)
+        elif kind == "asks-for-too-much":
+            from srgdqn.errors import InputError
+
+            try:
+                bytearray(2**44)
+            except MemoryError as error:
+                raise InputError("masked") from error
+        elif kind == "hangs":
+            while True:
+                pass
+        elif kind == "dies":
+            os._exit(11)
+        elif kind == "writes-outside":
+            # Past Python, as a library in C would.
+            libc = ctypes.CDLL(None)
+            libc.close(libc.creat(os.fsencode(place.parent / "written"), 0o644))
+        elif kind == "writes-inside":
+            (place / "written").write_text("")
+        elif kind == "connects":
+            socket.socket().close()
+        elif kind == "raises":
+            raise KeyError("planted")
+        elif kind == "reads-another-content":
+            return (place / "planted.json").read_bytes()
+        return 0
+
+    return read
+
+
+PLANTED = (
+    "runs-code",
+    "imports",
+    "starts-a-program",
+    "allocates",
+    "asks-for-too-much",
+    "hangs",
+    "dies",
+    "writes-outside",
+    "writes-inside",
+    "connects",
+    "raises",
+    "reads-another-content",
+)
+
+_LOAD: dict[str, Any] = {
+    "run": _run,
+    "host-run": _run,
+    "agent": _agent,
+    "measurement": _measurement,
+    "sweep": _sweep,
+    "live": _live,
+    "evidence": _evidence,
+    "configuration": _configuration,
+    "options": _options,
+    "checkpoint": _checkpoint,
+    "host-checkpoint": _host_checkpoint,
+    **{f"planted-{kind}": _planted(kind) for kind in (*PLANTED, "nothing")},
+}
+_USE: dict[str, Any] = {
+    "run": _use_run,
+    "host-run": _use_run,
+    "agent": _use_agent,
+    "measurement": _use_measurement,
+    "sweep": _use_sweep,
+    "live": _use_live,
+    "evidence": _use_evidence,
+    "configuration": _use_configuration,
+    "options": _use_options,
+    "checkpoint": _use_checkpoint,
+    "host-checkpoint": _use_host_checkpoint,
+    **{f"planted-{kind}": lambda loaded, thorough: None for kind in (*PLANTED, "nothing")},
+}
+_PARTS: dict[str, Any] = {
+    "run": _run_parts,
+    "host-run": _run_parts,
+    "agent": _agent_parts,
+    "measurement": _measurement_parts,
+    "sweep": _sweep_parts,
+    "checkpoint": _checkpoint_parts,
+    "host-checkpoint": _host_checkpoint_parts,
+    **{kind: lambda loaded: () for kind in ("live", "evidence", "configuration", "options")},
+    **{f"planted-{kind}": lambda loaded: (loaded,) for kind in (*PLANTED, "nothing")},
+}

@@ -1,0 +1,68 @@
+"""Files from strangers: a small campaign, and faults that the fuzzer has to find; `make fuzz` runs a large one."""
+
+from pathlib import Path
+
+import pytest
+
+from fuzz import campaign as campaigns
+from fuzz.campaign import campaign, replay
+from fuzz.corpus import make_corpus
+from fuzz.inputs import make_input
+from fuzz.reading import PLANTED
+from fuzz.run import shares
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_corpus(tmp_path_factory.mktemp("fuzz") / "corpus")
+
+
+def test_nothing_happens_but_reading(corpus: Path, tmp_path: Path) -> None:
+    tallies = campaign(corpus, shares(400), seed=2, failures=tmp_path)
+    assert [failure for tally in tallies.values() for failure in tally.failures] == []
+    # Were all refused at the door, or none, then it would be the fuzzer that is wrong.
+    for kind, tally in tallies.items():
+        assert tally.outcomes["read"] > 0, kind
+        assert tally.outcomes["refused"] > 0, kind
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("runs-code", "did what reading must not do: compile"),
+        ("imports", "did what reading must not do: import"),
+        ("starts-a-program", "subprocess.Popen"),
+        ("allocates", "took 7"),
+        ("asks-for-too-much", "asked for more memory than there is"),
+        ("hangs", "took longer than 2 seconds"),
+        ("dies", "ended its process (11)"),
+        ("writes-outside", "something was made or changed"),
+        ("writes-inside", "to write"),
+        ("connects", "socket"),
+        ("raises", "raised KeyError"),
+        ("reads-another-content", "read another content than was saved"),
+    ],
+)
+def test_planted_faults_are_found(fault: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(campaigns, "SECONDS", 2.0 if fault == "hangs" else 20.0)
+    tallies = campaign(tmp_path, [("planted-nothing", 1), (f"planted-{fault}", 1)], seed=0, failures=tmp_path)
+    assert tallies["planted-nothing"].failures == []
+    [failure] = tallies[f"planted-{fault}"].failures
+    assert said in failure
+    if fault == "raises":
+        assert "raised KeyError" in replay(tmp_path, tmp_path / f"planted-{fault}-0-0.tar")["problem"]
+
+
+def test_every_fault_is_planted() -> None:
+    [mark] = test_planted_faults_are_found.pytestmark  # type: ignore[attr-defined]
+    assert {fault for fault, _ in mark.args[1]} == set(PLANTED)
+
+
+def test_an_input_is_what_its_number_says(corpus: Path, tmp_path: Path) -> None:
+    def made(folder: str, number: int) -> tuple:
+        told = make_input(corpus, "run", 3, number, tmp_path / folder)
+        files = sorted(path for path in (tmp_path / folder).rglob("*") if path.is_file() and not path.is_symlink())
+        return told, [(path.name, path.stat().st_size < 2**30 and path.read_bytes()) for path in files]
+
+    assert made("a", 5) == made("b", 5)
+    assert made("c", 6) != made("d", 7)
