@@ -39,7 +39,7 @@ class Opened(NamedTuple):
 
 def seal(form: Form, content: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> tuple[bytes, str]:
     """The bytes of the file, and its digest. `content` is made of JSON values."""
-    plain = {name: np.array(array, order="C") for name, array in tensors.items()}
+    plain = {name: np.asarray(array, order="C") for name, array in tensors.items()}
     told = json.dumps({"kind": form.kind, "version": form.version, **content}, sort_keys=True)
     digest = _digest(told, plain)
     data: bytes = safetensors.numpy.save(plain, metadata={form.name: told, "sha256": digest})
