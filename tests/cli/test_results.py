@@ -32,7 +32,7 @@ def test_show_tells_what_a_run_was_and_came_to(tmp_path: Path, capsys: pytest.Ca
         "budget 10,000 steps (preset: 100,000 steps)",
         "other than preset eta 0.25 (not 0.01)",
         "versions jax 0.1",
-        "machine abacus, beads",
+        "host abacus, beads",
         "interrupted yes: the budget was not spent",
         "diverged 1 of 4: round 1 at step 2,000",
         "censored episodes 6",

@@ -47,6 +47,21 @@ def test_a_system_without_cpuinfo_is_no_obstacle(tmp_path: Path) -> None:
     assert flags == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        ("", ["avx2", "avx512f", "fma"]),
+        ("--xla_cpu_max_isa=AVX2", ["avx2", "fma"]),
+        ("--xla_a=1 --xla_cpu_max_isa=SSE4_2 --xla_b=2", []),
+        ("--xla_cpu_max_isa=AVX512", ["avx2", "avx512f", "fma"]),
+    ],
+)
+def test_what_xla_is_told_not_to_use_is_not_used(flags: str, left: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_processor", lambda: ("A Chip", frozenset({"fpu", "avx2", "avx512f", "fma"})))
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    assert provenance()["instruction_sets"] == left
+
+
 def test_it_imports_none_of_them() -> None:
     heavy = (
         "import sys, srgdqn.store.provenance as p; p.provenance();"

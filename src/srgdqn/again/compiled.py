@@ -17,7 +17,7 @@ from srgdqn.replay import unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
 from srgdqn.training.boards import Board, Boards
-from srgdqn.training.clock import limits_of
+from srgdqn.training.clock import limits_of, total_blocks
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, Lane
@@ -44,6 +44,7 @@ class CompiledRound:
         configuration, self._programs = subject.configuration, programs_of(subject)
         self._configuration, self._number, self._task = configuration, number, subject.task
         self._limits = limits_of(configuration.training, configuration.task.time_limit)
+        self._last_block = total_blocks(configuration.training)
         self.blocks = 0 if start is None else start[0]
         self.ends: list[np.ndarray] = []  # environment steps at which episodes of the first copy ended
         self._boards = self._seated(1)
@@ -76,7 +77,8 @@ class CompiledRound:
     @property
     def active(self) -> bool:
         """Whether there is anything left to live."""
-        return self._boards.any_active
+        within = self._last_block is None or self.blocks < self._last_block
+        return within and self._boards.any_active
 
     @property
     def network(self) -> Any:
@@ -102,6 +104,7 @@ class CompiledRound:
 
     def advance(self, block: int) -> None:
         """Lives until so many blocks have been lived, or nothing is left to live."""
+        block = block if self._last_block is None else min(block, self._last_block)
         while self.blocks < block and self.active:
             self._live(min(block - self.blocks, SEGMENT_BLOCKS))
 

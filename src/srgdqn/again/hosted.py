@@ -24,7 +24,6 @@ from srgdqn.normalisation import Normaliser
 from srgdqn.replay import unpack
 from srgdqn.store.journal import Checkpoint
 from srgdqn.training.lane import TERMINATED, TRUNCATED
-from srgdqn.training.recorder import Recorder
 from srgdqn.training.strand import identity, policy_arrays
 
 
@@ -41,9 +40,8 @@ class HostedRound:
             player, self._environments = make_player(configuration, task, number)
             self._round = HostRound(configuration, task, program, player, number)
         else:
-            fresh = HostRound(configuration, task, program, None, number, leave_trail=True)
-            recorder = Recorder(configuration, task.endings, 1)
-            standing = standing_of(start, fresh, recorder, identity(configuration))
+            fresh = HostRound(configuration, task, program, None, number)
+            standing = standing_of(start, fresh, identity(configuration))
             player, self._environments = make_player(configuration, task, number, standing.begun)
             enter_again(standing, player)
             self._round = standing.round_

@@ -1,0 +1,72 @@
+"""What a run tells of the parts that are the user's own."""
+
+import gymnasium as gym
+import jax.numpy as jnp
+import pytest
+
+import srgdqn
+from host_environments import SMALL, Counting
+from srgdqn.configure import configure
+from srgdqn.estimators import ESTIMATORS, estimator
+from srgdqn.host.environments import source_of
+from srgdqn.own_parts import own_parts
+from tiny import LEVERS, STUBBORN, Stubborn
+
+
+def test_what_comes_with_the_package_is_nobodys_own() -> None:
+    assert own_parts(configure("CartPole")) == {}
+    assert own_parts(configure("CartPole"), environment=source_of("CartPole-v1")) == {}
+
+
+def test_a_network_is_told_with_the_numbers_that_rounds_start_from() -> None:
+    configuration = configure("CartPole")
+    told = own_parts(configuration, STUBBORN)["network"]
+    assert told["name"] == "tiny.Stubborn"
+    assert told["source"] is not None
+    other = own_parts(configuration, Stubborn(jnp.linspace(1.0, 0.5, 8)))["network"]
+    assert told["values"] != other["values"]
+    assert {**other, "values": told["values"]} == told
+    assert "values" not in own_parts(configuration, lambda key: STUBBORN)["network"]
+
+
+def test_environments_of_all_kinds() -> None:
+    configuration = configure("CartPole")
+    assert own_parts(configuration, environment=LEVERS)["environment"]["name"] == "tiny.Levers"
+    assert own_parts(configuration, environment=source_of(Counting))["environment"]["name"].endswith("Counting")
+    wrapped = own_parts(configuration, environment=source_of(gym.wrappers.TimeLimit(Counting(), 3)))["environment"]
+    assert wrapped["name"] == "host_environments.Counting"
+    assert [each["name"].rpartition(".")[2] for each in wrapped["wrappers"]] == ["TimeLimit"]
+
+
+def test_an_id_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.envs.registration, "registry", dict(gym.registry))
+    monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
+    gym.register("Counted-v0", "host_environments:Counting")
+    told = own_parts(configure("CartPole"), environment=source_of("Counted-v0"))["environment"]
+    assert told["name"] == "host_environments.Counting"
+    assert told["source"] is not None
+
+
+def test_an_estimator_that_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def direction(*arguments: object) -> object:
+        return estimator("sgd").direction(*arguments)
+
+    monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["sgd"]._replace(direction=direction))
+    told = own_parts(configure("CartPole", estimator="mine", estimators={"none", *ESTIMATORS}))["estimator"]
+    assert told["name"].endswith("direction")
+    assert told["source"] is not None
+
+
+def test_runs_and_agents_tell_engine_and_inputs() -> None:
+    result = srgdqn.train(
+        LEVERS, "dqn-sgd", network=STUBBORN, steps=64, progress=False, learning_frequency=16, learning_starts=32
+    )
+    told = result.run.provenance
+    assert told["engine"] == "local"
+    assert set(told["inputs"]["own"]) == {"network", "environment"}
+    same = srgdqn.train(
+        LEVERS, "dqn-sgd", network=STUBBORN, steps=64, progress=False, learning_frequency=16, learning_starts=32
+    )
+    assert same.run.provenance["inputs"] == told["inputs"]
+    on_host = srgdqn.train(Counting, "dqn-sgd", steps=64, progress=False, **SMALL)
+    assert on_host.run.provenance["inputs"]["own"]["environment"]["name"] == "host_environments.Counting"

@@ -1,0 +1,200 @@
+"""`srgdqn.verify`: runs that are what they say, and runs that were tampered with."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+import srgdqn
+from kept_runs import kept_run, resealed, with_another_bit, with_another_value
+from srgdqn.again.subject import subject_of
+from srgdqn.api import result_of, task_of, with_kernel
+from srgdqn.errors import InputError
+from srgdqn.store.provenance import provenance
+from srgdqn.store.run import load
+from srgdqn.training.rounds import train_rounds
+from srgdqn.verification.conditions import differing
+from tiny import tiny
+
+
+@pytest.mark.parametrize("kind", ["compiled", "hosted"])
+@pytest.mark.parametrize("which", [0, "all"])
+def test_a_run_is_what_it_was(kind: str, which: int | str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(kind)
+    done = srgdqn.verify(folder, which, progress=False)
+    assert done.verdict == "identical"
+    assert done.holds
+    assert done.conditions == ()
+    result = srgdqn.load(folder)
+    assert [check.number for check in done.rounds] == (result.rounds["round"].to_list() if which == "all" else [0])
+    check = done.rounds[0]
+    mine = {
+        name: table.filter(table["round"] == 0).height for name, table in result.run.tables.items() if name != "timings"
+    }
+    assert check.rows == mine
+    assert check.rows["episodes"] > 5
+    assert check.rows["evaluations"] > 5
+    assert check.arrays == len(result.run.parameters)
+
+
+def test_the_kernels_runs(tmp_path: Path, kernel: None) -> None:
+    del kernel
+    kept_run(tmp_path / "run", kernel="native", lanes=8)
+    assert srgdqn.verify(tmp_path / "run", 1, progress=False).verdict == "identical"
+    other = with_another_bit(tmp_path / "run", tmp_path / "other", "network.layers.1.weight", (1, 0, 0))
+    assert srgdqn.verify(other, 1, progress=False).verdict == "differs"
+    assert srgdqn.verify(other, 0, progress=False).verdict == "identical"
+
+
+@pytest.mark.parametrize("kind", ["compiled", "hosted"])
+def test_one_bit_of_one_parameter(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    folder = request.getfixturevalue(kind)
+    number = srgdqn.load(folder).rounds["round"][-1]
+    path, place = "network.layers.0.weight", (number, 2, 3)
+    other = with_another_bit(folder, tmp_path / "other", path, place)
+    done = srgdqn.verify(other, number, progress=False)
+    assert not done.holds
+    [difference] = done.rounds[0].differences
+    assert (difference.where, difference.place) == (path, place[1:])
+    assert difference.stored == load(other).parameters[path][place]
+    assert difference.recomputed == load(folder).parameters[path][place]
+    assert 0 < difference.relative < 1e-6
+
+
+def test_one_value_of_one_table(compiled: Path, tmp_path: Path) -> None:
+    episodes = load(compiled).tables["episodes"]
+    row = int((episodes["round"] == 1).arg_true()[3])
+    other = with_another_value(compiled, tmp_path / "other", "episodes", row, "return", episodes["return"][row] + 1e-9)
+    done = srgdqn.verify(other, 1, progress=False)
+    [difference] = done.rounds[0].differences
+    assert (difference.where, difference.column, difference.place) == ("episodes", "return", (3,))
+    assert difference.step == episodes["step"][row]
+    assert srgdqn.verify(other, 2, progress=False).verdict == "identical"
+
+
+def test_another_configuration(compiled: Path, tmp_path: Path) -> None:
+    """A run that claims to have been made with another step size."""
+    configuration = load(compiled).configuration.with_options({"eta": 0.011})
+    done = srgdqn.verify(resealed(compiled, tmp_path / "other", configuration=configuration), 0, progress=False)
+    assert not done.holds
+    assert {each.where for each in done.rounds[0].differences} >= {"curves", "network.layers.0.weight"}
+
+
+def test_the_first_steps_alone(compiled: Path, tmp_path: Path) -> None:
+    path = "network.layers.0.weight"
+    other = with_another_bit(compiled, tmp_path / "other", path, (0, 0, 0))
+    done = srgdqn.verify(other, 0, steps=150, progress=False)
+    assert done.verdict == "identical"  # as the final parameters are not among them
+    [check] = done.rounds
+    assert not check.whole
+    assert check.arrays == 0
+    curves = load(compiled).tables["curves"]
+    assert check.rows["curves"] == curves.filter((curves["round"] == 0) & (curves["step"] <= 150)).height == 3
+    episodes = load(compiled).tables["episodes"]
+    assert check.rows["episodes"] == episodes.filter((episodes["round"] == 0) & (episodes["step"] <= 150)).height
+
+
+def test_a_round_is_chosen_by_a_seed(compiled: Path) -> None:
+    chosen = {srgdqn.verify(compiled, seed=seed, steps=64, progress=False).rounds[0].number for seed in range(8)}
+    assert len(chosen) > 1
+    again = srgdqn.verify(compiled, seed=5, steps=64, progress=False)
+    assert again.seed == 5
+    assert again.rounds[0].number == srgdqn.verify(compiled, seed=5, steps=64, progress=False).rounds[0].number
+    unseeded = srgdqn.verify(compiled, steps=64, progress=False)
+    assert unseeded.seed is not None
+    repeated = srgdqn.verify(compiled, seed=unseeded.seed, steps=64, progress=False)
+    assert repeated.rounds[0].number == unseeded.rounds[0].number
+
+
+def test_interrupted_runs_are_verified_as_far_as_they_went(tmp_path: Path) -> None:
+    configuration, _ = tiny(rounds=2, steps=8_000, kernel="xla", evaluation_interval=None)
+    configuration = with_kernel(configuration)
+    stop = threading.Event()
+    trained = train_rounds(
+        configuration,
+        task_of(configuration),
+        listener=lambda progress: stop.set() if progress.share > 0.5 else None,
+        stop=stop,
+    )
+    assert trained.interrupted
+    result_of(configuration, task_of(configuration), trained).save(tmp_path / "run")
+    done = srgdqn.verify(tmp_path / "run", "all", progress=False)
+    assert done.verdict == "identical"
+    assert [check.steps for check in done.rounds] == trained.tables["rounds"]["steps"].tolist()
+    assert 4_000 < done.rounds[0].steps < 8_000
+
+
+class TestConditions:
+    def test_none_differ_here(self, compiled: Path) -> None:
+        assert differing(subject_of(compiled)) == []
+
+    def test_those_that_differ_are_told(self, compiled: Path, tmp_path: Path) -> None:
+        told = load(compiled).provenance
+        then = {**told, "instruction_sets": ["sve"], "versions": {**told["versions"], "jax": "0.0.1"}}
+        found = differing(subject_of(resealed(compiled, tmp_path / "other", provenance=then)))
+        assert [condition.name for condition in found] == ["version of jax", "instruction sets"]
+        assert found[0].words.startswith("version of jax: 0.0.1 then, ")
+
+    def test_engine_host_and_inputs_are_none(self, compiled: Path, tmp_path: Path) -> None:
+        told = load(compiled).provenance
+        then = {**told, "engine": "ray", "cores": 1_000, "memory_gib": 1, "inputs": {"digest": "other"}}
+        assert differing(subject_of(resealed(compiled, tmp_path / "other", provenance=then))) == []
+
+
+def test_what_cannot_be_asked(compiled: Path) -> None:
+    with pytest.raises(InputError, match="no round 7"):
+        srgdqn.verify(compiled, 7)
+    with pytest.raises(InputError, match="Give a number, or 'all'"):
+        srgdqn.verify(compiled, "some")
+    with pytest.raises(InputError, match="first outer iteration comes after 16"):
+        srgdqn.verify(compiled, 0, steps=3)
+
+
+ELSEWHERE = """
+import sys, srgdqn
+done = srgdqn.verify(sys.argv[1], int(sys.argv[2]), progress=False)
+print(done.verdict, len(done.segments), sum(s.identical for s in done.segments), len(done.conditions))
+"""
+
+
+def elsewhere(folder: Path, number: int, **environment: str) -> list[str]:
+    """The verdict of a process whose programs are compiled otherwise, none of which are kept."""
+    clean = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(folder), str(number)],
+        env={**clean, "SRGDQN_CACHE": "off", **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.skipif("avx2" not in provenance()["instruction_sets"], reason="needs AVX2")
+class TestAnotherInstructionSet:
+    """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""
+
+    @pytest.fixture(scope="class")
+    def run(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        folder = tmp_path_factory.mktemp("elsewhere") / "run"
+        kept_run(folder, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
+        return folder
+
+    def test_segments_agree_though_bits_do_not(self, run: Path) -> None:
+        verdict, segments, identical, conditions = elsewhere(run, 0, XLA_FLAGS="--xla_cpu_max_isa=SSE4_2")
+        assert verdict == "agrees"
+        assert int(segments) >= 15
+        assert int(identical) < int(segments)
+        assert conditions == "1"
+
+    def test_a_tampered_end_is_not_verified(self, run: Path, tmp_path: Path) -> None:
+        parameters = {name: array * 1.01 for name, array in load(run).parameters.items()}
+        other = resealed(run, tmp_path / "other", parameters=parameters)
+        copytree(run / "checkpoints", other / "checkpoints")
+        verdict, *_ = elsewhere(other, 0, XLA_FLAGS="--xla_cpu_max_isa=SSE4_2")
+        assert verdict in ("undecided", "differs")
