@@ -23,6 +23,6 @@ def occupied_strand(keeping: Keeping, number: int) -> Iterator[Strand]:
         try:
             yield keeping.strand(name)
         finally:
-            (folder / LOCK).unlink(missing_ok=True)  # whoever waits for it finds another file, and tries again
-            with contextlib.suppress(OSError):  # as there is something in it
+            with contextlib.suppress(OSError):  # where nothing can be removed, or as there is something in it
+                (folder / LOCK).unlink(missing_ok=True)  # whoever waits for it finds another file, and tries again
                 folder.rmdir()

@@ -97,7 +97,8 @@ def written_whole(path: Path) -> Iterator[Path]:
         with disk_errors_told(path):
             os.replace(scratch, path)
     finally:
-        scratch.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # nothing can be removed where nothing can be written
+            scratch.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shutil
 import sys
@@ -40,7 +41,8 @@ Built = TypeVar("Built")
 
 def warn(text: str) -> None:
     """Tells the user of something that training goes on in spite of."""
-    print(f"warning: {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError, ValueError):  # what is printed may go to the very disk that is full
+        print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 class Keeping:
