@@ -1,0 +1,121 @@
+"""The long commands on a Ray cluster whose workers, nodes and drivers are killed, beside the same without Ray, as
+programs that run behind the fence and print what they saw as JSON: `python ray_commands.py NAME FOLDER`.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ray_nodes import ADDRESS, Cluster
+from srgdqn.store.parameters import decode
+from tiny import bits
+
+Seen = dict[str, Any]
+ON_RAY = ("--engine", "ray", "--address", ADDRESS)
+
+
+def command(*words: str | Path) -> list[str]:
+    return [sys.executable, "-m", "srgdqn", *map(str, words)]
+
+
+def done(words: Sequence[str]) -> Seen:
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
+    return {"code": ended.returncode, "out": ended.stdout, "errors": ended.stderr}
+
+
+def killed(words: Sequence[str], ripe: Callable[[], bool]) -> bool:
+    """Starts a command and kills it once the time is ripe; whether it was under way still."""
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 120
+    while not ripe() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+    under_way = process.poll() is None
+    process.kill()
+    process.wait()
+    return under_way and ripe()
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """Every table and every parameter below a folder, by path, but for the timings."""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if name.startswith("."):  # what was being written, beside its place, when its writer was killed
+            continue
+        if path.suffix == ".parquet" and path.stem != "timings":
+            found[name] = pl.read_parquet(path).to_dict(as_series=False)
+        elif path.suffix == ".safetensors":
+            found[name] = bits(decode(path.read_bytes()))
+    return found
+
+
+def same(one: Path, other: Path) -> Seen:
+    here, there = contents(one), contents(other)
+    differing = [name for name in here if repr(here[name]) != repr(there.get(name))]
+    return {"files": len(here), "missing": sorted(here.keys() ^ there.keys()), "differing": differing}
+
+
+def reproduced(folder: Path) -> Seen:
+    """A part of the paper, with a driver, a worker and a node killed."""
+    here, there = folder / "here", folder / "there"
+    words = ("reproduce", "figure-2", "figure-3-left", "--quick", "--json")
+    seen: Seen = {"here": done(command(*words, "--out", here))}
+    cluster = Cluster()
+    cells = there / "quick" / "cells"
+
+    def finished(count: int) -> Callable[[], bool]:
+        return lambda: len(list(cells.glob("*/manifest.json"))) >= count
+
+    on_ray = command(*words, "--out", there, *ON_RAY)
+    seen["driver killed"] = killed(on_ray, finished(2))
+    process = subprocess.Popen(on_ray, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    kept = len(list(cells.glob("*/manifest.json")))
+    end = time.monotonic() + 120
+    while not cluster.kill_worker() and time.monotonic() < end:
+        time.sleep(0.05)
+    while not finished(kept + 2)() and process.poll() is None:
+        time.sleep(0.05)
+    seen["under way when the node died"] = process.poll() is None
+    cluster.kill_node(0)
+    out, errors = process.communicate(timeout=300)
+    seen["there"] = {"code": process.returncode, "out": out, "errors": errors}
+    seen["same"] = same(here / "quick" / "cells", cells)
+    return seen
+
+
+def trained(folder: Path) -> Seen:
+    """A run whose driver is killed and that goes on; one on the host; a sweep."""
+    Cluster()
+    seen: Seen = {}
+    runs = {
+        "train": ("train", "MountainCar", "srg-dqn", "--rounds", "32", "--lanes", "8", "--steps", "400000"),
+        "host": ("train", "CartPole-v1", "dqn-adam", "--rounds", "2", "--steps", "6000"),
+        "sweep": ("sweep", "CartPole", "srg-dqn", "--eta", "1e-3", "1e-2", "--hidden", "8", "8+8", "--steps", "20000"),
+    }
+    for name, words in runs.items():
+        here, there = folder / f"{name}-here", folder / f"{name}-there"
+        seen[name] = {"here": done(command(*words, "--quiet", "--out", here))["code"]}
+        on_ray = command(*words, "--quiet", "--out", there, *ON_RAY)
+        if name == "train":
+            strands = folder / f"{there.name}.unfinished" / "strands"
+            slowly = [*on_ray, "--checkpoint-every", "0.2"]
+            seen[name]["killed"] = killed(slowly, lambda strands=strands: any(strands.glob("*/*.checkpoint")))
+            on_ray.append("--resume")
+        seen[name]["there"] = done(on_ray)
+        seen[name]["same"] = same(here, there)
+        manifest = json.loads(next(there.rglob("manifest.json")).read_text())
+        seen[name]["engine"] = manifest["provenance"].get("engine")
+    return seen
+
+
+if __name__ == "__main__":
+    _, name, place = sys.argv
+    print(json.dumps({each.__name__: each for each in (reproduced, trained)}[name](Path(place))))

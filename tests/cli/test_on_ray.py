@@ -1,0 +1,55 @@
+"""The long commands with --engine ray: the same tables as without, whatever dies on the way."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fenced import need_a_fence, run_fenced
+from srgdqn.cli import main
+
+
+def seen_in(scenario: str, folder: Path) -> dict[str, Any]:
+    need_a_fence()
+    done = run_fenced([Path(__file__).with_name("ray_commands.py"), scenario, folder], seconds=900)
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen
+
+
+@pytest.mark.slow
+def test_the_paper_is_the_same_with_a_driver_a_worker_and_a_node_killed(tmp_path: Path) -> None:
+    seen = seen_in("reproduced", tmp_path)
+    assert seen["driver killed"]
+    assert seen["under way when the node died"]
+    assert (seen["here"]["code"], seen["there"]["code"]) == (0, 0), seen["there"]["errors"]
+    assert seen["same"]["files"] > 50
+    assert (seen["same"]["missing"], seen["same"]["differing"]) == ([], [])
+    # What is printed can be read by a program, and says the same.
+    here, there = json.loads(seen["here"]["out"]), json.loads(seen["there"]["out"])
+    assert (here["answer"], here["claims"]) == (there["answer"], there["claims"])
+
+
+@pytest.mark.slow
+def test_runs_and_sweeps_are_the_same_and_a_killed_run_goes_on(tmp_path: Path) -> None:
+    seen = seen_in("trained", tmp_path)
+    assert seen["train"]["killed"]  # with a checkpoint made by then
+    for name in ("train", "host", "sweep"):
+        assert seen[name]["here"] == 0
+        assert seen[name]["there"]["code"] == 0, seen[name]["there"]["errors"]
+        assert seen[name]["there"]["out"] == ""
+        assert seen[name]["same"]["files"] >= 5
+        assert (seen[name]["same"]["missing"], seen[name]["same"]["differing"]) == ([], [])
+        assert seen[name]["engine"] == "ray"
+
+
+@pytest.mark.parametrize("words", [("train", "CartPole"), ("sweep", "CartPole", "--eta", "0", "1"), ("reproduce",)])
+def test_an_address_without_ray_and_an_unknown_engine_are_refused(
+    words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ("--out", str(tmp_path / "out"))
+    assert main([*words, *out, "--address", "127.0.0.1:6379"]) == 2
+    assert "an address (127.0.0.1:6379) is of a Ray cluster. Give the engine ray" in capsys.readouterr().err
+    assert main([*words, *out, "--engine", "rey"]) == 2
+    assert "Did you mean 'ray'?" in capsys.readouterr().err
