@@ -113,7 +113,7 @@ class Reader:
         answer = process.stdout.readline() if ready else b""
         if answer:
             return {**json.loads(answer), "seconds": time.monotonic() - began}
-        code = process.poll() if ready else None
+        code = process.wait() if ready else None
         self.close()
         problem = f"took longer than {seconds:.0f} seconds" if not ready else f"ended its process ({code})"
         return {"outcome": "failed", "problem": problem, "content": None, "taken": 0, "seconds": seconds}

@@ -252,8 +252,8 @@ def _arrow(table: pa.Table, **options: Any) -> bytes:
 
 
 def _equal_rows() -> bytes:
-    """Thirty million rows in a few kilobytes."""
-    return _arrow(pa.table({"round": pa.array(np.ones(30_000_000, np.int64))}), compression="zstd")
+    """Twelve million rows in a few kilobytes."""
+    return _arrow(pa.table({"round": pa.array(np.ones(12_000_000, np.int64))}), compression="zstd")
 
 
 def _one_long_text() -> bytes:
@@ -263,8 +263,8 @@ def _one_long_text() -> bytes:
 
 
 def _compressed() -> bytes:
-    """A page of a gigabyte and a half, of which all bytes are equal."""
-    table = pa.table({"phase": pa.array(["x" * 750_000_000] * 2)})
+    """A page of two hundred megabytes, of which all bytes are equal."""
+    table = pa.table({"phase": pa.array(["x" * 100_000_000] * 2)})
     return _arrow(table, compression="zstd", use_dictionary=False, write_statistics=False)
 
 
