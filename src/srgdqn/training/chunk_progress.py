@@ -40,6 +40,10 @@ class ChunkProgress:
         if segment.last:
             self._reports.forget()
 
+    def tell_end(self, diverged: int) -> None:
+        """Tells of a chunk that had come to its end before."""
+        self._listener(Progress(1.0, 0, float("nan"), diverged, ended=True))
+
     def _share(self, segment: Segment) -> float:
         settings = self._configuration.training
         budget, block = budget_of(settings), settings.learning_frequency

@@ -111,10 +111,14 @@ class ChunkReports:
 
     def resume(self, recorder: Recorder, evaluations: Judged) -> None:
         """Goes on from where the rounds stand: of episodes that are open now, no return will be told."""
-        judged = evaluations[-1][0] * self._configuration.training.learning_frequency if evaluations else -1
+        block = self._configuration.training.learning_frequency
         for lane in range(len(self._rounds)):
             carry = recorder.reached(lane)
-            known = (carry.steps, carry.episodes, carry.iterations, min(judged, carry.steps))
+            judged_at = -1
+            for blocks, last, _ in evaluations:
+                if (at := _judged_at(blocks, block, carry.steps, judged_at, last=last)) is not None:
+                    judged_at = at
+            known = (carry.steps, carry.episodes, carry.iterations, judged_at)
             self._so_far[lane] = _SoFar(*known, seen_whole=not carry.open_lengths.any())
         self._blocks_read = recorder.blocks
 
@@ -239,9 +243,8 @@ def _evaluations(
     """Those made of a round, whose state is judged once only: a stopped round's at the end of all."""
     made = []
     for part in segments:
-        at = min(part.blocks_done * block, step)
-        stopped_before = step <= (part.blocks_done - 1) * block
-        if part.evaluation is None or at == judged_at or (stopped_before and not part.last):
+        at = _judged_at(part.blocks_done, block, step, judged_at, last=part.last)
+        if part.evaluation is None or at is None:
             continue
         judged_at = at
         made.append(
@@ -252,6 +255,13 @@ def _evaluations(
             )
         )
     return judged_at, tuple(made)
+
+
+def _judged_at(blocks_done: int, block: int, step: int, before: int, *, last: bool) -> int | None:
+    """The step at which an evaluation judges a round that is at `step`; None if it judges others alone."""
+    at = min(blocks_done * block, step)
+    stopped_before = step <= (blocks_done - 1) * block
+    return None if at == before or (stopped_before and not last) else at
 
 
 def _epsilon(configuration: Configuration, step: int, outer_iterations: int, episodes: int) -> float:

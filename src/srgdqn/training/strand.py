@@ -101,7 +101,9 @@ def train_strand(
         job = job.asked_for()
     chunk = _Chunk(job, restored, timings)
     progress = ChunkProgress(first, job.rounds, listener, restored)
-    if not chunk.last:
+    if chunk.last:
+        progress.tell_end(chunk.diverged)
+    else:
         resumed = None if restored is None else Resumed(restored.blocks_done, restored.lanes)
         chunk.train(_segments(job, programs, resumed), progress, stopping, strand)
     return chunk.results()
@@ -162,6 +164,11 @@ class _Chunk:
     def _snapshot(self, lanes: Lane) -> Any:
         standing = Standing(self._blocks_done, self.last, lanes, self._recorder, self._evaluations, self._timings)
         return snapshot(standing, self._job.seats, self._block)
+
+    @property
+    def diverged(self) -> int:
+        """The rounds that went non-finite."""
+        return 0 if self._lanes is None else int((np.asarray(self._lanes.diverged_at)[: self._count] >= 0).sum())
 
     def results(self) -> list[PartResult]:
         """What the parts that are asked for came to."""
