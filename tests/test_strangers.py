@@ -227,7 +227,7 @@ def test_cells_that_lie_elsewhere_are_neither_read_nor_written(sweep: Path, tmp_
 def test_a_sweep_that_tells_nonsense_is_refused(sweep: Path, change: dict[str, Any]) -> None:
     about = json.loads((sweep / "sweep.json").read_text())
     (sweep / "sweep.json").write_text(json.dumps({**about, **change}))
-    with pytest.raises(InputError, match="sweep.json cannot be used"):
+    with pytest.raises(InputError, match=r"sweep\.json cannot be used"):
         load_sweep(sweep)
 
 
@@ -303,7 +303,7 @@ def test_a_hole_of_a_tebibyte_is_not_read(tmp_path: Path) -> None:
     content = json.loads((folder / "manifest.json").read_text())
     content["files"]["curves.parquet"] = vars(manifest.Entry("0" * 64, 2**40))
     _write_manifest(folder / "manifest.json", content)
-    with pytest.raises(InputError, match="curves.parquet cannot be used: it has 1099511627776 bytes where"):
+    with pytest.raises(InputError, match=r"curves\.parquet cannot be used: it has 1099511627776 bytes where"):
         srgdqn.load(folder)
 
 
