@@ -18,7 +18,9 @@ from srgdqn.store.journal import Checkpoint, Journal, Snapshot
 EVERY = 60.0
 """Seconds between two checkpoints, where nobody says otherwise."""
 _MOST = 0.01
-"""The share of time that they may then take: what takes longer to write is written less often."""
+"""The share of time that they may then take: what takes longer to write is written less often,"""
+_LONGEST = 600.0
+"""but not more seldom than after so many seconds: what is new by then may take the longer, the longer one waits."""
 
 UNFINISHED = "unfinished"
 """What the folder is called in which cells of a study or of a sweep are kept while they are under way."""
@@ -125,7 +127,7 @@ class Strand:
     def due(self) -> bool:
         """Whether it is time for a checkpoint, of this or of a strand that ended and waits for it."""
         every = self._keeping.every
-        pause = max(EVERY, self._last / _MOST) if every is None else every
+        pause = min(max(EVERY, self._last / _MOST), _LONGEST) if every is None else every
         return time.monotonic() - min(self._since, self._keeping._oldest) >= pause
 
     def save(self, snapshot: Snapshot) -> float:
