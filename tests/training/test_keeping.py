@@ -74,8 +74,8 @@ def test_a_strand_is_due_when_its_pause_is_over(
 
 
 def test_by_default_checkpoints_take_a_hundredth_of_the_time_at_most(clock: Clock, tmp_path: Path) -> None:
-    """Saves of 20 seconds: one for every 2,000 seconds of work."""
-    clock.saving = 20.0
+    """Saves of 5 seconds: one for every 500 seconds of work."""
+    clock.saving = 5.0
     strand = Keeping(tmp_path).strand("a")
     start, spent, saves = clock.now, 0.0, 0
     while clock.now < start + 100_000:
@@ -83,14 +83,24 @@ def test_by_default_checkpoints_take_a_hundredth_of_the_time_at_most(clock: Cloc
         if strand.due():
             spent += strand.save(snapshot(saves))
             saves += 1
-    assert spent == pytest.approx(20.0 * saves)
-    assert saves >= 45
-    assert spent <= 0.01 * (clock.now - start) + 20.0  # the first comes after a minute, before anything is known
+    assert spent == pytest.approx(5.0 * saves)
+    assert saves >= 180
+    assert spent <= 0.01 * (clock.now - start) + 5.0  # the first comes after a minute, before anything is known
     clock.saving = 0.001  # and once they are cheap again, so is waiting
     while not strand.due():
         clock.now += 1.0
     strand.save(snapshot(saves))
     clock.now += EVERY
+    assert strand.due()
+
+
+def test_what_takes_long_is_not_put_off_ever_longer(clock: Clock, tmp_path: Path) -> None:
+    clock.saving = 100.0
+    strand = Keeping(tmp_path).strand("a")
+    strand.save(snapshot(0))
+    clock.now += 599.0
+    assert not strand.due()
+    clock.now += 1.0
     assert strand.due()
 
 
