@@ -19,6 +19,7 @@ FORMATS = (
     "options",
     "checkpoint",
     "host-checkpoint",
+    "unfinished",
 )
 """What is fuzzed; each has a folder of its own in the corpus."""
 
@@ -47,6 +48,7 @@ def make_corpus(folder: Path) -> Path:
     from srgdqn.store.configurations import dumps
     from srgdqn.store.measurement import Measured, save
     from srgdqn.store.provenance import provenance
+    from srgdqn.store.unfinished import Request, write_request
     from srgdqn.watching import JsonLines
 
     for name in FORMATS:
@@ -55,6 +57,9 @@ def make_corpus(folder: Path) -> Path:
     small = dict(SMALL, rounds=2, normalise_observations=True)
     result = srgdqn.train("CartPole", "srg-dqn", progress=False, loggers=[rows], **small)
     result.save(folder / "run" / "run")
+    asked = Request(dumps(result.configuration), {"source": "0" * 16}, {"every": 60.0, "keep": 2, "overwrite": False})
+    (folder / "unfinished" / "run.unfinished" / "strands" / "rounds-0-1").mkdir(parents=True)
+    write_request(folder / "unfinished" / "run.unfinished", asked)
     _keep(folder / "checkpoint", "CartPole", "srg-dqn", **dict(small, steps=30_000))
 
     agent = srgdqn.Agent("dqn-adam", "CartPole-v1", seed=0, **SMALL)

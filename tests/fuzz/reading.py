@@ -390,6 +390,30 @@ def _use_checkpoint(loaded: Any, thorough: bool) -> None:
                 frame(name, tables[name])
 
 
+# Work under way
+
+
+def _unfinished(place: Path) -> Any:
+    from srgdqn.errors import InputError
+    from srgdqn.store.unfinished import beside, read_request
+
+    request = read_request(beside(place / "run"))
+    if request is None:
+        raise InputError("nothing is under way")
+    return request
+
+
+def _use_unfinished(request: Any, thorough: bool) -> None:
+    from srgdqn.store.care import Care
+    from srgdqn.store.configurations import loads
+    from srgdqn.training.keeping import Keeping
+    from srgdqn.under_way import _options as options_of
+
+    loads(request.configuration)
+    options = options_of(Care(Path("run")), request.options)
+    Keeping(Path("strands"), options["every"], None if options["keep"] == "all" else options["keep"]).strand("a").due()
+
+
 # Faults that the fuzzer is to find
 
 
@@ -459,6 +483,7 @@ _LOAD: dict[str, Any] = {
     "options": _options,
     "checkpoint": _checkpoint,
     "host-checkpoint": _host_checkpoint,
+    "unfinished": _unfinished,
     **{f"planted-{kind}": _planted(kind) for kind in (*PLANTED, "nothing")},
 }
 _USE: dict[str, Any] = {
@@ -473,6 +498,7 @@ _USE: dict[str, Any] = {
     "options": _use_options,
     "checkpoint": _use_checkpoint,
     "host-checkpoint": _use_host_checkpoint,
+    "unfinished": _use_unfinished,
     **{f"planted-{kind}": lambda loaded, thorough: None for kind in (*PLANTED, "nothing")},
 }
 _PARTS: dict[str, Any] = {
@@ -483,6 +509,7 @@ _PARTS: dict[str, Any] = {
     "sweep": _sweep_parts,
     "checkpoint": _checkpoint_parts,
     "host-checkpoint": _host_checkpoint_parts,
+    "unfinished": lambda request: request,
     **{kind: lambda loaded: () for kind in ("live", "evidence", "configuration", "options")},
     **{f"planted-{kind}": lambda loaded: (loaded,) for kind in (*PLANTED, "nothing")},
 }

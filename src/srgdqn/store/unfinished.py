@@ -19,6 +19,7 @@ from srgdqn.store import manifest
 from srgdqn.store.destination import MANIFEST, disk_errors_told, sync_folder, write_file
 from srgdqn.store.folders import read_manifest, verified
 from srgdqn.store.locks import locked
+from srgdqn.store.told import is_count
 
 STRANDS, CHECKPOINTS = "strands", "checkpoints"
 _CONFIGURATION = "configuration.toml"
@@ -55,7 +56,21 @@ def read_request(folder: Path) -> Request | None:
     about, options = listed.provenance.get("about"), listed.provenance.get("options")
     if not isinstance(about, dict) or not isinstance(options, dict):
         raise InputError(f"{folder / MANIFEST} cannot be used: it does not tell what was asked.")
+    _check(folder, options)
     return Request(data.decode(errors="replace"), about, options)
+
+
+def _check(folder: Path, options: dict[str, Any]) -> None:
+    """An `InputError` where going on would not be as anybody can ask for, or would write elsewhere."""
+    every, keep = options.get("every"), options.get("keep")
+    often = every is None or (type(every) in (int, float) and every >= 0)
+    many = keep in (None, "all") or is_count(keep, 1)
+    if not (often and many and type(options.get("overwrite", False)) is bool):
+        raise InputError(f"{folder / MANIFEST} cannot be used: it does not tell how the run is kept.")
+    strands = folder / STRANDS
+    for place in (strands, *(strands.iterdir() if strands.is_dir() else ())):
+        if place.is_symlink():
+            raise InputError(f"{place} leads elsewhere, where checkpoints would be written to. Give another folder.")
 
 
 def write_request(folder: Path, request: Request) -> None:
