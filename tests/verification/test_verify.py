@@ -180,7 +180,8 @@ class TestAnotherInstructionSet:
     """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""
 
     @pytest.fixture(scope="class")
-    def run(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    @staticmethod
+    def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = tmp_path_factory.mktemp("elsewhere") / "run"
         kept_run(folder, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
         return folder

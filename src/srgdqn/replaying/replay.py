@@ -26,6 +26,7 @@ from srgdqn.replaying.tables import Traced, inner_table, iterations_table, joine
 from srgdqn.replaying.tracing import Tracer
 from srgdqn.store.destination import check_file, write_file
 from srgdqn.store.parquet import encode_any
+from srgdqn.tasks import Task
 from srgdqn.verification.conditions import Condition, differing
 from srgdqn.verification.differences import parameter_differences
 from srgdqn.verification.segments import parted_at
@@ -138,7 +139,8 @@ def _blocks(kept: Kept) -> int:
 
 def _traced(subject: Subject, lived: CompiledRound | HostedRound, first: int, stop: int) -> Iterator[Traced]:
     lived.advance(first)
-    tracer = Tracer(subject.configuration, lived.network)
+    lanes = subject.configuration.training.lanes if isinstance(subject.task, Task) else None
+    tracer = Tracer(subject.configuration, lived.network, lanes)
     while lived.blocks < stop and lived.active:
         moment = lived.live()
         if moment is not None:

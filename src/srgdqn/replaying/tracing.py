@@ -21,6 +21,7 @@ from srgdqn.learner import LearnerState, frozen_parameters, outer_iteration
 from srgdqn.networks import Network, Parameters
 from srgdqn.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.settings import Configuration
+from srgdqn.training.effort import some_effort
 from srgdqn.training.lane import normalised
 
 
@@ -68,17 +69,25 @@ _REFERENCES: dict[str, Callable[[Parameters], Parameters]] = {
 
 
 class Tracer:
-    """Traces outer iterations of one configuration, compiled once."""
+    """Traces outer iterations of one configuration, compiled once and as the run's own program was: so that the bits of
+    both are as near as can be, for as many lanes and with the same effort.
+    """
 
-    def __init__(self, configuration: Configuration, network: Network) -> None:
-        self._shape, self._network = configuration.shape(), network
-        self._program = jax.jit(self._trace)
+    def __init__(self, configuration: Configuration, network: Network, lanes: int | None = None) -> None:
+        """`lanes`: those of the run's program; None for a program of a single round, on the host."""
+        self._shape, self._network, self._lanes = configuration.shape(), network, lanes
+        self._program: Any = None
 
     def trace(self, moment: Moment) -> IterationTrace:
         """What happened in an outer iteration, as arrays of the host's."""
         given = (moment.before, moment.normaliser, moment.transitions, moment.picks, moment.progress, moment.numbers)
-        traced: IterationTrace = jax.tree.map(np.asarray, self._program(*given))
-        return traced
+        lanes = self._lanes
+        if lanes is None:
+            self._program = self._program or jax.jit(self._trace)
+            return jax.tree.map(np.asarray, self._program(*given))
+        many = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], lanes, axis=0), given)
+        self._program = self._program or jax.jit(jax.vmap(self._trace)).lower(*many).compile(some_effort())
+        return jax.tree.map(lambda leaf: np.asarray(leaf[0]), self._program(*many))
 
     def _trace(
         self,

@@ -1,0 +1,200 @@
+"""`srgdqn.replay_round`: which gradient did it, in rounds that were made to diverge."""
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import reference
+import srgdqn
+from kept_runs import hosted_run, kept_run, with_another_bit
+from srgdqn.again.living import lived_again
+from srgdqn.again.subject import subject_of
+from srgdqn.errors import InputError
+from srgdqn.replaying.tables import INNER, ITERATIONS
+from tiny import BLOCK, HIDDEN
+from translation import options_of
+
+# So large a step that the very first outer iterations blow up, but not at once.
+PLANTED = dict(eta=3.0, rounds=2, steps=400)
+LARGEST = float(np.finfo(np.float32).max)
+
+
+@pytest.fixture(scope="module")
+def diverged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("diverged") / "run"
+    result = kept_run(folder, kernel="xla", inner_iterations=6, **PLANTED)
+    assert result.rounds["diverged_at"].null_count() == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("healthy") / "run"
+    assert kept_run(folder, kernel="xla").rounds["diverged_at"].null_count() == 3
+    return folder
+
+
+def test_the_iteration_that_was_discarded_is_the_last_traced(diverged: Path) -> None:
+    for number in (0, 1):
+        row = srgdqn.load(diverged).rounds.row(number, named=True)
+        replay = srgdqn.replay_round(diverged, number)
+        last = replay.iterations.row(-1, named=True)
+        assert last["discarded"]
+        assert last["step"] == row["diverged_at"]
+        assert last["outer_iteration"] == row["outer_iterations"] == replay.story.discarded
+        assert replay.faithful
+        assert replay.difference == 0.0  # the traced parameters are the run's own, to the bit
+        assert not replay.iterations["discarded"][:-1].any()
+
+
+def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(diverged: Path) -> None:
+    """Algorithm 1 in double precision, from the state, the batch and the picks of the outer iteration that diverged: in
+    which inner iteration does something first grow beyond what single precision holds?
+    """
+    for number in (0, 1):
+        replay, subject = srgdqn.replay_round(diverged, number), subject_of(diverged)
+        with lived_again(subject, number) as lived:
+            moments = [lived.live() for _ in range(subject.row_of(number)["steps"] // BLOCK)]
+        moment = moments[-1]
+        assert moment is not None
+        size = moment.transitions.observation.shape[1]
+        options = options_of(subject.configuration, (size, HIDDEN, 2))
+        theta = np.concatenate(
+            [
+                np.ravel(np.asarray(part, np.float64))
+                for layer in moment.before.parameters.layers
+                for part in (layer.weight, layer.bias)
+            ]
+        )
+        data = [
+            reference.Transition(np.asarray(s, float), int(a), float(r), np.asarray(n, float), bool(t))
+            for s, a, r, n, t in zip(*moment.transitions, strict=True)
+        ]
+        picks = moment.picks.tolist()
+        with np.errstate(all="ignore"):
+            _, record = reference.outer_iteration("srg-dqn", options, reference.init(options, theta), data, picks)
+        beyond = [
+            m
+            for m in range(len(record.delta))
+            if not (np.abs(record.delta[m]).max() < LARGEST and np.abs(record.theta[m + 1]).max() < LARGEST)
+        ]
+        event = replay.story.nonfinite
+        assert event is not None
+        assert event.outer_iteration == replay.iterations["outer_iteration"][-1]
+        if not beyond:  # only in the squares that enter Adam's v
+            assert (event.m, event.quantity) == (None, "Adam's v")
+            assert np.abs(record.delta[-1]).max() ** 2 * (1 - options.beta2) > LARGEST
+        else:
+            assert event.m == beyond[0]
+        until = beyond[0] if beyond else len(record.delta)
+        inner = replay.inner.filter(pl.col("outer_iteration") == event.outer_iteration)
+        finite = [float(np.linalg.norm(record.delta[m])) for m in range(until)]
+        assert inner["delta_norm"][:until].to_list() == pytest.approx(finite, rel=0.02)
+        assert inner["row"][1:].to_list() == [row for [row] in picks]
+
+
+def test_growth_is_told_before_overflow(diverged: Path) -> None:
+    story = srgdqn.replay_round(diverged, 0).story
+    assert story.growth is not None
+    assert story.nonfinite is not None
+    assert (story.growth.outer_iteration, story.growth.m or 0) < (
+        story.nonfinite.outer_iteration,
+        float("inf") if story.nonfinite.m is None else story.nonfinite.m,
+    )
+    assert story.culprit is not None
+    assert f"Outer iteration {story.growth.outer_iteration}" in story.words[0]
+
+
+def test_a_healthy_stretch_agrees_with_the_runs_own_curves(healthy: Path) -> None:
+    """The means of loss, max_a Q and norms over a window are those that the run recorded."""
+    replay = srgdqn.replay_round(healthy, 1, from_step=101, until_step=150)
+    curves = srgdqn.load(healthy).curves.filter((pl.col("round") == 1) & (pl.col("step") == 150))
+    assert replay.iterations["step"].to_list() == [112, 128, 144]
+    assert replay.faithful
+    assert replay.difference == 0.0
+    last = replay.inner.filter(pl.col("m") == 2)
+    for found, column in (
+        (replay.iterations["loss"], "loss"),
+        (replay.iterations["max_q"], "max_q"),
+        (replay.iterations["after_norm"], "theta_norm"),
+        (last["delta_norm"], "delta_norm"),
+    ):
+        assert found.mean() == pytest.approx(curves[column][0], rel=1e-5)
+    assert replay.story.discarded is None
+
+
+def test_it_begins_at_the_newest_checkpoint_before_the_stretch(healthy: Path) -> None:
+    assert srgdqn.replay_round(healthy, 1, from_step=150, until_step=180).started_at == 128
+    assert srgdqn.replay_round(healthy, 1, from_step=60, until_step=64).started_at == 0
+    from_checkpoint = srgdqn.replay_round(healthy, 2, from_step=330)
+    assert from_checkpoint.started_at == 320
+    assert from_checkpoint.checked[-1].endswith("final parameters, to the bit")
+    whole = srgdqn.replay_round(healthy, 2, from_step=1)
+    assert whole.started_at == 0
+    assert whole.iterations.tail(from_checkpoint.iterations.height).equals(from_checkpoint.iterations)
+    assert whole.inner.tail(from_checkpoint.inner.height).equals(from_checkpoint.inner)
+
+
+def test_on_the_host(tmp_path: Path) -> None:
+    result = hosted_run(tmp_path / "run", kernel="xla", eta=1e4, inner_iterations=6)
+    row = result.rounds.row(0, named=True)
+    assert row["diverged_at"] is not None
+    replay = srgdqn.replay_round(tmp_path / "run", 0)
+    assert replay.faithful
+    assert replay.iterations["step"][-1] == row["diverged_at"]
+    assert replay.iterations["outer_iteration"][-1] == row["outer_iterations"]
+    assert replay.difference == 0.0
+    assert replay.story.discarded == row["outer_iterations"]
+
+
+def test_by_the_kernel(tmp_path: Path, kernel: None) -> None:
+    """States are the kernel's own; what is traced beside it, by XLA, is the same to within rounding."""
+    del kernel
+    result = kept_run(tmp_path / "run", kernel="native", lanes=8, inner_iterations=6, **PLANTED)
+    for number in (0, 1):
+        replay = srgdqn.replay_round(tmp_path / "run", number)
+        assert replay.faithful
+        assert replay.iterations["step"][-1] == result.rounds["diverged_at"][number]
+        assert 0 <= replay.difference < 1e-3
+
+
+def test_what_is_not_the_run_is_told(healthy: Path, tmp_path: Path) -> None:
+    other = with_another_bit(healthy, tmp_path / "other", "network.layers.0.bias", (1, 2))
+    replay = srgdqn.replay_round(other, 1)
+    assert not replay.faithful
+    assert replay.problems[0].startswith("network.layers.0.bias[2] is ")
+    assert srgdqn.replay_round(other, 0).faithful
+
+
+def test_the_trace_as_a_file(diverged: Path, tmp_path: Path) -> None:
+    replay = srgdqn.replay_round(diverged, 1)
+    assert dict(replay.iterations.schema) == ITERATIONS
+    assert dict(replay.inner.schema) == INNER
+    table = pl.read_parquet(replay.save(tmp_path / "trace.parquet"))
+    assert table.equals(replay.table)
+    assert replay.save(tmp_path / "norms.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(InputError, match="exists already"):
+        replay.save(tmp_path / "trace.parquet")
+
+
+class TestWhatCannotBeReplayed:
+    def test_steps_beyond_the_end(self, diverged: Path, healthy: Path) -> None:
+        with pytest.raises(
+            InputError, match="--from-step is 9,000, but round 0 made its outer iterations from step 48"
+        ):
+            srgdqn.replay_round(healthy, 0, from_step=9_000)
+        ended = srgdqn.load(diverged).rounds["steps"][0]
+        with pytest.raises(InputError, match=f"to step {ended:,}. Give one of these"):
+            srgdqn.replay_round(diverged, 0, until_step=ended + 1)
+
+    def test_stretches_without_an_outer_iteration(self, healthy: Path) -> None:
+        with pytest.raises(InputError, match="one every 16 steps, from step 48 on"):
+            srgdqn.replay_round(healthy, 0, from_step=100, until_step=110)
+        with pytest.raises(InputError, match="one every 16 steps, from step 48 on"):
+            srgdqn.replay_round(healthy, 0, until_step=40)
+
+    def test_rounds_that_there_are_not(self, healthy: Path) -> None:
+        with pytest.raises(InputError, match="no round 5 in this run"):
+            srgdqn.replay_round(healthy, 5)
