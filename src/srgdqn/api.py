@@ -123,14 +123,15 @@ def train(
     with occupied_for(care), ready(engine, address):
         where = for_training(engine, compiled=source is None)
         decided, about = what_decides(configuration, **given)
-        if (result := finished_already(decided, care)) is None:
-            run = begin(decided, about, care)
-            try:
-                result = train_configured(decided, **given, **listeners, **where, keeping=run.keeping)
-            except EnvironmentFailedError as error:
-                run.save(error.result)
-                raise
-            run.save(result)
+        if (found := finished_already(decided, care)) is not None:
+            return Result(found.run, module, environment if source is None else source)
+        run = begin(decided, about, care)
+        try:
+            result = train_configured(decided, **given, **listeners, **where, keeping=run.keeping)
+        except EnvironmentFailedError as error:
+            run.save(error.result)
+            raise
+        run.save(result)
     return result
 
 

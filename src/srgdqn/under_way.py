@@ -16,6 +16,7 @@ from srgdqn.settings import Configuration
 from srgdqn.store import configurations
 from srgdqn.store.care import KEPT, Care
 from srgdqn.store.destination import MANIFEST, check_destination
+from srgdqn.store.provenance import what_bits_depend_on
 from srgdqn.store.unfinished import (
     STRANDS,
     Request,
@@ -87,6 +88,9 @@ def finished_already(configuration: Configuration, care: Care) -> Result | None:
     folder = beside(care.out)
     left = read_request(folder)
     if left is not None and left.configuration == configurations.dumps(configuration):
+        made_by = what_bits_depend_on(result.run.provenance)
+        if any(left.about.get(name) != value for name, value in made_by.items()):
+            return None  # it is an older one, which was about to be replaced
         if left.options.get("keep") is not None:
             move_checkpoints(folder, care.out)
         discard(folder)

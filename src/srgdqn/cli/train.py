@@ -153,7 +153,7 @@ def _care(asked: _Asked) -> Care | None:
         kept = (asked.resume, asked.overwrite, asked.checkpoint_every, asked.keep_checkpoints)
         return Care(asked.out, *kept).checked()
     for name in ("resume", *care_options.FIELDS):
-        if getattr(asked, name):
+        if getattr(asked, name) is not (False if name == "resume" else None):
             raise InputError(f"--{name.replace('_', '-')} is for runs that are saved. Give --out DIR as well.")
     return None
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from srgdqn.errors import InputError
 from srgdqn.store.destination import check_destination
+from srgdqn.store.unfinished import beside, has_checkpoints
 
 KEPT = 2
 """Checkpoints that there are of a strand while it goes on: should the newest be damaged, there is one before it."""
@@ -35,5 +36,7 @@ class Care:
             raise InputError(f"checkpoint_every is {self.every}, but must be seconds: 0 or more. Give 60 for a minute.")
         if self.keep is not None and self.keep != "all" and not (type(self.keep) is int and self.keep >= 1):
             raise InputError(f"keep_checkpoints is {self.keep!r}. Give a whole number from 1 on, or 'all'.")
-        check_destination(self.out, overwrite=self.overwrite or self.resume)
+        # What there is of one that was not finished is told of once it is known to be nobody's.
+        unfinished = has_checkpoints(beside(self.out))
+        check_destination(self.out, overwrite=self.overwrite or self.resume or unfinished)
         return self
