@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+_LIBC = ctypes.CDLL(None)
+
 
 def load(kind: str, place: Path) -> Any:
     """Reads the input in a folder."""
@@ -160,7 +162,7 @@ def _measurement_parts(measured: Any) -> Any:
 def _use_measurement(measured: Any, thorough: bool) -> None:
     for table in measured.tables.values():
         repr(table)
-        table.describe() if thorough and table.width else table.head()
+        table.head(10).to_dicts()
 
 
 def _sweep(place: Path) -> Any:
@@ -441,8 +443,7 @@ def _planted(kind: str) -> Any:
             os._exit(11)
         elif kind == "writes-outside":
             # Past Python, as a library in C would.
-            libc = ctypes.CDLL(None)
-            libc.close(libc.creat(os.fsencode(place.parent / "written"), 0o644))
+            _LIBC.close(_LIBC.creat(os.fsencode(place.parent / "written"), 0o644))
         elif kind == "writes-inside":
             (place / "written").write_text("")
         elif kind == "connects":
