@@ -99,6 +99,20 @@ def test_a_run_that_was_interrupted_is_saved_as_such_and_goes_on(whole: Result, 
     assert os.listdir(out.parent) == ["a"]
 
 
+def test_a_part_of_which_no_checkpoint_is_left_begins_again(whole: Result, cut: CutShort, out: Path) -> None:
+    """As after an interrupt before the first checkpoint; what is a part of another run is left alone."""
+    cut.after, cut.how = 3, "stop"
+    part = train(out, checkpoint_every=3600)
+    assert part.run.provenance["interrupted"] is True
+    shutil.rmtree(beside(out))
+    with pytest.raises(InputError, match="exists already"):
+        train(out, resume=True, seed=1)
+    cut.counted()
+    assert outcome(train(out, resume=True)) == outcome(whole) == outcome(srgdqn.load(out))
+    assert cut.counted() == WHOLE
+    assert os.listdir(out.parent) == ["a"]
+
+
 def test_killed_once_it_was_saved(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
     """Between the last rename and the removal of what it was kept in."""
     killed(cut, out)

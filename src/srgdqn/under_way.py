@@ -35,15 +35,15 @@ from srgdqn.training.keeping import Keeping
 class UnderWay:
     """A run under way."""
 
-    def __init__(self, folder: Path, care: Care, options: dict[str, Any], stamp: str, *, goes_on: bool) -> None:
+    def __init__(self, folder: Path, care: Care, options: dict[str, Any], stamp: str, *, replaces: bool) -> None:
         self._folder, self._care = folder, care
-        self._keep, self.goes_on = options["keep"], goes_on
+        self._keep, self._replaces = options["keep"], replaces
         keep = KEPT if self._keep is None else None if self._keep == "all" else self._keep
         self.keeping = Keeping(folder / STRANDS, options["every"], keep, stamp)
 
     def save(self, result: Result) -> Path:
         """Saves the run. One that was interrupted can still go on; of one that is finished, what is to be kept is."""
-        path = result.save(self._care.out, overwrite=self._care.overwrite or self.goes_on)
+        path = result.save(self._care.out, overwrite=self._replaces)
         if not result.run.provenance.get("interrupted"):
             if self._keep is not None:
                 move_checkpoints(self._folder, path)
@@ -64,13 +64,15 @@ def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> Un
     folder = beside(care.out)
     request = Request(configurations.dumps(configuration), about, _options(care, None))
     before = _before(folder, request, care)
-    replaces = care.overwrite or (before is not None and (before.options.get("overwrite") or _is_part(care.out)))
-    check_destination(care.out, overwrite=bool(replaces))
+    # One that was interrupted before its first checkpoint has left nothing but its part, which begins again.
+    replaces = care.overwrite or (care.resume and _is_part(care.out, configuration))
+    replaces = bool(replaces or (before is not None and before.options.get("overwrite")))
+    check_destination(care.out, overwrite=replaces)
     if before is None:
         clear(folder)
         write_request(folder, request)
     options = request.options if before is None else _options(care, before.options)
-    return UnderWay(folder, care, options, stamp_of(about), goes_on=before is not None)
+    return UnderWay(folder, care, options, stamp_of(about), replaces=replaces)
 
 
 def stamp_of(about: Mapping[str, Any]) -> str:
@@ -97,9 +99,12 @@ def finished_already(configuration: Configuration, care: Care) -> Result | None:
     return result
 
 
-def _is_part(out: Path) -> bool:
-    """Whether what is saved there is only a run that was interrupted."""
-    return bool(os.path.lexists(out / MANIFEST) and load_result(out).run.provenance.get("interrupted"))
+def _is_part(out: Path, configuration: Configuration) -> bool:
+    """Whether what is saved there is only a part of the run, which was interrupted."""
+    if not os.path.lexists(out / MANIFEST):
+        return False
+    result = load_result(out)
+    return bool(result.run.provenance.get("interrupted") and result.configuration == configuration)
 
 
 def _options(care: Care, before: dict[str, Any] | None) -> dict[str, Any]:
