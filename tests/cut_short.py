@@ -25,6 +25,7 @@ class CutShort:
         self.after: int | None = None
         self.how: Literal["stop", "interrupt", "kill"] = "kill"
         self.steps = 0
+        self._lock = threading.Lock()
         module, _, name = where.rpartition(".")
         self._train, self._segment_blocks = getattr(__import__(module, fromlist=[name]), name), segment_blocks
         patched.setattr(where, self)
@@ -34,13 +35,15 @@ class CutShort:
         listener = engine.get("listener", lambda progress: None)
 
         def listen(progress: Progress) -> None:
-            self.steps += progress.steps
             listener(progress)
-            if self.after is not None:
-                self.after -= 1
-                if self.after == 0:
-                    self.after = None
-                    self._end(stop)
+            with self._lock:
+                self.steps += progress.steps
+                if self.after is not None:
+                    self.after -= 1
+                ends = self.after == 0
+                self.after = None if ends else self.after
+            if ends:
+                self._end(stop)
 
         shared = {"workers": 1, "segment_blocks": self._segment_blocks, "stop": stop, "listener": listen}
         return self._train(*given, **{**engine, **shared})

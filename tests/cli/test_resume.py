@@ -1,0 +1,294 @@
+"""`--resume` and what goes with it, as a user types it: of `srgdqn train`, `sweep` and `reproduce`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import srgdqn
+from cut_short import CutShort, Killed
+from srgdqn.cli import main
+from srgdqn.configure import configure
+from srgdqn.result import Result
+from srgdqn.store.journal import Journal
+from srgdqn.store.unfinished import beside
+from srgdqn.studies.catalogue import EXPERIMENTS
+from srgdqn.studies.cells import Cell
+from srgdqn.studies.figure_2 import FIGURE_2
+from tiny import TINY, bits
+
+OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64}
+WORDS = [
+    word
+    for name, value in OPTIONS.items()
+    for word in (f"--{name.replace('_', '-')}", *map(str, value if isinstance(value, tuple) else [value]))
+]
+TRAIN = ["train", "CartPole", "dqn-sgd", *WORDS, "--quiet"]
+WHOLE = 6 * 208  # steps, with those of a last block that the budget does not fill
+
+
+def outcome(result: Result) -> tuple[Any, ...]:
+    tables = {name: table.rows() for name, table in result.run.tables.items() if name != "timings"}
+    return tables, bits(dict(result.run.parameters)), result.configuration
+
+
+@pytest.fixture(scope="module")
+def whole() -> Result:
+    return srgdqn.train("CartPole", "dqn-sgd", progress=False, **OPTIONS)
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
+    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "a"
+
+
+def killed(cut: CutShort, *words: str, after: int = 5) -> None:
+    cut.after, cut.how = after, "kill"
+    with pytest.raises(Killed):
+        main([*words, "--checkpoint-every", "0"])
+    cut.counted()
+
+
+def error(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line in which a command is refused."""
+    capsys.readouterr()
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert shown.err.count("\n") == 1
+    return shown.err.removeprefix("error: ").strip()
+
+
+# srgdqn train
+
+
+@pytest.mark.parametrize("words", [TRAIN, ["train", "--quiet"]], ids=["the same words", "the folder alone"])
+def test_a_run_that_was_killed_goes_on(words: list[str], whole: Result, cut: CutShort, out: Path) -> None:
+    killed(cut, *TRAIN, "--out", str(out))
+    assert not out.exists()
+    assert main([*words, "--out", str(out), "--resume"]) == 0
+    assert outcome(srgdqn.load(out)) == outcome(whole)
+    assert 0 < cut.counted() < WHOLE
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_ctrl_c_is_gone_on_with(whole: Result, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cut.after, cut.how = 3, "stop"
+    words = [word for word in TRAIN if word != "--quiet"]
+    assert main([*words, "--out", str(out)]) == 130
+    assert capsys.readouterr().err == f"interrupted: what was reached is saved in {out}, and --resume goes on.\n"
+    assert srgdqn.load(out).run.provenance["interrupted"] is True
+    reached = cut.counted()
+    assert 0 < reached < WHOLE
+    assert main(["train", "--out", str(out), "--resume", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert (json.loads(shown.out)["interrupted"], json.loads(shown.out)["saved"]) == (False, str(out))
+    assert cut.counted() == WHOLE - reached
+    assert outcome(srgdqn.load(out)) == outcome(whole)
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_a_run_is_begun_anew_on_request(
+    whole: Result, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(cut, *TRAIN, "--out", str(out))
+    told = error([*TRAIN, "--out", str(out)], capsys)
+    assert told.startswith(f"{beside(out)} has the checkpoints of a run that was not finished. Go on with it (--resume")
+    assert cut.counted() == 0
+    assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 0
+    assert cut.counted() == WHOLE
+    assert outcome(srgdqn.load(out)) == outcome(whole)
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_what_is_finished_is_said_to_be(cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*TRAIN, "--out", str(out), "--resume"]) == 0  # there was nothing to go on with
+    assert cut.counted() == WHOLE
+    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    for words in (TRAIN[:-1], ["train"]):
+        assert main([*words, "--out", str(out), "--resume"]) == 0
+        shown = capsys.readouterr()
+        assert shown.err == f"{out} is finished already.\n"
+        assert "final reward per action" in shown.out
+    assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
+    assert tuple(capsys.readouterr()) == ("", "")
+    assert cut.counted() == 0
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == files
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_a_run_that_was_killed_once_it_was_saved_is_finished(cut: CutShort, out: Path, tmp_path: Path) -> None:
+    killed(cut, *TRAIN, "--out", str(out))
+    shutil.copytree(beside(out), tmp_path / "aside")
+    assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
+    shutil.move(tmp_path / "aside", beside(out))
+    cut.counted()
+    assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
+    assert cut.counted() == 0
+    assert os.listdir(out.parent) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--eta", "0.5"], "was begun with another configuration: eta was "),
+        (["--rounds", "7"], "another configuration: rounds was 6, and now is 7"),
+        (["--readings", "printed"], "another configuration: readings was corrected, and now is printed"),
+    ],
+)
+def test_another_run_is_not_gone_on_with(
+    words: list[str], why: str, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(cut, *TRAIN, "--out", str(out))
+    for begun in (TRAIN, ["train", "--quiet"]):
+        told = error([*begun, *words, "--out", str(out), "--resume"], capsys)
+        assert why in told
+        assert told.endswith("Give what it was begun with, or begin anew with --overwrite instead of --resume.")
+    assert cut.counted() == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--resume"], "--resume is for runs that are saved. Give --out DIR as well."),
+        (["--checkpoint-every", "5"], "--checkpoint-every is for runs that are saved. Give --out DIR as well."),
+        (["--checkpoint-every", "0"], "--checkpoint-every is for runs that are saved. Give --out DIR as well."),
+        (["--keep-checkpoints", "1"], "--keep-checkpoints is for runs that are saved. Give --out DIR as well."),
+        (["--checkpoint-every", "-1", "--out", "a"], "checkpoint-every"),
+        (["--checkpoint-every", "nan", "--out", "a"], "checkpoint-every"),
+        (["--checkpoint-every", "soon", "--out", "a"], "checkpoint-every"),
+        (["--keep-checkpoints", "0", "--out", "a"], "keep-checkpoints"),
+        (["--keep-checkpoints", "some", "--out", "a"], "keep-checkpoints"),
+        (["--keep-checkpoints", "1.5", "--out", "a"], "keep-checkpoints"),
+    ],
+)
+def test_what_cannot_be_had_is_refused(
+    words: list[str],
+    why: str,
+    no_training: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert why in error([*TRAIN, *words], capsys)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_alone_must_have_something_to_go_on_with(
+    no_training: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = error(["train", "--resume", "--out", str(tmp_path / "none")], capsys)
+    assert told == f"there is no run in {tmp_path / 'none'} to go on with. Name a task and an algorithm to begin one."
+    assert os.listdir(tmp_path) == []
+
+
+def test_checkpoints_are_kept_in_a_run_that_is_shown_as_any_other(
+    cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(cut, *TRAIN, "--out", str(out), "--keep-checkpoints", "3")
+    assert main(["train", "--quiet", "--out", str(out), "--resume"]) == 0
+    [strand] = (out / "checkpoints").iterdir()
+    assert len(Journal(strand).numbers()) == 3
+    assert main(["show", str(out)]) == 0
+    assert "CartPole" in capsys.readouterr().out
+    assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 0
+    assert not (out / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("command", ["train", "sweep", "reproduce"])
+def test_help_tells_of_it(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    for option in ("--resume", "--checkpoint-every", "--keep-checkpoints"):
+        assert option in shown
+
+
+# srgdqn sweep
+
+
+GRID = ["sweep", "CartPole", "dqn-sgd", "--eta", "1e-3", "1e-2", "2e-2", "--quiet", *WORDS]
+
+
+@pytest.fixture
+def cut_sweep(monkeypatch: pytest.MonkeyPatch) -> CutShort:
+    return CutShort(monkeypatch, "srgdqn.sweeps.together.train_side_by_side")
+
+
+@pytest.mark.parametrize("words", [["--resume"], []], ids=["asked to", "by itself"])
+@pytest.mark.parametrize("how", ["kill", "interrupt"])
+def test_a_sweep_goes_on_from_its_checkpoints(words: list[str], how: Any, cut_sweep: CutShort, tmp_path: Path) -> None:
+    folder = tmp_path / "grid"
+    assert main([*GRID, "--out", str(tmp_path / "whole")]) == 0
+    total = cut_sweep.counted()
+    cut_sweep.after, cut_sweep.how = 5, how
+    ended = [*GRID, "--out", str(folder), "--checkpoint-every", "0"]
+    if how == "kill":
+        with pytest.raises(Killed):
+            main(ended)
+    else:
+        assert main(ended) == 130
+    assert list((folder / "unfinished" / "lanes").iterdir())
+    assert cut_sweep.counted() > 0
+    assert main([*GRID, "--out", str(folder), *words]) == 0
+    assert 0 < cut_sweep.counted() < total
+    first, second = (srgdqn.load_sweep(place) for place in (tmp_path / "whole", folder))
+    assert first.table.equals(second.table)
+    for number in range(3):
+        assert outcome(first.result(number)) == outcome(second.result(number))
+    assert sorted(os.listdir(folder)) == ["cells", "heat-map.png", "sweep.json", "table.parquet"]
+
+
+def test_a_sweep_without_a_folder_is_kept_nowhere(cut_sweep: CutShort, capsys: pytest.CaptureFixture[str]) -> None:
+    cut_sweep.after, cut_sweep.how = 2, "interrupt"
+    assert main(GRID) == 130
+
+
+# srgdqn reproduce
+
+
+def cells(scale: Any, readings: str) -> list[Cell]:
+    from srgdqn.algorithms import PAPER
+    from srgdqn.studies.figure_2 import TASKS
+
+    names = [f"{task}-{algorithm}-{readings}" for task in TASKS for algorithm in (*PAPER, "random")]
+    options = {**TINY, "rounds": 2}
+    return [Cell(name, configure("CartPole", "dqn-sgd", **options, seed=seed)) for seed, name in enumerate(names)]
+
+
+@pytest.mark.parametrize("words", [["--resume"], []], ids=["asked to", "by itself"])
+def test_a_reproduction_goes_on_from_its_checkpoints(
+    words: list[str], cut: CutShort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(FIGURE_2, cells=cells))
+    total = 15 * 2 * 208
+    command = ["reproduce", "figure-2", "--quick", "--quiet", "--out", str(tmp_path), "--checkpoint-every", "0"]
+    cut.after, cut.how = 24, "kill"
+    with pytest.raises(Killed):
+        main(command)
+    folder = tmp_path / "quick" / "cells"
+    under_way = os.listdir(folder / "unfinished")
+    assert under_way
+    assert not set(under_way) & {path.name for path in folder.iterdir() if (path / "manifest.json").exists()}
+    before = cut.counted()
+    assert main([*command, *words]) == 0
+    after = cut.counted()
+    assert after < total
+    assert before + after < total + 2 * 2 * 32 * 2  # but for segments that were under way nothing is trained twice
+    assert (tmp_path / "report.html").exists()
+    assert not list(tmp_path.rglob("unfinished"))
+    assert not list(tmp_path.rglob(".lock"))
+    for cell in cells(None, "corrected"):
+        assert len(srgdqn.load(folder / cell.name).rounds) == 2
