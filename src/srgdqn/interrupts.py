@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,6 +20,53 @@ def let_interrupts_through() -> None:
     handler = signal.getsignal(signal.SIGINT)
     if handler is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, handler)
+
+
+_PAUSE, _PATIENCE = 0.02, 30.0  # seconds until an interrupt that was put off comes again, and until it is not any more
+
+
+@contextmanager
+def well_timed_interrupts() -> Iterator[None]:
+    """Puts Ctrl-C off while it would be lost, or made something else of, until a moment later.
+
+    Modules that are being imported make an ImportError of it, and print it themselves; what the garbage collector calls
+    can raise nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    since: list[float] = []
+
+    def interrupt(number: int, stack: FrameType | None) -> None:
+        since.append(time.monotonic())
+        if _would_be_lost(stack) and since[-1] - since[0] < _PATIENCE:
+            again = threading.Timer(_PAUSE, os.kill, (os.getpid(), signal.SIGINT))
+            again.daemon = True
+            again.start()
+            return
+        since.clear()
+        if callable(before):
+            before(number, stack)
+
+    if before is not signal.default_int_handler:  # ignored, as in the background of a shell, or somebody's own
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is interrupt:
+            signal.signal(signal.SIGINT, before)
+
+
+def _would_be_lost(stack: FrameType | None) -> bool:
+    while stack is not None:
+        code = stack.f_code
+        if code.co_filename.startswith("<frozen importlib") or code.co_name in ("_xla_gc_callback", "__del__"):
+            return True
+        stack = stack.f_back
+    return False
 
 
 @contextmanager

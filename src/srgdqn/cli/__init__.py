@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from srgdqn.cli.commands import COMMANDS, show_completion, show_help
 from srgdqn.errors import InputError, printable, unknown
+from srgdqn.interrupts import well_timed_interrupts
 
 __all__ = ["main"]
 
@@ -24,7 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     _print_whatever_the_encoding()
     try:
-        code = _run(arguments)
+        with well_timed_interrupts():
+            code = _run(arguments)
         sys.stdout.flush()
         return code
     except InputError as error:
