@@ -75,6 +75,10 @@ def test_the_door_is_light(module: str) -> None:
         (["watch", "/proc/run"], 2),
         (["evaluate", "--help"], 0),
         (["show", "--help"], 0),
+        (["verify", "--help"], 0),
+        (["verify", "a", "--how", "hole"], 2),
+        (["replay", "--help"], 0),
+        (["replay", "a", "--out", "trace.gif"], 2),
         (["compare", "--help"], 0),
         (["export", "--help"], 0),
         (["video", "--help"], 0),
@@ -108,7 +112,7 @@ def test_what_cannot_be_reproduced_is_told_before_the_experiments_are_imported(w
     assert found == ["srgdqn.studies"]  # the package, for the experiments' names
 
 
-@pytest.mark.parametrize("command", ["show", "evaluate", "compare", "export", "video"])
+@pytest.mark.parametrize("command", ["show", "evaluate", "compare", "export", "video", "verify", "replay"])
 def test_a_folder_without_a_run_is_told_before_anything_is_drawn_or_compiled(command: str, tmp_path: Path) -> None:
     suffixes = {"compare": "png", "export": "py", "video": "gif"}
     file = [f"--out={tmp_path / 'a'}.{suffixes[command]}"] if command in suffixes else []

@@ -42,7 +42,7 @@ CALM = [[1.0, 1.1, 0.9, 1.0]] * 4
 
 def test_where_nothing_happened_nothing_is_told() -> None:
     told = story(CALM)
-    assert (told.growth, told.nonfinite, told.overflow, told.discarded, told.steepest) == (None,) * 5
+    assert (told.growth, told.nonfinite, told.overflow, told.discarded, told.excursion) == (None,) * 5
     assert told.usual == pytest.approx(1.0)
     assert told.words == ("‖Δ_m‖ stayed at its usual size of this stretch, 1: at most 10 times that in the end.",)
 
@@ -54,6 +54,9 @@ def test_the_one_from_which_on_none_came_back_is_found() -> None:
     assert (told.growth.outer_iteration, told.growth.m, told.growth.before, told.growth.now) == (10, 2, 2.0, 11.0)
     assert told.culprit is not None
     assert told.culprit["made_at"] == 12
+    assert told.excursion is not None
+    assert (told.excursion["outer_iteration"], told.excursion["m"]) == (9, 1)
+    assert "Before that ‖Δ‖ had been at 50 in outer iteration 9, m = 1, and had come back." in told.words
     assert told.steepest is not None
     assert (told.steepest["m"], told.steepest["delta_before"]) == (3, 11.0)
     assert told.words[0].startswith("Outer iteration 10 (step 160), m = 2: ‖Δ‖ left its usual size of this stretch, 1")

@@ -96,27 +96,17 @@ def _show(done: Replayed, saved: Path | None) -> None:
     began = "its first step" if done.started_at == 0 else f"the checkpoint of step {done.started_at:,}"
     print_table(
         f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, lived again from {began}",
-        (
-            "outer",
-            "step",
-            "loss",
-            "max Q",
-            "‖θ‖",
-            "‖Δ_0‖",
-            "largest ‖Δ_m‖",
-            "largest TD error",
-            "Adam's step",
-            "‖θ‖ after",
-        ),
+        ("outer", "step", "loss", "‖θ‖", "‖Δ_0‖", "most ‖Δ_m‖", "most TD", "Adam"),
         [
             (
                 count(row["outer_iteration"]),
                 count(row["step"]),
-                *(number(row[name]) for name in ("loss", "max_q", "theta_norm", "anchor_norm", "largest_delta_norm")),
-                *(number(row[name]) for name in ("largest_td_error", "adam_step_norm", "after_norm")),
+                *(number(row[name]) for name in ("loss", "theta_norm", "anchor_norm", "largest_delta_norm")),
+                *(number(row[name]) for name in ("largest_td_error", "adam_step_norm")),
             )
             for row in done.iterations.iter_rows(named=True)
         ],
+        caption="‖θ‖: before it; most TD: the largest error on D; Adam: the length of its step",
     )
     _show_inner(done)
     out = console()
@@ -147,18 +137,17 @@ def _show_inner(done: Replayed) -> None:
     chosen = story.growth.outer_iteration if story.growth is not None else last
     print_table(
         f"inner iterations of outer iteration {chosen:,}",
-        ("m", "‖g(θ_m; x_m)‖", "‖g(θ_ref; x_m)‖", "‖Δ_m‖", "step", "made at", "action", "reward", "y", "TD error"),
+        ("m", "‖g(θ_m)‖", "‖g(θ_ref)‖", "‖Δ_m‖", "step", "made at", "y", "TD error"),
         [
             (
                 str(row["m"]),
                 *(number(row[name]) for name in ("gradient_norm", "reference_norm", "delta_norm", "step_norm")),
                 count(row["made_at"]),
-                count(row["action"]),
-                *(number(row[name]) for name in ("reward", "target", "td_error")),
+                *(number(row[name]) for name in ("target", "td_error")),
             )
             for row in done.inner.filter(pl.col("outer_iteration") == chosen).iter_rows(named=True)
         ],
-        caption="m = 0: the anchor, on all of D; made at: the environment step of the transition that was picked",
+        caption="gradients on x_m, the pick; m = 0: on all of D; made at: the step in which the pick was made",
     )
 
 

@@ -91,31 +91,18 @@ def _show(done: Verification) -> None:
     if done.segments:
         print_table(
             "segments, each recomputed from a state that the run kept",
-            (
-                "round",
-                "from step",
-                "until step",
-                "moved",
-                "error",
-                "largest",
-                "relative",
-                "error/moved",
-                "bound",
-                "found",
-            ),
+            ("round: steps", "moved", "error", "largest", "relative", "share", "bound", "found"),
             [
                 (
-                    str(each.number),
-                    f"{each.from_step:,}",
-                    f"{each.until_step:,}",
+                    f"{each.number}: {each.from_step:,}–{each.until_step:,}",
                     *(f"{value:.2g}" for value in (each.moved, each.error, each.largest_error)),
                     *(f"{value:.2g}" for value in (each.largest_relative_error, each.share, each.bound)),
                     each.finding,
                 )
                 for each in done.segments
             ],
-            caption="moved, error: norms of differences of parameters; largest, relative: of a single number; bound: "
-            "100 times what a change of every last bit grows to",
+            caption="moved, error: norms of differences of parameters; largest, relative: of a single number; "
+            "share: error of moved; bound: 100 times what a change of every last bit grows to",
         )
         for each in done.segments:
             if each.finding != "agrees":
@@ -134,7 +121,7 @@ def _verdict(done: Verification) -> str:
         + (" here, and its conditions are others." if done.conditions else "."),
         "undecided": f"NOT VERIFIED, and not refuted: {agreeing} of {len(done.segments)} segments agree, and of the "
         "others nothing can be told. Under other conditions equal bits are not to be expected; the shorter segments "
-        "are, the less a last bit grows in them: srgdqn train … --checkpoint-every 1 --keep-checkpoints all.",
+        "are, the less a last bit grows in them: srgdqn train … --checkpoint-every 0 --keep-checkpoints all.",
     }[done.verdict]
 
 

@@ -43,6 +43,8 @@ class Story:
     """The first Δ_m from which on none came back to the usual size; None where they stayed at it."""
     culprit: dict[str, Any] | None
     """The row of the inner iteration in which that happened."""
+    excursion: dict[str, Any] | None
+    """In an outer iteration before, the row of the largest Δ_m that was beyond the usual size, but came back."""
     steepest: dict[str, Any] | None
     """From then on, the row of the inner iteration in which Δ grew by the largest factor, and stayed finite."""
     nonfinite: Event | None
@@ -60,6 +62,7 @@ def tell(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
     usual = _usual(iterations, inner)
     growth, culprit = _growth(inner, usual)
     steepest = None if growth is None else _steepest(inner, growth)
+    excursion = _excursion(inner, usual, growth)
     nonfinite = _first_nonfinite(iterations, inner)
     gone = iterations.filter(pl.col("discarded"))
     discarded = gone["outer_iteration"][0] if gone.height else None
@@ -69,8 +72,8 @@ def tell(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
         overflow = Event(
             last["outer_iteration"], last["step"], None, "the squares of Δ or of θ", None, last["largest_delta_norm"]
         )
-    words = tuple(_words(usual, growth, culprit, steepest, nonfinite, overflow, gone))
-    return Story(usual, growth, culprit, steepest, nonfinite, overflow, discarded, words)
+    words = tuple(_words(usual, growth, culprit, excursion, steepest, nonfinite, overflow, gone))
+    return Story(usual, growth, culprit, excursion, steepest, nonfinite, overflow, discarded, words)
 
 
 def _usual(iterations: pl.DataFrame, inner: pl.DataFrame) -> float:
@@ -93,6 +96,16 @@ def _growth(inner: pl.DataFrame, usual: float) -> tuple[Event | None, dict[str, 
     row = once.row(place, named=True)
     before = float(norms[place - 1]) if place else None
     return Event(row["outer_iteration"], row["step"], row["m"], "Δ", before, row["delta_norm"]), row
+
+
+def _excursion(inner: pl.DataFrame, usual: float, growth: Event | None) -> dict[str, Any] | None:
+    earlier = inner.filter((pl.col("sample") == 0) & pl.col("delta_norm").is_finite())
+    if growth is not None:
+        earlier = earlier.filter(pl.col("outer_iteration") < growth.outer_iteration)
+    beyond = earlier.filter(pl.col("delta_norm") > GROWN * usual)
+    if not beyond.height:
+        return None
+    return beyond.sort("delta_norm", descending=True, maintain_order=True).row(0, named=True)
 
 
 def _steepest(inner: pl.DataFrame, growth: Event) -> dict[str, Any] | None:
@@ -150,6 +163,7 @@ def _words(
     usual: float,
     growth: Event | None,
     culprit: dict[str, Any] | None,
+    excursion: dict[str, Any] | None,
     steepest: dict[str, Any] | None,
     nonfinite: Event | None,
     overflow: Event | None,
@@ -165,12 +179,18 @@ def _words(
         )
         assert culprit is not None
         yield from _culprit_words(culprit)
-        if steepest is not None and (steepest["outer_iteration"], steepest["m"]) != (growth.outer_iteration, growth.m):
-            yield (
-                f"It rose most steeply in outer iteration {steepest['outer_iteration']:,}, m = {steepest['m']}: from "
-                f"{steepest['delta_before']:.4g} to {steepest['delta_norm']:.4g}, on the transition of step "
-                f"{steepest['made_at']:,} (row {steepest['row']} of D), whose TD error was {steepest['td_error']:.4g}."
-            )
+    if excursion is not None:
+        before = "" if growth is None else "Before that "
+        yield (
+            f"{before}‖Δ‖ had been at {excursion['delta_norm']:.4g} in outer iteration "
+            f"{excursion['outer_iteration']:,}, m = {excursion['m']}, and had come back."
+        )
+    if steepest is not None and not _same_place(steepest, culprit):
+        yield (
+            f"It rose most steeply in outer iteration {steepest['outer_iteration']:,}, m = {steepest['m']}: from "
+            f"{steepest['delta_before']:.4g} to {steepest['delta_norm']:.4g}, on the transition of step "
+            f"{steepest['made_at']:,} (row {steepest['row']} of D), whose TD error was {steepest['td_error']:.4g}."
+        )
     if nonfinite is not None:
         was = "" if nonfinite.before is None else f" (the time before it had been {nonfinite.before:.4g})"
         yield f"{_where(nonfinite)}: {nonfinite.quantity} was the first that was no finite number{was}."
@@ -184,6 +204,10 @@ def _words(
         yield (
             f"The round was frozen at step {step:,} with the parameters that it had before outer iteration {number:,}."
         )
+
+
+def _same_place(one: dict[str, Any], other: dict[str, Any] | None) -> bool:
+    return other is not None and all(one[name] == other[name] for name in ("outer_iteration", "m"))
 
 
 def _culprit_words(row: dict[str, Any]) -> Iterator[str]:
