@@ -83,8 +83,10 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
         )
         for name, first, rows in checkpoint.rows():
             if name == "replay":
-                slots = np.arange(first, first + len(rows["transition"])) % ring.shape[1]
-                ring[:, slots] = rows["transition"].swapaxes(0, 1)
+                written = rows["transition"]
+                if written.shape[1:] != (rounds, ring.shape[2]) or written.dtype != ring.dtype:
+                    raise ValueError(f"its transitions are {written.dtype} of shape {written.shape[1:]}")
+                ring[:, np.arange(first, first + len(written)) % ring.shape[1]] = written.swapaxes(0, 1)
             elif name == "evaluations":
                 evaluations += judged_from(rows)
             elif name == "timings":
@@ -93,6 +95,10 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
                 recorder.take(name, rows)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise InputError(f"it is none of this configuration's ({error})") from error
+    first, stop = checkpoint.spans.get("replay", (0, 0))
+    has_replay = stop >= blocks_done and first == max(0, stop - ring.shape[1])
+    if recorder.blocks != blocks_done or not (last or has_replay):
+        raise InputError("it is none of this configuration's (it lacks some of what was there)")
     return Standing(blocks_done, last, lanes, recorder, evaluations, timings)
 
 

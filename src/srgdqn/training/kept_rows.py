@@ -31,6 +31,8 @@ def judged_from(rows: dict[str, np.ndarray]) -> Judged:
     kinds = {"blocks": "i", "last": "b", "total_reward": "f", "length": "i", "terminated": "b"}
     if any(rows[name].dtype.kind != kind for name, kind in kinds.items()):
         raise ValueError("evaluations that are none")
+    if rows["blocks"].ndim != 1 or rows["last"].ndim != 1:
+        raise ValueError("evaluations that are none")
     if not ((rows["blocks"] >= 0) & (rows["blocks"] < 2**31)).all():
         raise ValueError("evaluations after more blocks than there can be")
     if len({rows[name].shape[1:] for name in Evaluation._fields}) != 1:
