@@ -127,6 +127,18 @@ def test_killed_once_it_was_saved(whole: Result, cut: CutShort, out: Path, tmp_p
     assert os.listdir(out.parent) == ["a"]
 
 
+def test_killed_while_what_it_was_kept_in_was_removed(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
+    """Nothing is left of it then that would stand in the way of another run."""
+    killed(cut, out)
+    shutil.copytree(beside(out), tmp_path / "aside")
+    train(out, resume=True)
+    shutil.move(tmp_path / "aside", beside(out))
+    (beside(out) / "manifest.json").unlink()
+    (beside(out) / "configuration.toml").unlink()
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert os.listdir(out.parent) == ["a"]
+
+
 def test_nothing_to_go_on_with_is_begun(whole: Result, cut: CutShort, out: Path) -> None:
     assert outcome(train(out, resume=True)) == outcome(whole)
     assert cut.counted() == WHOLE

@@ -89,7 +89,9 @@ def finished_already(configuration: Configuration, care: Care) -> Result | None:
         return None
     folder = beside(care.out)
     left = read_request(folder)
-    if left is not None and left.configuration == configurations.dumps(configuration):
+    if left is None:
+        discard(folder)  # which may have been cut short: what tells of the rest goes first
+    elif left.configuration == configurations.dumps(configuration):
         made_by = what_bits_depend_on(result.run.provenance)
         if any(left.about.get(name) != value for name, value in made_by.items()):
             return None  # it is an older one, which was about to be replaced
