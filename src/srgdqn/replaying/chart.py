@@ -27,9 +27,9 @@ def chart_of(replay: Replay) -> Chart:
         return Series(label, style, along, np.where(np.isfinite(values) & (values > 0), values, np.nan))
 
     gradients = [
-        line("‖Δ_m‖", Style(RED), "delta_norm", x, inner),
         line("‖g(θ_m; x_m)‖", Style(BLUE), "gradient_norm", x, inner),
         line("‖g(θ_ref; x_m)‖", Style(BLUE, "--"), "reference_norm", x, inner),
+        line("‖Δ_m‖", Style(RED), "delta_norm", x, inner),
     ]
     errors = [
         line("|TD error| of the pick", Style(GREEN), "td_error", x, inner),
