@@ -1,7 +1,7 @@
 """Puts what the benchmarks wrote into the documentation: `python docs/refresh_benchmarks.py benchmarks/measured`.
 
-Writes the tables between the marks of `docs/benchmarks.md`, when and with what they were measured, and the images in
-`docs/benchmarks/`. A benchmark that has not been run keeps what is there.
+Writes the tables between the marks of `docs/benchmarks.md` (of `docs/many-machines.md`, for a cluster's), when and with
+what they were measured, and the images in `docs/benchmarks/`. A benchmark that has not been run keeps what is there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from srgdqn.report.images import shrunk
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "benchmarks.md"
-NAMES = ("peers", "host", "frames", "limit", "growth", "cold_start", "queries")
+PAGES = {"cluster": DOCS / "many-machines.md"}  # of those that are not on that page
+NAMES = ("peers", "host", "frames", "limit", "growth", "cold_start", "queries", "cluster")
 
 
 def refresh(results: Path) -> None:
@@ -31,7 +32,7 @@ def refresh(results: Path) -> None:
         name = report.stem
         about = json.loads(report.read_text(encoding="utf-8"))["circumstances"]
         tables = report.with_suffix(".md").read_text(encoding="utf-8").strip()
-        replace(PAGE, name, f"{_measured(about)}\n\n{tables}")
+        replace(PAGES.get(name, PAGE), name, f"{_measured(about)}\n\n{tables}")
         (images / f"{name}.png").write_bytes(shrunk(report.with_suffix(".png").read_bytes()))
 
 
