@@ -37,8 +37,9 @@ def test_lines_are_the_means_and_bands_the_intervals(axes: Axes) -> None:
     results = [synthetic(algorithm=name, rounds=6, steps=6_000, noise=k) for k, name in enumerate(PAPER)]
     curve_panel(axes, results)
     lines = axes.get_lines()
-    assert [line.get_label() for line in lines] == list(PAPER)
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == list(PAPER)
+    labels = [f"{name} (0 of 6 diverged)" for name in PAPER]
+    assert [line.get_label() for line in lines] == labels
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == labels
     for index, (line, result) in enumerate(zip(lines, results, strict=True)):
         rewards = result.curves.sort("round", "step")["reward"].to_numpy().reshape(6, 6)
         np.testing.assert_array_equal(line.get_xdata(), np.arange(1_000, 7_000, 1_000))
@@ -76,7 +77,7 @@ def test_runs_of_one_algorithm_differ_in_style_and_label(axes: Axes) -> None:
     results = [synthetic(eta=eta, rounds=2, steps=3_000) for eta in (0.1, 0.2, 0.3)]
     curve_panel(axes, results)
     lines = axes.get_lines()
-    assert [line.get_label() for line in lines] == [f"srg-dqn, eta {eta}" for eta in (0.1, 0.2, 0.3)]
+    assert [line.get_label() for line in lines] == [f"srg-dqn, eta {eta} (0 of 2 diverged)" for eta in (0.1, 0.2, 0.3)]
     assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 3
     assert lines[0].get_color() == STYLES["srg-dqn"].color
 

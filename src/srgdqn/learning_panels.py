@@ -133,7 +133,7 @@ def _styles(results: Sequence[Result], labels: Sequence[str]) -> list[Style]:
 def _counted(result: Result, label: str) -> str:
     """The label, and how many rounds diverged: their curves are missing from there on."""
     diverged = int(result.rounds["diverged_at"].is_not_null().sum())
-    return f"{label} ({diverged} of {result.rounds.height} diverged)" if diverged else label
+    return f"{label} ({diverged} of {result.rounds.height} diverged)"
 
 
 def _y_label(results: Sequence[Result], points: Points) -> str:

@@ -81,6 +81,10 @@ def test_distances_are_shown_over_training_and_by_inner_iteration(outcomes: dict
     ratio = np.exp(np.mean([np.log(0.5) + wobble(number) for number in (0, 1, 3)]))
     assert f"anchors at their own θ {ratio:.3f}" in section.found
     assert section.tables[0].frame["ratio"].to_list() == [f"{ratio:.3f}"] * 3
+    # Of ten, six were lost in each run, and one more that is in only one of them.
+    assert section.tables[0].frame["rounds"].to_list() == ["3 of 10"] * 3
+    lost = "(corrected: 6 of 10 in anchors-svr-dqn-corrected, 6 of 10 in anchors-srg-dqn-corrected)"
+    assert all(lost in chart.caption for chart in section.charts)
     charts = {chart.name: chart for chart in section.charts}
     assert len(charts) == 4
     rows = pl.concat([measured.tables["distances"] for measured in outcomes.values()]).filter(estimator="svrg")
@@ -111,6 +115,9 @@ def test_the_anatomy_shows_shares(outcomes: dict[str, Any]) -> None:
         f"{size / sum(sizes.values()):.0%}" for size in sizes.values()
     ]
     assert [row["mean squared error"] for row in rows] == [f"{size:.4g}" for size in sizes.values()]
+    assert {row["rounds"] for row in rows} == {"4 of 10"}
+    assert "Over 3 of 10 rounds, those that diverged in neither run." in section.found
+    assert "6 of 10 in anchors-srg-dqn-corrected" in section.charts[0].caption
     unseen = anatomy.shares(outcomes, "corrected", "unseen").mean()
     assert f"unseen transitions {unseen:+.3f} [" in section.found
     points = data_of(section.charts[0]).filter(panel="run of svr-dqn", series="D against all recorded").sort("steps")

@@ -109,6 +109,9 @@ def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) ->
     for effect, value in (("Adam alone", 4.1), ("variance reduction alone", 0.0), ("both", 1.1), ("interaction", -3.0)):
         assert float(car[effect].split()[0]) == pytest.approx(value, abs=1e-3)
     assert interaction.frame.height == 3
+    # Two of SRG-DQN's rounds on Pendulum, and none elsewhere.
+    assert interaction.frame["diverged"].to_list() == [f"0 of {4 * ROUNDS}", f"2 of {4 * ROUNDS}", f"0 of {4 * ROUNDS}"]
+    assert (rows["Pendulum", "svr-dqn"]["diverged"], row["diverged"]) == ("2 and 0", "0 and 0")
     # In a preview there is none of it, rather than a table of nothing.
     few = {name: result for name, result in outcomes.items() if "-sgd-inner-corrected" not in name}
     assert len(controls.show(PAPER_SCALE, ("corrected",), few).tables) == 2

@@ -161,6 +161,9 @@ def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> 
     assert across.filter(readings="as printed in the paper", algorithm="svr-dqn")["6,000"].item() == "1.176"
     assert tables["table-2-window"]["1,000"].to_list() == ["–", "–"]
     ratios = tables["table-2-ratios"]
+    assert ratios["rounds"].to_list() == ["5 of 5"] * 4
+    assert "Rounds that diverged, and are left out (corrected: none of 5)." in section.charts[0].caption
+    assert "none of 5" in next(table.note for table in section.tables if table.name == "table-2-across")
     assert ratios["across rounds"].to_list() == ["0.250"] * 4
     assert ratios["vector"].to_list() == ["Δ_M", "Δ_M", "g_M", "g_M"]
     assert set(tables["table-2-split"]["between Ds"]) == {"75.0%"}  # three times the variance within

@@ -15,6 +15,7 @@ from srgdqn.studies.anchor_cells import TRAJECTORIES
 from srgdqn.studies.controls import interval_text
 from srgdqn.studies.experiment import Experiment, Outcomes
 from srgdqn.studies.scale import Scale
+from srgdqn.studies.survivors import kept_of, told_of
 
 PARTS = {
     "sampling": ("D against the replay", Style(BLUE)),
@@ -45,6 +46,7 @@ def shares(outcomes: Outcomes, readings: str, part: str) -> np.ndarray:
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """The parts over training, and their shares."""
+    both = {each: [anchor_cells.cell_name(each, name) for name in TRAJECTORIES] for each in readings}
     panels, rows = [], []
     for trajectory in TRAJECTORIES:
         series = []
@@ -62,6 +64,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                         "part": label,
                         "mean squared error": f"{sizes[part]:.4g}",
                         "share of the three": f"{sizes[part] / sum(sizes.values()):.0%}",
+                        "rounds": kept_of(outcomes, both[each], mine["round"].n_unique()),
                     }
                 )
             means = mine.group_by("step").agg(pl.col("total").mean()).sort("step")
@@ -84,7 +87,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         )
     told = {}
     for part in PARTS:
-        found = shares(outcomes, readings[0], part)
+        found = shares(outcomes, readings[0], part)  # of the rounds that diverged in neither run
         told[part] = interval_text(bootstrap_interval(found)) if len(found) else "–"
     return Section(
         name=ANATOMY.name,
@@ -93,7 +96,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         found=(
             f"Mean shares in the three squared distances together, readings {readings[0]} (95 %, over rounds): unseen "
             f"transitions {told['unseen']}, drift of the policy {told['drift']}; drawing only N transitions from the "
-            f"replay has the rest, {told['sampling']}. They overlap, and do not add up to the whole error."
+            f"replay has the rest, {told['sampling']}. They overlap, and do not add up to the whole error. Over "
+            f"{kept_of(outcomes, both[readings[0]], len(found))} rounds, those that diverged in neither run."
         ),
         charts=(
             Chart(
@@ -101,7 +105,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "What an anchor's error consists of",
                 "Squared distances between gradients at the same θ, mean over rounds. Fresh on-policy data are two "
                 "samples of as many transitions as the replay holds, each from a fresh episode under the same ε; "
-                "sampling error does not count as drift, which may come out below 0 and is then not drawn.",
+                "sampling error does not count as drift, which may come out below 0 and is then not drawn. "
+                f"{told_of(outcomes, readings, both)}",
                 tuple(panels),
                 columns=2,
             ),

@@ -15,6 +15,7 @@ from srgdqn.studies.cells import AnyCell
 from srgdqn.studies.experiment import Experiment, Outcomes
 from srgdqn.studies.figure_2 import TASKS, cell_name, scores
 from srgdqn.studies.scale import Scale
+from srgdqn.studies.scores import diverged_rounds
 from srgdqn.studies.seconds import seconds_of
 
 CHAMPION = "srg-dqn"
@@ -76,11 +77,15 @@ def contrast_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequ
                         "it": f"{other.mean():.3f}",
                         "difference [95 %]": interval_text(paired_bootstrap_difference(champion, other)),
                         "log sd ratio [95 %]": interval_text(log_sd_ratio_interval(champion, other)),
+                        "diverged": " and ".join(
+                            f"{diverged_rounds(outcomes[cell_name(task, each, arm)])}" for arm in (CHAMPION, name)
+                        ),
                     }
                 )
     note = (
         "Differences of final scores above 0 are in favour of SRG-DQN, log ratios of standard deviations over rounds "
-        "below 0. Percentile bootstrap over rounds, not corrected for their number."
+        "below 0. Percentile bootstrap over rounds, not corrected for their number. Diverged: of SRG-DQN's and of its "
+        "rounds; they score as the random policy."
     )
     return Table("controls-contrasts", "SRG-DQN against every other algorithm.", pl.DataFrame(rows), note)
 
@@ -101,10 +106,15 @@ def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
                 "interaction": both - adam - reduction + neither,
             }
             told = {name: interval_text(bootstrap_interval(values)) for name, values in effects.items()}
-            rows.append({"task": task, "readings": each, "neither": f"{neither.mean():.3f}", **told})
+            lost = sum(diverged_rounds(outcomes[cell_name(task, each, name)]) for name in factorial)
+            rows.append(
+                {"task": task, "readings": each, "neither": f"{neither.mean():.3f}", **told}
+                | {"diverged": f"{lost} of {4 * len(neither)}"}
+            )
     note = (
         "Differences of final scores from plain gradients in the same skeleton without the Adam process (sgd-inner), "
-        "with 95 % intervals. Interaction above 0: together they add more than the sum of each alone."
+        "with 95 % intervals. Interaction above 0: together they add more than the sum of each alone. Diverged: of all "
+        "four algorithms' rounds; they score as the random policy."
     )
     return Table("controls-interaction", "Do the Adam process and variance reduction add up?", pl.DataFrame(rows), note)
 

@@ -16,6 +16,7 @@ from srgdqn.studies.controls import interval_text
 from srgdqn.studies.experiment import Experiment, Outcomes
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.seconds import seconds_of
+from srgdqn.studies.survivors import kept_of, told_of
 
 DEFINITIONS = {
     "own": "anchors at their own θ",
@@ -53,6 +54,7 @@ def log_ratios(outcomes: Outcomes, readings: str, definition: str) -> np.ndarray
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Distances over training and by inner iteration, absolute and relative."""
+    both = {each: [anchor_cells.cell_name(each, name) for name in TRAJECTORIES] for each in readings}
     charts = []
     for name, title, key, label in (
         ("over-training", "Distance from the exact gradient over training", "step", "environment steps"),
@@ -63,7 +65,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             suffix = "-relative" if relative else ""
             caption = (
                 "Mean over rounds and moments, from shared θ_0, D and picks of both algorithms' runs; the dotted "
-                "line is the floor, the error of D itself."
+                f"line is the floor, the error of D itself. {told_of(outcomes, readings, both)}"
             )
             how = "Divided by the exact gradient's norm. " if relative else ""
             title_whole = f"{title}, relative to its norm" if relative else title
@@ -79,8 +81,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "definition": meaning,
                     "mean log(d_SRG / d_SVR) [95 %]": interval_text(interval),
                     "ratio": f"{np.exp(interval.estimate):.3f}",
+                    "rounds": kept_of(outcomes, both[each], len(ratios)),
                 }
             )
+    note = "Over the rounds that diverged in neither run."
     own = [row for row in rows if row["readings"] == readings[0]]
     return Section(
         name=FIGURE_3_RIGHT.name,
@@ -91,10 +95,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         + "; ".join(f"{row['definition']} {row['ratio']}" for row in own)
         + f". The floor, D's own error, is {_floor_share(outcomes, readings[0]):.0%} of SRG's estimates' distance.",
         charts=tuple(charts),
-        tables=(Table("figure-3-right-ratios", "Whose anchors are closer", pl.DataFrame(rows)),),
-        seconds=seconds_of(
-            outcomes, [anchor_cells.cell_name(each, name) for each in readings for name in TRAJECTORIES]
-        ),
+        tables=(Table("figure-3-right-ratios", "Whose anchors are closer", pl.DataFrame(rows), note),),
+        seconds=seconds_of(outcomes, [cell for each in readings for cell in both[each]]),
         budget_seconds=FIGURE_3_RIGHT.budget_seconds,
     )
 

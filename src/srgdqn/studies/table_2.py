@@ -14,6 +14,7 @@ from srgdqn.studies.cells import AnyCell, MeasurementCell
 from srgdqn.studies.experiment import Experiment, Outcomes, configured
 from srgdqn.studies.scale import Scale
 from srgdqn.studies.seconds import seconds_of
+from srgdqn.studies.survivors import kept_of, told_of
 
 ALGORITHMS = ("svr-dqn", "srg-dqn")
 _ESTIMATORS = {"svr-dqn": "svrg", "srg-dqn": "srg"}
@@ -124,6 +125,8 @@ class Spreads:
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """The table by each definition beside the paper's numbers, and the split of the variance."""
+    cells_by = {each: [cell_name(each, name) for name in ALGORITHMS] for each in readings}
+    lost = told_of(outcomes, readings, cells_by)
     tables, panels = [], []
     for definition, meaning in DEFINITIONS.items():
         series = []
@@ -163,9 +166,9 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 categories=categories,
             )
         )
-        tables.append(Table(f"table-2-{definition}", f"Standard deviation {meaning}", pl.DataFrame(rows)))
+        tables.append(Table(f"table-2-{definition}", f"Standard deviation {meaning}", pl.DataFrame(rows), lost))
     tables.append(_ratio_table(outcomes, readings))
-    tables.append(_split_table(outcomes, readings))
+    tables.append(_split_table(outcomes, readings, lost))
     spreads = Spreads(outcomes, readings[0])
     lower = {
         definition: int(np.sum(found["srg-dqn"] < found["svr-dqn"]))
@@ -185,7 +188,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "table-2",
                 "Standard deviation of the first layer's gradient",
                 f"Sum over the first layer's weights of the standard deviation of Δ_M, {scale.spread_rounds} rounds; "
-                "every 1,000 steps of the first and of the last 10,000.",
+                f"every 1,000 steps of the first and of the last 10,000. {lost}",
                 tuple(panels),
             ),
         ),
@@ -212,13 +215,17 @@ def _ratio_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
                         "readings": each,
                         "vector": {"delta": "Δ_M", "gradient": "g_M"}[quantity],
                         "elements": "weights and biases" if biases else "weights",
+                        "rounds": kept_of(
+                            outcomes, [cell_name(each, name) for name in ALGORITHMS], len(spreads.rounds)
+                        ),
                         **{DEFINITIONS[name]: f"{np.exp(spreads.log_ratio(name)):.3f}" for name in DEFINITIONS},
                     }
                 )
-    return Table("table-2-ratios", "S_SRG / S_SVR, geometric mean over the 20 steps", pl.DataFrame(rows))
+    title = "S_SRG / S_SVR, geometric mean over the 20 steps"
+    return Table("table-2-ratios", title, pl.DataFrame(rows), "Over the rounds that diverged in neither run.")
 
 
-def _split_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
+def _split_table(outcomes: Outcomes, readings: Sequence[str], lost: str) -> Table:
     rows = []
     for each in readings:
         redraws = pl.concat([outcomes[cell_name(each, name)].tables["redraws"] for name in ALGORITHMS])
@@ -235,7 +242,7 @@ def _split_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
                 }
             )
     note = "At frozen θ of both algorithms' runs; sums over the first layer's weights, means over rounds and steps."
-    return Table("table-2-split", "Variance of Δ_M within and between batches", pl.DataFrame(rows), note)
+    return Table("table-2-split", "Variance of Δ_M within and between batches", pl.DataFrame(rows), f"{note} {lost}")
 
 
 TABLE_2 = Experiment(

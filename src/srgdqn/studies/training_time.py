@@ -20,6 +20,7 @@ from srgdqn.studies.experiment import Experiment, Outcomes, configured
 from srgdqn.studies.figure_2 import TASKS, cell_name
 from srgdqn.studies.pilot import Pilot, read_pilot
 from srgdqn.studies.scale import Scale
+from srgdqn.studies.scores import diverged_rounds
 from srgdqn.studies.seconds import seconds_of
 
 _WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
@@ -97,6 +98,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 tuple(series),
             )
         )
+    note = (
+        "A round that does not reach the threshold, or that diverges sooner or later, counts with the longest round's "
+        "steps at the dearest algorithm's cost."
+    )
     return Section(
         name=TRAINING_TIME.name,
         title=TRAINING_TIME.title,
@@ -107,11 +112,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "training-time",
                 "Single-core seconds until a threshold",
                 "Share of rounds whose smoothed curve has reached the threshold (halfway from the random policy to the "
-                "best algorithm of the pilot). Compiling is excluded; all algorithms run in the same number of lanes.",
+                "best algorithm of the pilot); one that diverges never has. Compiling is excluded; all run in the "
+                "same number of lanes.",
                 tuple(panels),
             ),
         ),
-        tables=(Table("training-time-seconds", "Seconds until the threshold", pl.DataFrame(rows)),),
+        tables=(Table("training-time-seconds", "Seconds until the threshold", pl.DataFrame(rows), note),),
         seconds=seconds_of(outcomes, [times_cell(each) for each in readings]),
         budget_seconds=TRAINING_TIME.budget_seconds,
     )
@@ -127,6 +133,7 @@ def _row(
         "threshold": f"{pilot.thresholds[task]:.3f}",
         "µs per step": f"{1e6 * seconds_per_step(outcomes, readings, task, algorithm):.2f}",
         "reached": f"{int(reached.sum())} of {len(reached)}",
+        "diverged": f"{diverged_rounds(outcomes[cell_name(task, readings, algorithm)])} of {len(reached)}",
         "geometric mean of seconds": f"{np.exp(np.log(spent).mean()):.3f}",
     }
 

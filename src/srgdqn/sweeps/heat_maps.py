@@ -39,7 +39,7 @@ def sweep_figure(sweep: Sweep) -> Figure:
     rounds = sorted(set(sweep.table["rounds"].drop_nulls())) if sweep.cells else [0]
     count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     lost = int(sweep.table["diverged"].sum()) if sweep.cells else 0
-    told = f"; ×k: k of its rounds diverged, {_what_they_score(sweep)}" if lost else ""
+    told = f"; ×k: k of its rounds diverged, {_what_they_score(sweep)}" if lost else "; none diverged"
     if sweep.failed:
         told += (
             f"; {len(sweep.failed)} of {sweep.planned} failed and {'is' if len(sweep.failed) == 1 else 'are'} not shown"
