@@ -83,14 +83,13 @@ def test_two_processes_cannot_both_have_it(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_a_holder_that_is_killed_leaves_nothing_that_counts(tmp_path: Path) -> None:
+def test_a_holder_that_is_killed_leaves_nothing_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locks, "_PATIENCE", -1.0)  # whoever has to wait is refused
     with holder(tmp_path) as (process, _):
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert os.listdir(tmp_path) == [LOCK]
-        start = time.monotonic()
         assert is_free(tmp_path)
-        assert time.monotonic() - start < 0.1  # at once
     assert os.listdir(tmp_path) == []
 
 
@@ -155,9 +154,7 @@ def test_whoever_waits_gets_it_once_it_is_free(tmp_path: Path, monkeypatch: pyte
     with holder(tmp_path) as (process, _):
         timer = threading.Timer(0.1, let_go, [process])
         timer.start()
-        start = time.monotonic()
         with locked(tmp_path, what="a test"):
-            assert 0.05 < time.monotonic() - start < 10
             assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
         timer.join()
 
