@@ -1,5 +1,7 @@
 """What a run tells of the parts that are the user's own."""
 
+import dataclasses
+
 import gymnasium as gym
 import jax.numpy as jnp
 import pytest
@@ -9,6 +11,7 @@ from host_environments import SMALL, Counting
 from srgdqn.configure import configure
 from srgdqn.estimators import ESTIMATORS, estimator
 from srgdqn.host.environments import source_of
+from srgdqn.kept import why_not_this
 from srgdqn.own_parts import own_parts
 from tiny import LEVERS, STUBBORN, Stubborn
 
@@ -70,3 +73,11 @@ def test_runs_and_agents_tell_engine_and_inputs() -> None:
     assert same.run.provenance["inputs"] == told["inputs"]
     on_host = srgdqn.train(Counting, "dqn-sgd", steps=64, progress=False, **SMALL)
     assert on_host.run.provenance["inputs"]["own"]["environment"]["name"] == "host_environments.Counting"
+
+
+def test_another_engine_makes_no_run_stale() -> None:
+    result = srgdqn.train("CartPole", "dqn-adam", steps=1_200, evaluation_episodes=1, progress=False)
+    assert why_not_this(result, result.configuration) is None
+    for told, stale in (({"engine": "ray"}, False), ({"cores": 1_000}, False), ({"source": "another"}, True)):
+        run = dataclasses.replace(result.run, provenance={**result.run.provenance, **told})
+        assert (why_not_this(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
