@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,12 @@ import polars as pl
 import pytest
 
 import srgdqn
-from fuzz.files import BOMBS, sealed
+from fuzz.files import BOMBS, arrays, sealed
 from fuzz.inputs import _write_manifest
 from srgdqn import Agent, InputError
 from srgdqn.cli import main
 from srgdqn.curves import curve
+from srgdqn.host.frames import FrameMemory
 from srgdqn.host.spaces import Actions, Observations
 from srgdqn.store import manifest
 from srgdqn.store.parameters import read_tensors
@@ -146,6 +148,29 @@ def test_observations_that_none_are_are_refused(about: dict[str, Any]) -> None:
 def test_actions_that_none_are_are_refused(table: Any, kind: Any) -> None:
     with pytest.raises(InputError, match="which none are"):
         Actions.told(table, kind)
+
+
+def test_a_memory_of_frames_that_is_taken_in_can_be_used() -> None:
+    generator = np.random.default_rng(0)
+    kept = FrameMemory(32, (2, 6, 6), 2, chunk_frames=8)
+    for number in range(50):
+        before, after = generator.integers(0, 255, (2, 2, 6, 6), np.uint8)
+        kept.append(number % 2, before, number % 3, 1.0, after, False)
+    taken = refused = 0
+    for number in range(500):
+        chance, tensors = random.Random(number), {name: array.copy() for name, array in kept.tensors().items()}
+        memory = FrameMemory(32, (2, 6, 6), 2, chunk_frames=8)
+        try:
+            memory.restore(arrays(tensors, chance), 3)
+        except InputError:
+            refused += 1
+            continue
+        taken += 1
+        memory.gather(np.arange(32))
+        for step in range(40):
+            memory.append(step % 2, np.zeros((2, 6, 6), np.uint8), 0, 0.0, np.full((2, 6, 6), step, np.uint8), False)
+    assert taken > 50
+    assert refused > 200
 
 
 # Runs
