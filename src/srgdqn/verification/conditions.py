@@ -8,7 +8,6 @@ import jax
 
 from srgdqn.again.subject import Subject
 from srgdqn.api import provenance_of
-from srgdqn.native.build import NoKernelError
 
 _ALWAYS = ("machine", "instruction_sets", "compiler", "backend", "source")
 
@@ -32,11 +31,10 @@ def differing(subject: Subject) -> list[Condition]:
     What a run of an older release does not tell counts as another.
     """
     then = subject.result.run.provenance
-    try:
-        now = provenance_of(subject.configuration, on_host=subject.result.on_host)
-    except NoKernelError as error:
-        now = {"compiler": f"none ({error})"}
-    now["backend"] = jax.default_backend()
+    now = {
+        **provenance_of(subject.configuration, on_host=subject.result.on_host),
+        "backend": jax.default_backend(),
+    }
     before, versions = then.get("versions") or {}, now["versions"]
     found = [
         Condition(f"version of {name}", before.get(name), versions.get(name))
