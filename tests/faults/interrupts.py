@@ -13,7 +13,8 @@ from typing import Any
 from commands import Command
 from workshop import Workshop
 
-_INTERRUPTED = 130
+# Python ends itself by the signal where it interrupted what was made from text, and shells report both as 130.
+_INTERRUPTED = (130, -signal.SIGINT)
 
 
 def drill(workshop: Workshop, commands: tuple[Command, ...], interrupts: int, seed: int) -> dict[str, Any]:
@@ -27,12 +28,12 @@ def drill(workshop: Workshop, commands: tuple[Command, ...], interrupts: int, se
         child.wait_until(lambda: False, share * workshop.expected(command).seconds, 0.002)
         child.signal(signal.SIGINT, everyone=True)  # as a terminal does: to all processes that it knows of
         code, said = child.wait(), child.said()
-        # Before Python has come to the program's first line, how it ends is Python's.
-        early = code != 0 and "srgdqn" not in said and "interrupted" not in said
-        what = "before it began" if early else {0: "finished first", _INTERRUPTED: "exit code 130"}.get(code, "WRONG")
-        if what == "WRONG" or (not early and "Traceback" in said):
+        what = {0: "finished first", **dict.fromkeys(_INTERRUPTED, "exit code 130")}.get(code, "WRONG")
+        if "Traceback" in said or what == "WRONG":
+            # Before Python has come to the program's first line, how it ends is Python's.
+            what = "WRONG" if "/srgdqn/" in said or what == "finished first" else "before it began"
+        if what == "WRONG":
             workshop.problem("interrupts", f"{command.name} at {share:.0%}: exit code {code}", place, said)
-            what = "WRONG"
         again = workshop.start(command, place, resume=True)
         same = workshop.check("interrupts", command, place, again, again.wait())
         if same and what != "WRONG":
