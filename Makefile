@@ -7,9 +7,9 @@ BIN     := $(VENV)/bin
 BENCH   := build/bench
 
 # Compiled programs are kept here between test runs and shared by the test workers.
-test test-slow: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
+test test-slow fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow check format wheel bench clean
+.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow drill fuzz check format wheel bench clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -51,6 +51,12 @@ test: develop
 test-slow: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests
 
+drill: develop  ## kills, damaged bytes, full disks, rivals, clocks and Ctrl-C, counted in docs/reliability.json
+	$(BIN)/python tests/faults/drill.py --report docs/reliability.json $(OPTIONS)
+
+fuzz: develop  ## hostile files of every format that is loaded
+	$(BIN)/python tests/fuzz/run.py --inputs 20000 --seed 0 $(OPTIONS)
+
 check: develop
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -77,6 +83,7 @@ bench:  ## how fast this is, beside others (OPTIONS=--quick: only whether all of
 	$(BENCH)/bin/python benchmarks/peers.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/host.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/frames.py $(OPTIONS)
+	$(BENCH)/bin/python benchmarks/checkpoints.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/cold_start.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/queries.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/limit.py $(OPTIONS)
