@@ -51,8 +51,9 @@ test: develop
 test-slow: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests
 
-drill: develop  ## kills, damaged bytes, full disks, rivals, clocks and Ctrl-C, counted in docs/reliability.json
+drill: develop  ## kills, damaged bytes, full disks, rivals, clocks and Ctrl-C, counted in docs/reliability.md
 	$(BIN)/python tests/faults/drill.py --report docs/reliability.json $(OPTIONS)
+	$(BIN)/python docs/refresh_reliability.py
 
 fuzz: develop  ## hostile files of every format that is loaded
 	$(BIN)/python tests/fuzz/run.py --inputs 20000 --seed 0 $(OPTIONS)
