@@ -5,6 +5,7 @@ programs that run behind the fence and print what they saw as JSON: `python ray_
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -31,16 +32,14 @@ def done(words: Sequence[str]) -> Seen:
     return {"code": ended.returncode, "out": ended.stdout, "errors": ended.stderr}
 
 
-def killed(words: Sequence[str], ripe: Callable[[], bool]) -> bool:
-    """Starts a command and kills it once the time is ripe; whether it was under way still."""
+def signalled(words: Sequence[str], ripe: Callable[[], bool], number: int = signal.SIGKILL) -> int:
+    """Starts a command and sends it a signal once the time is ripe; the code that it ends with."""
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 120
     while not ripe() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)
-    under_way = process.poll() is None
-    process.kill()
-    process.wait()
-    return under_way and ripe()
+    process.send_signal(number)
+    return process.wait(timeout=120)
 
 
 def contents(folder: Path) -> dict[str, Any]:
@@ -75,7 +74,7 @@ def reproduced(folder: Path) -> Seen:
         return lambda: len(list(cells.glob("*/manifest.json"))) >= count
 
     on_ray = command(*words, "--out", there, *ON_RAY)
-    seen["driver killed"] = killed(on_ray, finished(2))
+    seen["driver"] = signalled(on_ray, finished(2))
     process = subprocess.Popen(on_ray, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     kept = len(list(cells.glob("*/manifest.json")))
     end = time.monotonic() + 120
@@ -96,7 +95,7 @@ def trained(folder: Path) -> Seen:
     Cluster()
     seen: Seen = {}
     runs = {
-        "train": ("train", "MountainCar", "srg-dqn", "--rounds", "32", "--lanes", "8", "--steps", "400000"),
+        "train": ("train", "MountainCar", "srg-dqn", "--rounds", "32", "--lanes", "8", "--steps", "1000000"),
         "host": ("train", "CartPole-v1", "dqn-adam", "--rounds", "2", "--steps", "6000"),
         "sweep": ("sweep", "CartPole", "srg-dqn", "--eta", "1e-3", "1e-2", "--hidden", "8", "8+8", "--steps", "20000"),
     }
@@ -106,9 +105,17 @@ def trained(folder: Path) -> Seen:
         on_ray = command(*words, "--quiet", "--out", there, *ON_RAY)
         if name == "train":
             strands = folder / f"{there.name}.unfinished" / "strands"
-            slowly = [*on_ray, "--checkpoint-every", "0.2"]
-            seen[name]["killed"] = killed(slowly, lambda strands=strands: any(strands.glob("*/*.checkpoint")))
+
+            def kept(strands: Path = strands, since: float = time.time()) -> bool:
+                try:
+                    return any(path.stat().st_mtime > since for path in strands.glob("*/*.checkpoint"))
+                except OSError:  # one that is not needed any more was removed meanwhile
+                    return False
+
+            seen[name]["killed"] = signalled([*on_ray, "--checkpoint-every", "0.2"], kept)
             on_ray.append("--resume")
+            now = time.time()
+            seen[name]["interrupted"] = signalled(on_ray, lambda now=now: kept(since=now), signal.SIGINT)
         seen[name]["there"] = done(on_ray)
         seen[name]["same"] = same(here, there)
         manifest = json.loads(next(there.rglob("manifest.json")).read_text())

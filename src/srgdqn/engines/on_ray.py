@@ -12,13 +12,14 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from srgdqn.cores import usable_cores
 from srgdqn.engines.likeness import likeness
 from srgdqn.engines.packing import packed
-from srgdqn.engines.ray_task import Board, Call, Outcome, Stopped, Tell, Thing, perform
+from srgdqn.engines.ray_task import Board, Call, Ended, Outcome, Stopped, Tell, Thing, perform
 from srgdqn.errors import InputError
 from srgdqn.extras import require
 
@@ -27,6 +28,7 @@ Hear = Callable[[Thing, Any], None]
 
 RETRIES = 8  # of one call, whose worker or node died; one that always dies must come to an end
 _POLL = 0.2  # seconds between two looks at the board
+_AHEAD, _FEWEST_AHEAD = 4, 64  # calls for each core that are handed out, so that none waits for the driver
 _GRACE = 60.0  # seconds for calls that were asked to stop
 _ANSWERING = 10.0  # seconds for a machine to answer at all
 _CONNECTING = 30.0  # seconds; Ray itself would try for minutes
@@ -139,14 +141,25 @@ def _run(
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
+    task: Any = ray.remote(perform).options(num_cpus=1, max_retries=retries, retry_exceptions=False)
     calls: dict[Any, int] = {}
     wait_until, interrupted = None, False
     try:
-        _submit(function, things, board, retries, calls)
-        while calls and (wait_until is None or time.monotonic() < wait_until):
+        # Packed by ourselves: of what cannot be, Ray would tell pages.
+        call = ray.put(packed(Call(function, likeness(), _keeps_programs())))
+        waiting = deque(enumerate([packed(thing) for thing in things]))
+        while waiting or calls:
             try:
                 if wait_until is None and stopping():
-                    wait_until = _ask_to_stop(board, calls)
+                    wait_until = _ask_to_stop(board)
+                if wait_until is not None:
+                    waiting.clear()
+                    if not calls or time.monotonic() > wait_until:
+                        break
+                # Not all of them at once: what was handed out can hardly be taken back.
+                while waiting and len(calls) < max(_FEWEST_AHEAD, _AHEAD * cluster_cores()):
+                    place, thing_packed = waiting.popleft()
+                    calls[task.remote(call, thing_packed, place, board)] = place
                 ready, _ = ray.wait(list(calls), num_returns=len(calls), timeout=_POLL)
                 for place, message in _read(board):
                     hear(things[place], message)
@@ -154,48 +167,35 @@ def _run(
                 if interrupted:
                     raise
                 interrupted = True
-                wait_until = wait_until or _ask_to_stop(board, calls)
+                wait_until = wait_until or _ask_to_stop(board)
                 continue
             for each in ready:
-                thing, outcome = things[calls.pop(each)], _outcome(each, retries)
-                if not isinstance(outcome, Stopped):
-                    yield thing, outcome
+                thing, ended = things[calls.pop(each)], _ended(each, retries)
+                for message in ended.messages:
+                    hear(thing, message)
+                if not isinstance(ended.outcome, Stopped):
+                    yield thing, ended.outcome
     finally:
         try:
             if calls and wait_until is None:
-                _ask_to_stop(board, calls)
+                _ask_to_stop(board)
                 ray.wait(list(calls), num_returns=len(calls), timeout=_GRACE)
         finally:
-            for each in calls:
+            for each in ray.wait(list(calls), num_returns=len(calls), timeout=0)[1] if calls else []:
                 ray.cancel(each, force=True)
             ray.kill(board)
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _submit(
-    function: Callable[[Thing, threading.Event, Tell], Outcome],
-    things: Sequence[Thing],
-    board: Any,
-    retries: int,
-    calls: dict[Any, int],
-) -> None:
-    import ray
-
-    task: Any = ray.remote(perform).options(num_cpus=1, max_retries=retries, retry_exceptions=False)
-    # Packed by ourselves: of what cannot be, Ray would tell pages.
-    call = ray.put(packed(Call(function, likeness(), _keeps_programs())))
-    for place, thing in enumerate([packed(thing) for thing in things]):
-        calls[task.remote(call, thing, place, board)] = place
-
-
-def _outcome(call: Any, retries: int) -> Any:
+def _ended(call: Any, retries: int) -> Ended:
     """What a call that is done came to."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 
     try:
-        return ray.get(call)
+        ended: Ended = ray.get(call)
+        return ended
     except RayTaskError as error:
         raise error.cause from error
     except RayError as error:
@@ -217,18 +217,13 @@ def _read(board: Any) -> list[tuple[int, Any]]:
     return told
 
 
-def _ask_to_stop(board: Any, calls: dict[Any, int]) -> float:
-    """Drops the calls that have not begun, and asks the others to come to an end; until when they are waited for."""
+def _ask_to_stop(board: Any) -> float:
+    """Asks all calls to come to an end, those that have not begun at once; until when they are waited for."""
     import ray
     from ray.exceptions import RayError
 
-    try:
-        begun = ray.get(board.stop.remote(), timeout=_GRACE)
-    except RayError:  # no way to ask anybody
-        begun = set()
-    for each in [each for each, place in calls.items() if place not in begun]:
-        ray.cancel(each)
-        del calls[each]
+    with contextlib.suppress(RayError):  # no way to ask anybody
+        ray.get(board.stop.remote(), timeout=_GRACE)
     return time.monotonic() + _GRACE
 
 

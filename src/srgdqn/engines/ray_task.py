@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -26,7 +25,6 @@ Tell = Callable[[Any], None]
 _SECONDS = 0.25  # between two words of a call to the board, while there are few calls
 _CALLS_A_SECOND = 1_000  # of all calls together; a board takes some thousands
 _PATIENCE = 30.0  # seconds, after which a call goes on without an answer
-_TRIES = 3  # to tell the last of it
 
 
 class Answer(NamedTuple):
@@ -42,12 +40,10 @@ class Board:
     def __init__(self) -> None:
         self._messages: list[tuple[int, Any]] = []
         self._under_way: set[int] = set()
-        self._begun: set[int] = set()
         self._stop = False
 
     def tell(self, place: int, messages: list[Any], *, last: bool = False) -> Answer:
         """Takes what a call has to tell, which is nothing when it begins."""
-        self._begun.add(place)
         (self._under_way.discard if last else self._under_way.add)(place)
         self._messages += [(place, message) for message in messages]
         return Answer(self._stop, max(_SECONDS, len(self._under_way) / _CALLS_A_SECOND))
@@ -57,14 +53,20 @@ class Board:
         messages, self._messages = self._messages, []
         return messages
 
-    def stop(self) -> set[int]:
-        """Asks all calls to come to an end; the places of those that have begun."""
+    def stop(self) -> None:
+        """Asks all calls to come to an end."""
         self._stop = True
-        return self._begun
 
 
 class Stopped:
     """Takes the place of the outcome of a call that was asked to stop before it began."""
+
+
+class Ended(NamedTuple):
+    """What a call leaves: its outcome, and the last that it had to tell, which so cannot be lost with the board."""
+
+    outcome: Any
+    messages: list[Any]
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Call(Generic[Thing, Outcome]):
     """Whether compiled programs are kept on the node's disk, as the driver does on its own."""
 
 
-def perform(packed_call: bytes, packed_thing: bytes, place: int, board: Any) -> Any:
+def perform(packed_call: bytes, packed_thing: bytes, place: int, board: Any) -> Ended:
     """Calls the function on a node, once that is known to compute the driver's bits."""
     call: Call[Any, Any] = cloudpickle.loads(packed_call)
     unlike = difference(call.likeness, likeness())
@@ -89,25 +91,26 @@ def perform(packed_call: bytes, packed_thing: bytes, place: int, board: Any) -> 
         )
     if call.keep_programs:
         enable_program_cache()
-    with _telling(board, place) as (stop, tell):
-        if stop.is_set():
-            return Stopped()
-        return call.function(cloudpickle.loads(packed_thing), stop, tell)
+    unsent: list[Any] = []
+    with _telling(board, place, unsent) as (stop, tell):
+        outcome = Stopped() if stop.is_set() else call.function(cloudpickle.loads(packed_thing), stop, tell)
+    return Ended(outcome, unsent)
 
 
 @contextlib.contextmanager
-def _telling(board: Any, place: int) -> Iterator[tuple[threading.Event, Tell]]:
-    """An event that is set when the board says stop, and the way to it, along which a thread walks now and then."""
+def _telling(board: Any, place: int, unsent: list[Any]) -> Iterator[tuple[threading.Event, Tell]]:
+    """An event that is set when the board says stop, and the way to it, along which a thread walks now and then with
+    what is `unsent`; in the end, something may be left.
+    """
     stop, ended, lock = threading.Event(), threading.Event(), threading.Lock()
-    unsent: list[Any] = []
 
-    def exchange(*, last: bool = False) -> float:
+    def exchange() -> float:
         with lock:
             messages = unsent[:]
             del unsent[:]
         try:
             # Waiting for a future keeps the core reserved, which Ray's own `get` would lend to another call meanwhile.
-            answer = board.tell.remote(place, messages, last=last).future().result(timeout=_PATIENCE)
+            answer = board.tell.remote(place, messages).future().result(timeout=_PATIENCE)
         except Exception:  # a board that is lost costs the bar, not the work
             with lock:
                 unsent[:0] = messages
@@ -131,10 +134,7 @@ def _telling(board: Any, place: int) -> Iterator[tuple[threading.Event, Tell]]:
     finally:
         ended.set()
         walker.join()
-        exchange(last=True)
-        for _ in range(_TRIES - 1):
-            if unsent:
-                time.sleep(exchange(last=True))
+        board.tell.remote(place, [], last=True)
 
 
 def _node() -> str:
