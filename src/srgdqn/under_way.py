@@ -22,7 +22,6 @@ from srgdqn.store.unfinished import (
     Request,
     beside,
     clear,
-    discard,
     has_checkpoints,
     move_checkpoints,
     occupied,
@@ -43,11 +42,15 @@ class UnderWay:
 
     def save(self, result: Result) -> Path:
         """Saves the run. One that was interrupted can still go on; of one that is finished, what is to be kept is."""
-        path = result.save(self._care.out, overwrite=self._replaces)
+        try:
+            path = result.save(self._care.out, overwrite=self._replaces)
+        except BaseException:  # then it is saved by going on with it
+            self.keeping.flush()
+            raise
         if not result.run.provenance.get("interrupted"):
             if self._keep is not None:
                 move_checkpoints(self._folder, path)
-            discard(self._folder)
+            clear(self._folder)
         return path
 
 
@@ -65,7 +68,7 @@ def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> Un
     request = Request(configurations.dumps(configuration), about, _options(care, None))
     before = _before(folder, request, care)
     # One that was interrupted before its first checkpoint has left nothing but its part, which begins again.
-    replaces = care.overwrite or (care.resume and _is_part(care.out, configuration))
+    replaces = care.overwrite or (care.resume and _is_part(care.out, configuration, goes_on=before is not None))
     replaces = bool(replaces or (before is not None and before.options.get("overwrite")))
     check_destination(care.out, overwrite=replaces)
     if before is None:
@@ -84,28 +87,40 @@ def finished_already(configuration: Configuration, care: Care) -> Result | None:
     """The run, where going on with it finds it saved and whole: it may have been killed once that was done."""
     if not care.resume or not os.path.lexists(care.out / MANIFEST):
         return None
-    result = load_result(care.out)
+    folder = beside(care.out)
+    try:
+        result = load_result(care.out)
+    except InputError:
+        if has_checkpoints(folder):
+            return None  # what is damaged is replaced by what goes on
+        raise
     if result.run.provenance.get("interrupted") or result.configuration != configuration:
         return None
-    folder = beside(care.out)
     left = read_request(folder)
     if left is None:
-        discard(folder)  # which may have been cut short: what tells of the rest goes first
+        clear(folder)  # which may have been cut short: what tells of the rest goes first
     elif left.configuration == configurations.dumps(configuration):
         made_by = what_bits_depend_on(result.run.provenance)
         if any(left.about.get(name) != value for name, value in made_by.items()):
             return None  # it is an older one, which was about to be replaced
         if left.options.get("keep") is not None:
             move_checkpoints(folder, care.out)
-        discard(folder)
+        clear(folder)
     return result
 
 
-def _is_part(out: Path, configuration: Configuration) -> bool:
-    """Whether what is saved there is only a part of the run, which was interrupted."""
+def _is_part(out: Path, configuration: Configuration, *, goes_on: bool) -> bool:
+    """Whether what is saved there is only a part of the run, which was interrupted; also if it was damaged since, where
+    the run itself goes on.
+    """
     if not os.path.lexists(out / MANIFEST):
         return False
-    result = load_result(out)
+    try:
+        result = load_result(out)
+    except InputError:
+        if goes_on:
+            return True
+        raise
     return bool(result.run.provenance.get("interrupted") and result.configuration == configuration)
 
 

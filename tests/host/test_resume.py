@@ -180,7 +180,7 @@ def test_a_round_that_had_come_to_its_end_is_not_trained_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration, task = made(*CASES[name])
-    keeping = Keeping(tmp_path)
+    whole, keeping = uninterrupted(name), Keeping(tmp_path)
     train_round(configuration, task, 3, keeping=keeping)
     keeping.flush()
     monkeypatch.setattr("srgdqn.host.training.make_player", None)  # nobody is to play
@@ -188,7 +188,7 @@ def test_a_round_that_had_come_to_its_end_is_not_trained_again(
     outcome = train_round(configuration, task, 3, keeping=keeping, listener=lambda p: shares.append((p.share, p.ended)))
     assert outcome.whole
     assert shares == [(1.0, True)]
-    assert same(outcome, uninterrupted(name))
+    assert same(outcome, whole)
     [newest] = Journal(tmp_path / "round-3").numbers()
     assert set(Journal(tmp_path / "round-3").open(newest).spans) == {"curves", "episodes", "evaluations", "timings"}
 

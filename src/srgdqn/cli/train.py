@@ -323,7 +323,7 @@ def _finish(asked: _Asked, result: Result, under_way: UnderWay | None) -> int:
         if under_way is not None:
             saved = under_way.save(result)
     except InputError as error:
-        problem = error
+        saved, problem = None, error
     if asked.json or not asked.quiet:
         _tell(result, saved, as_json=asked.json)
     if problem is not None:

@@ -5,20 +5,28 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from srgdqn.errors import InputError
 from srgdqn.store.destination import disk_errors_told
 from srgdqn.store.locks import LOCK, locked
 from srgdqn.training.keeping import Keeping, Strand
 
 
 @contextlib.contextmanager
-def occupied_strand(keeping: Keeping, number: int) -> Iterator[Strand]:
-    """The strand of round `number`. A process that was left behind by a run which is gone may still write to it: then
-    this waits a moment for its end, and raises an `InputError` if it does not come.
+def occupied_strand(keeping: Keeping, number: int) -> Iterator[Strand | None]:
+    """The strand of round `number`; none, which is told, where the disk refuses. A process that was left behind by a
+    run which is gone may still write to it: then this waits a moment for its end, and raises an `InputError` if it does
+    not come.
     """
     name = f"round-{number}"
     folder = keeping.folder / name
-    with disk_errors_told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with disk_errors_told(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / LOCK).touch()
+    except InputError as error:
+        keeping.complain(error)
+        yield None
+        return
     with locked(folder, what="a round"):
         try:
             yield keeping.strand(name)

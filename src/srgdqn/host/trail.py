@@ -6,6 +6,7 @@ import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.store.journal import Stream
+from srgdqn.store.memory import check_room
 
 _FIRST_ROOM = 4_096  # steps
 
@@ -57,6 +58,7 @@ class Trail:
             raise InputError("it does not tell when episodes began")
         if not ((began >= 0) & (began <= steps)).all():
             raise InputError("episodes began when there were no steps")
+        check_room(8 * (steps - int(began.min())), "its open episodes")
         self._began = began.copy()
         self._first, self.steps = int(began.min()), steps
         self._columns = {name: np.zeros(max(_FIRST_ROOM, steps - self._first), kind) for name, kind in _KINDS.items()}

@@ -125,7 +125,27 @@ class Journal:
         there = [*_named(self.folder, _CHECKPOINT_NAME), *_named(self.folder, _PIECE_NAME)]
         number = max((int(match[1]) for match in there), default=0) + 1
         spans = {name: (stream.first, stream.stop) for name, stream in snapshot.streams.items()}
-        pieces, written = [piece for each in self._pieces if (piece := each.serving(spans)).spans], 0
+        pieces = [piece for each in self._pieces if (piece := each.serving(spans)).spans]
+        try:
+            written = self._write(number, snapshot, spans, pieces)
+        except InputError:  # a full disk is not to be filled with what nothing refers to
+            for match in _named(self.folder, _PIECE_NAME):
+                if int(match[1]) == number:
+                    with contextlib.suppress(OSError):
+                        (self.folder / match[0]).unlink()
+            raise
+        sync_folder(self.folder)
+        self._pieces = pieces
+        self._reached = {name: stop for name, (_, stop) in spans.items()}
+        self._needed[number] = {piece.name for piece in pieces}
+        self._prune()
+        return written
+
+    def _write(
+        self, number: int, snapshot: Snapshot, spans: Mapping[str, tuple[int, int]], pieces: list[_Piece]
+    ) -> int:
+        """Writes the files of a checkpoint, whose pieces are put beside those that it shares with the one before."""
+        written = 0
         for group, fresh in self._fresh(snapshot.streams).items():
             tensors = {
                 f"{name}{_BETWEEN}{of}": array
@@ -139,11 +159,6 @@ class Journal:
         content = {"about": snapshot.about, "streams": spans, "pieces": [list(piece) for piece in pieces]}
         data, _ = seal(_CHECKPOINT, content, snapshot.tensors)
         write_file(self._file(number), data)
-        sync_folder(self.folder)
-        self._pieces = pieces
-        self._reached = {name: stop for name, (_, stop) in spans.items()}
-        self._needed[number] = {piece.name for piece in pieces}
-        self._prune()
         return written + len(data)
 
     def _fresh(self, streams: Mapping[str, Stream]) -> dict[str, dict[str, tuple[int, int]]]:

@@ -107,9 +107,12 @@ def occupied(folder: Path, *, what: str) -> Iterator[None]:
 
 
 def clear(folder: Path) -> None:
-    """Forgets what is under way in a folder, which stays somebody's."""
-    for name in (MANIFEST, _CONFIGURATION):
-        (folder / name).unlink(missing_ok=True)
+    """Forgets what is under way in a folder, which stays somebody's. What tells of the rest goes first, so that nobody
+    takes that for something whole.
+    """
+    with contextlib.suppress(OSError):
+        for name in (MANIFEST, _CONFIGURATION):
+            (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / STRANDS, ignore_errors=True)
 
 

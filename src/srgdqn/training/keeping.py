@@ -97,14 +97,16 @@ class Keeping:
         with self._lock:
             waiting, self._waiting, self._oldest = self._waiting, [], math.inf
         for _, strand, make in waiting:
-            strand._write(make())
+            if not strand._write(make()):
+                self._wait(time.monotonic(), strand, make)
 
     def _wait(self, since: float, strand: Strand, make: Callable[[], Snapshot]) -> None:
         with self._lock:
             self._waiting.append((since, strand, make))
             self._oldest = min(self._oldest, since)
 
-    def _complain(self, error: InputError) -> None:
+    def complain(self, error: Exception) -> None:
+        """Tells, once, that the disk refuses."""
         with self._lock:
             before, self._complained = self._complained, True
         if not before:
@@ -118,7 +120,12 @@ class Strand:
         self._keeping, self._journal, self._stamp = keeping, journal, stamp
         self._since = time.monotonic()  # when the work began that is not kept yet; no clock that may be set
         self._last = 0.0  # seconds that the last one took
+        self._closed = False
         self.bytes = 0  # written so far
+
+    def close(self) -> None:
+        """Keeps nothing from now on, though somebody may still be at work on it."""
+        self._closed = True
 
     def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
         """What `build` makes of the newest good checkpoint; None if there is none."""
@@ -146,11 +153,16 @@ class Strand:
         if due:
             self._keeping.flush()
 
-    def _write(self, snapshot: Snapshot) -> None:
+    def _write(self, snapshot: Snapshot) -> bool:
+        """Whether the disk took it, or nobody wants it any more."""
+        if self._closed:
+            return True
         try:
             self.bytes += self._journal.save(snapshot._replace(about={**snapshot.about, _STAMP: self._stamp}))
         except InputError as error:
-            self._keeping._complain(error)
+            self._keeping.complain(error)
+            return False
+        return True
 
 
 def _if_stamped(stamp: str, build: Callable[[Checkpoint], Built]) -> Callable[[Checkpoint], Built]:

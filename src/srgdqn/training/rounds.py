@@ -16,7 +16,7 @@ from srgdqn.cores import usable_cores
 from srgdqn.networks import NetworkFactory
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
-from srgdqn.training.keeping import Keeping
+from srgdqn.training.keeping import Keeping, Strand
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.layout import chunks_of, most_boards, saved_chunks, seats_left
 from srgdqn.training.parts import PartResult, parts_of
@@ -178,6 +178,7 @@ def train_side_by_side(
 def in_threads(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
     """Runs strands on threads of this process."""
     ended = threading.Event()
+    kept: list[Strand] = []
 
     def stopping() -> bool:
         return ended.is_set() or strands.stopping()
@@ -185,6 +186,8 @@ def in_threads(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
     def run(index: int) -> list[PartResult]:
         job, keeping = strands.jobs[index], strands.keeping
         strand = None if keeping is None else keeping.strand(job.name)
+        if strand is not None:
+            kept.append(strand)
         return train_strand(
             job,
             listener=strands.listeners[index],
@@ -197,8 +200,10 @@ def in_threads(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
     work = in_this_precision(run)
     try:
         with ThreadPoolExecutor(min(strands.workers, count), thread_name_prefix="chunk") as pool:
-            jobs = {pool.submit(work, index): index for index in range(count)}
+            jobs: dict[Any, int] = {}
             try:
+                for index in range(count):
+                    jobs[pool.submit(work, index)] = index
                 for each in as_completed(jobs):
                     results = each.result()
                     told.add(jobs[each])
@@ -211,6 +216,8 @@ def in_threads(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
     finally:
         if strands.keeping is not None and not whole:  # then strands that have come to their end are not lost
             strands.keeping.flush()
+            for strand in kept:  # should a second interrupt have left threads behind
+                strand.close()
     for each, index in jobs.items():
         if index not in told:
             yield index, each.result()

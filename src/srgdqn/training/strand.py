@@ -58,7 +58,7 @@ class Job(NamedTuple):
         """What its strand is called, which depends on whose rounds they are alone."""
         if len(self.seats) == 1:
             who, first, stop = self.seats[0]
-            return f"rounds-{first}-{stop - 1}-{who[:6]}"
+            return f"rounds-{first}-{stop - 1}-{who}"
         return f"rounds-{hashlib.sha256(json.dumps(self.seats).encode()).hexdigest()[:12]}"
 
     def asked_for(self) -> Job:
