@@ -21,7 +21,10 @@ def refresh(report: Path = DOCS / "reliability.json", page: Path = DOCS / "relia
 
 def told(report: dict[str, Any]) -> str:
     """A report in words and tables."""
-    parts = [f"{report['minutes']:.0f} minutes on {report['machine']['cores']} cores, seed {report['seed']}."]
+    minutes = sum(report["minutes"].values())
+    parts = [
+        f"{minutes:.0f} minutes on {report['machine']['cores']} cores that others used, too; seed {report['seed']}."
+    ]
     drills = report["drills"]
     if kills := drills.get("kills"):
         lines = [

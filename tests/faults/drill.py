@@ -35,24 +35,45 @@ DRILLS = ("kills", "damages", "disks", "rivals", "clocks", "interrupts")
 def main(words: list[str] | None = None) -> int:
     """Runs the drill; 0 if nothing was wrong."""
     asked = _read(words)
-    began = time.monotonic()
     root = Path(tempfile.mkdtemp(prefix="srgdqn-drill-"))
     os.environ.setdefault("SRGDQN_CACHE", str(root / "programs"))
     workshop = Workshop(root)
-    found = {name: _DRILLS[name](workshop, asked) for name in DRILLS if name in asked.only}
+    found: dict[str, Any] = {}
+    minutes: dict[str, float] = {}
+    for name in DRILLS:
+        if name in asked.only:
+            began = time.monotonic()
+            found[name] = _DRILLS[name](workshop, asked)
+            minutes[name] = round((time.monotonic() - began) / 60, 1)
     if not workshop.problems:
         shutil.rmtree(root, ignore_errors=True)
-    report = {
+    report: dict[str, Any] = {
         "seed": asked.seed,
         "machine": {"cores": os.cpu_count(), "system": platform.system(), "python": platform.python_version()},
-        "minutes": round((time.monotonic() - began) / 60, 1),
+        "minutes": minutes,
         "drills": found,
         "problems": workshop.problems,
     }
     print(json.dumps(report, indent=2))
     if asked.report is not None:
+        kept = _kept(asked.report, asked.only)
+        for name in ("minutes", "drills"):
+            every = {**kept[name], **report[name]}
+            report[name] = {each: every[each] for each in DRILLS if each in every}
+        report["problems"] = [*kept["problems"], *workshop.problems]
         asked.report.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     return 1 if workshop.problems else 0
+
+
+def _kept(report: Path, done: list[str]) -> dict[str, Any]:
+    """What an earlier report tells of drills that were not done now."""
+    if not report.exists():
+        return {"minutes": {}, "drills": {}, "problems": []}
+    before = json.loads(report.read_text(encoding="utf-8"))
+    kept: dict[str, Any] = {
+        part: {name: each for name, each in before[part].items() if name not in done} for part in ("minutes", "drills")
+    }
+    return {**kept, "problems": [problem for problem in before["problems"] if problem["drill"] not in done]}
 
 
 def _read(words: list[str] | None) -> argparse.Namespace:

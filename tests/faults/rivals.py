@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections import Counter
 from typing import Any
 
@@ -22,15 +23,15 @@ def drill(workshop: Workshop, commands: tuple[Command, ...]) -> dict[str, Any]:
             if not first.wait_until(lambda place=place: bool(checkpoints_below(place)), pause=0.005):
                 workshop.problem("rivals", f"{command.name} ended before it had a checkpoint", place, first.said())
                 continue
+            first.signal(signal.SIGSTOP, everyone=True)  # so that it is still at work when the second has come that far
             second = workshop.start(command, place, resume=resume)
             code = second.wait()
-            if not first.is_running():
-                counts["first had ended"] += 1
-            elif code == 2 and "at work on" in second.said() and "Traceback" not in second.said():
+            first.signal(signal.SIGCONT, everyone=True)
+            if code == 2 and "at work on" in second.said() and "Traceback" not in second.said():
                 counts["refused"] += 1
             else:
                 workshop.problem("rivals", f"{command.name}: the second ended with {code}", place, second.said())
-            if resume and first.is_running():
+            if resume:
                 first.kill(everyone=False)  # and what it has locked is not unlocked by itself
                 counts["killed"] += 1
                 first = workshop.start(command, place, resume=True)
