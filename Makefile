@@ -7,9 +7,9 @@ BIN     := $(VENV)/bin
 BENCH   := build/bench
 
 # Compiled programs are kept here between test runs and shared by the test workers.
-test test-slow fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
+test test-slow test-cluster test-drill fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow drill fuzz check format wheel bench clean
+.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -46,10 +46,16 @@ atari: install  ## an hour of two games on two cores, into docs/atari.md
 	$(BIN)/python docs/record_atari.py
 
 test: develop
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" src tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not cluster and not drill" src tests
 
 test-slow: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests
+
+test-cluster: develop  ## on clusters of several Ray nodes, in a network namespace, with workers, nodes and drivers killed
+	$(BIN)/python -m pytest -m cluster tests
+
+test-drill: develop
+	$(BIN)/python -m pytest -m drill tests
 
 drill: develop  ## kills, damaged bytes, full disks, rivals, clocks and Ctrl-C, counted in docs/reliability.md
 	$(BIN)/python tests/faults/drill.py --report docs/reliability.json $(OPTIONS)

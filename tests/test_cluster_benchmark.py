@@ -60,7 +60,7 @@ def test_what_dies_is_done_again_from_where_it_was_kept(simulation: Any) -> None
     assert sum(made.seconds for made in kept) / 300 == pytest.approx(1_000 + 1_000 / 1_500 * 55, rel=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 def test_clusters_are_measured_and_simulated(tmp_path: Path) -> None:
     need_a_fence()
     out = tmp_path / "cluster.json"
@@ -70,7 +70,8 @@ def test_clusters_are_measured_and_simulated(tmp_path: Path) -> None:
     report = json.loads(out.read_text())
     assert set(report["checks"]) == {"1", "2"}
     for check in report["checks"].values():
-        assert 0.2 < check["foretold"] / check["measured"]["median"] < 5
+        assert 0.2 < check["ratio"]["median"] < 5
+        assert check["ratio"]["turns"] == [check["foretold"][0] / check["measured"]["turns"][0]]
     assert [each["nodes"] for each in report["simulated"]] == [1, 10, 100, 1_000] * 2
     assert all(0 < each["efficiency"] <= 1 for each in report["simulated"])
 

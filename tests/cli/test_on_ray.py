@@ -18,7 +18,7 @@ def seen_in(scenario: str, folder: Path) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 def test_the_paper_is_the_same_with_a_driver_a_worker_and_a_node_killed(tmp_path: Path) -> None:
     seen = seen_in("reproduced", tmp_path)
     assert seen["driver"] == -9  # it was under way still
@@ -31,7 +31,7 @@ def test_the_paper_is_the_same_with_a_driver_a_worker_and_a_node_killed(tmp_path
     assert (here["answer"], here["claims"]) == (there["answer"], there["claims"])
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 def test_runs_and_sweeps_are_the_same_and_a_killed_run_goes_on(tmp_path: Path) -> None:
     seen = seen_in("trained", tmp_path)
     assert (seen["train"]["killed"], seen["train"]["interrupted"]) == (-9, 130)  # with checkpoints made by then

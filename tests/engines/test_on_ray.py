@@ -10,7 +10,7 @@ from fenced import need_a_fence, run_fenced
 from srgdqn.engines.on_ray import connected
 from srgdqn.errors import InputError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.cluster
 
 LOOPBACK = "0100007F"  # as the kernel writes it
 

@@ -8,7 +8,7 @@ import pytest
 
 from fenced import need_a_fence, run_fenced
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.cluster
 
 SAME = dict.fromkeys(("curves", "episodes", "evaluations", "rounds", "parameters"), True)
 

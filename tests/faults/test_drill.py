@@ -45,19 +45,19 @@ def workshop(shared: Workshop) -> Workshop:
 
 
 def test_runs_that_are_killed_end_with_the_same_bits(workshop: Workshop, kernel: None) -> None:
-    found = kills.drill(workshop, (SMALL,), 3, seed=0)
+    found = kills.drill(workshop, (SMALL,), 2, seed=0)
     assert workshop.problems == []
-    assert found["kills"] == 3
+    assert found["kills"] == 2
     assert found["runs"] == found["runs with the same bits"] > 0
 
 
 def test_damaged_bytes_are_found_or_of_no_consequence(workshop: Workshop, kernel: None) -> None:
-    found = damages.drill(workshop, (SMALL,), 16, seed=1)
+    found = damages.drill(workshop, (SMALL,), 12, seed=1)
     assert workshop.problems == []
-    assert found["damages"] == 16
-    assert found["refused"] + found["told, and made good"] + found["of no consequence"] == 16
-    assert found["folders"]["finished: compiled, native"]["refused"] > 0
-    assert found["folders"]["under way: compiled, native"]["told, and made good"] > 0
+    assert found["damages"] == 12
+    assert found["refused"] + found["told, and made good"] + found["of no consequence"] == 12
+    assert found["folders"]["finished: compiled, native"] == {"damages": 6, "refused": 6}
+    assert found["folders"]["under way: compiled, native"]["damages"] == 6
 
 
 def test_what_differs_is_noticed(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_run_that_came_to_something_else_is_a_problem(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.drill
 def test_the_whole_drill_at_a_smaller_size(tmp_path: Path, place: Path, kernel: None) -> None:
     report = tmp_path / "report.json"
     code = drill.main(["--kills", "24", "--damages", "80", "--interrupts", "2", "--seed", "3", "--report", str(report)])
