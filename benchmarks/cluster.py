@@ -30,7 +30,7 @@ from typing import Any
 
 from cluster_simulation import Costs, Made, simulate
 from measuring import circumstances, spread
-from reporting import Bar, Panel, place_for, print_table, write_report
+from reporting import Bar, Panel, between, place_for, print_table, write_report
 from srgdqn.engines.local import run_locally
 from srgdqn.engines.on_ray import connected, run_on_ray
 from srgdqn.program_cache import enable_program_cache
@@ -51,7 +51,7 @@ BETWEEN_DEATHS = 7_200.0  # seconds that a node lives, on average: as those that
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few cells and calls: only whether it runs")
-    parser.add_argument("--turns", type=int, default=1, help="how often each cluster is measured")
+    parser.add_argument("--turns", type=int, default=3, help="how often each cluster is measured")
     parser.add_argument("--out", type=Path, default=place_for(__file__))
     options = parser.parse_args()
     if find_spec("ray") is None:
@@ -71,16 +71,17 @@ def main() -> None:
     rows, checks = [], {}
     for nodes in (1, 2):
         measured = [_makespan(cells, nodes) for _ in range(turns)]
-        # Two nodes share this machine's cores with the driver: what a cell takes there is measured, too.
-        made = [statistics.mean(turn[1]) for turn in measured]
-        slower = statistics.mean(made) / statistics.mean(lengths.values())
-        foretold = simulate([length * slower for length in lengths.values()], nodes, 1, costs).seconds
-        seconds = spread([turn[0] for turn in measured])
-        checks[nodes] = {"measured": seconds, "foretold": foretold, "slower": slower}
-        rows.append((str(nodes), *(f"{each:.1f} s" for each in (seconds["median"], foretold)), f"{slower:.2f}"))
+        # Nodes here share this machine's cores with the driver and with others: what cells took there is measured, too.
+        foretold = [simulate([each[cell.name] for cell in cells], nodes, 1, costs).seconds for _, each in measured]
+        seconds = spread([turn for turn, _ in measured])
+        ratios = spread([one / turn for one, (turn, _) in zip(foretold, measured, strict=True)])
+        slower = spread([sum(each.values()) / sum(lengths.values()) for _, each in measured])
+        checks[nodes] = {"measured": seconds, "foretold": foretold, "ratio": ratios, "slower": slower}
+        told = (f"{seconds['median']:.1f} s", f"{statistics.median(foretold):.1f} s", f"{ratios['median']:.2f}")
+        rows.append((str(nodes), *told, between(ratios, ".2f"), f"{slower['median']:.2f}"))
     print_table(
         f"{len(cells)} cells on nodes of one core",
-        ("nodes", "measured", "simulated", "a cell's time × alone"),
+        ("nodes", "measured", "simulated", "ratio", "lowest to highest turn", "a cell's time × alone"),
         rows,
     )
     print_table(
@@ -149,11 +150,11 @@ def _costs(calls: int) -> Costs:
         return Costs(call=mine, around=around, warm_up=first - again, connecting=again)
 
 
-def _makespan(cells: Sequence[Any], nodes: int) -> tuple[float, list[float]]:
-    """The seconds that cells take on so many nodes of one core, and each of them."""
+def _makespan(cells: Sequence[Any], nodes: int) -> tuple[float, dict[str, float]]:
+    """The seconds that cells take on so many nodes of one core, and each of them by name."""
     with _cluster(nodes) as address, connected(address):
         start = time.perf_counter()
-        made = [seconds for _, seconds in run_on_ray(_compute, cells)]
+        made = {cell.name: seconds for cell, seconds in run_on_ray(_compute, cells)}
         return time.perf_counter() - start, made
 
 
