@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -198,6 +199,19 @@ def test_a_replay_that_is_not_there_is_missed(strand: Path, programs: Programs) 
     spans = {name: span for name, span in checkpoint.spans.items() if name != "replay"}
     with pytest.raises(InputError, match="none of this configuration's"):
         standing(Altered(checkpoint, spans=spans), programs)
+
+
+@pytest.mark.parametrize("stop", [0, 10, 144, 159, 161, 176])
+def test_a_replay_of_another_time_is_refused(stop: int, strand: Path, programs: Programs) -> None:
+    """After ten blocks of 16 steps the newest 48 transitions are there."""
+    checkpoint = newest(strand)
+    assert checkpoint.spans["replay"] == (112, 160)
+    spans = {**checkpoint.spans, "replay": (max(0, stop - 48), stop)}
+    other: Any = SimpleNamespace(
+        about=checkpoint.about, tensors=checkpoint.tensors, spans=spans, rows=lambda: checkpoint.rows()
+    )
+    with pytest.raises(InputError, match="lacks some of what was there"):
+        standing(other, programs)
 
 
 def test_another_number_of_rounds_is_refused(strand: Path, programs: Programs) -> None:

@@ -96,7 +96,7 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise InputError(f"it is none of this configuration's ({error})") from error
     first, stop = checkpoint.spans.get("replay", (0, 0))
-    has_replay = stop >= blocks_done and first == max(0, stop - ring.shape[1])
+    has_replay = stop == recorder.steps and first == max(0, stop - ring.shape[1])
     if recorder.blocks != blocks_done or not (last or has_replay):
         raise InputError("it is none of this configuration's (it lacks some of what was there)")
     return Standing(blocks_done, last, lanes, recorder, evaluations, timings)

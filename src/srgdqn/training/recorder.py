@@ -59,6 +59,11 @@ class Recorder:
         """The blocks that it has heard of."""
         return self._digested + self._waiting
 
+    @property
+    def steps(self) -> int:
+        """The steps of these blocks, in every round."""
+        return self.blocks * self._rules.block
+
     def hear(self, log: BlockLog, seats: np.ndarray | None = None) -> None:
         """Takes in the next blocks of all rounds, with the axes of rounds (which spare lanes may follow) and of blocks
         first. `seats` tells of each step which of its round's environments made it, where there are several.
