@@ -66,3 +66,13 @@ def test_what_is_no_manifest_is_refused(data: bytes, said: str) -> None:
 def test_a_newer_format_asks_for_an_upgrade() -> None:
     with pytest.raises(manifest.NewerFormatError, match=r"version 2 .* up to version 1\. Upgrade srgdqn\."):
         manifest.parse(sealed(dict(kind="srgdqn-run", version=2, shape="unheard of")))
+
+
+@pytest.mark.parametrize(
+    ("kind", "called"),
+    [(manifest.RUN, "a run"), (manifest.MEASUREMENT, "a measurement"), (manifest.UNFINISHED, "a run under way")],
+)
+def test_another_kind_is_told_of_by_what_was_expected(kind: str, called: str) -> None:
+    other = manifest.MEASUREMENT if kind == manifest.RUN else manifest.RUN
+    with pytest.raises(InputError, match=rf"^not the manifest of {called} \(its kind should be '{kind}'\)$"):
+        manifest.parse(manifest.render(FILES, {}, other), kind)

@@ -13,6 +13,7 @@ from srgdqn.store import strict_json
 
 RUN, MEASUREMENT, UNFINISHED = "srgdqn-run", "srgdqn-measurement", "srgdqn-unfinished"
 """The kinds of folder there are."""
+_CALLED = {RUN: "a run", MEASUREMENT: "a measurement", UNFINISHED: "a run under way"}
 VERSION = 1
 """Version of the folder's format: raised when an older release could no longer read what is written."""
 
@@ -63,7 +64,7 @@ def parse(data: bytes, kind: str = RUN) -> Manifest:
     """The manifest of that kind in these bytes."""
     content = strict_json.parse(data)
     if not isinstance(content, dict) or content.get("kind") != kind:
-        raise InputError(f"not the manifest of a {kind.removeprefix('srgdqn-')} (its kind should be {kind!r})")
+        raise InputError(f"not the manifest of {_CALLED[kind]} (its kind should be {kind!r})")
     version = content.get("version")
     if type(version) is int and version > VERSION:
         raise NewerFormatError(
