@@ -59,7 +59,7 @@ from srgdqn.store.provenance import LOCAL, provenance
 from srgdqn.store.told import check_told, is_count
 from srgdqn.training.precision import is_double
 from srgdqn.training.rounds import policy_arrays
-from srgdqn.trees import by_path, name_of
+from srgdqn.trees import by_path, filled
 from srgdqn.watching import Logger, listening
 
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.
@@ -401,10 +401,10 @@ class Agent:
         # The arrays are compared with what they should be before any of these is made.
         program, _ = host_program(configuration, task.network_input, task.actions.count, network)
         learner, normaliser, _ = jax.eval_shape(program.begin, np.uint32(0), np.uint32(0))
-        restored = _filled({"learner": learner, "normaliser": normaliser}, saved.tensors)
+        stored = filled({"learner": learner, "normaliser": normaliser}, saved.tensors)
         _check_room(configuration, task)
         self._begin(configuration, task, network)
-        round_ = self._round
+        round_, restored = self._round, jax.tree.map(jnp.asarray, stored)
         round_.restore(restored["learner"], restored["normaliser"])
         key = saved.tensors.get("key")
         if key is None or (key.dtype, key.shape) != (np.uint32, (2,)):
@@ -531,20 +531,6 @@ def _check_room(configuration: Configuration, task: HostTask) -> None:
     batch = rows * (step + 8 * sum(configuration.network.hidden))
     planned = PAGE_BLOCKS * (block * _PER_STEP + 8 * (rows + inner.inner_iterations * inner.inner_batch))
     check_room(remembered + batch + planned + _PER_STEP * (training.episodes or 0), "what its configuration asks for")
-
-
-def _filled(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
-    """A tree of the same form with the arrays that were stored of it."""
-
-    def leaf(path: Any, like: Any) -> Any:
-        name = name_of(path)
-        found = tensors.get(name)
-        if found is None or found.shape != like.shape or found.dtype != like.dtype:
-            got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
-            raise InputError(f"it holds {got} for {name}, where {like.dtype} of shape {like.shape} is expected.")
-        return jnp.asarray(found)
-
-    return jax.tree_util.tree_map_with_path(leaf, tree)
 
 
 def _stored_task(configuration: Configuration, about: dict[str, Any], env: Environment | None) -> HostTask:

@@ -12,7 +12,7 @@ from srgdqn.store.journal import Checkpoint, Snapshot, Stream
 from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
-from srgdqn.trees import by_path, name_of
+from srgdqn.trees import by_path, filled
 
 Seats = list[tuple[str, int, int]]
 """Whose rounds sit in a chunk: of each configuration its identity, its first round, and the one after its last."""
@@ -69,9 +69,7 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
     blocks_done, last = about.get("blocks_done"), about.get("last")
     if type(blocks_done) is not int or type(last) is not bool or blocks_done < 0:
         raise InputError("it does not tell how far it is")
-    lanes: Lane = jax.tree_util.tree_map_with_path(
-        lambda path, like: _filled(name_of(path), like, rounds, checkpoint.tensors), form
-    )
+    lanes = _stored_lanes(checkpoint.tensors, form, rounds)
     ring, evaluations, timings = lanes.ring, Judged(), Timings()
     try:
         recorder.restore(
@@ -102,15 +100,16 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
     return Standing(blocks_done, last, lanes, recorder, evaluations, timings)
 
 
-def _filled(name: str, like: Any, rounds: int, tensors: dict[str, np.ndarray]) -> np.ndarray:
-    """The stored array of a leaf, or one to be filled where it is stored as rows."""
-    if jax.dtypes.issubdtype(like.dtype, jax.dtypes.prng_key):
-        like = jax.eval_shape(jax.random.key_data, like)
-    shape = (rounds, *like.shape[1:])
-    if name == "ring":
-        return np.zeros(shape, like.dtype)
-    found = tensors.get(f"{_LANES}{name}")
-    if found is None or found.shape != shape or found.dtype != like.dtype:
-        got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
-        raise InputError(f"it has {got} for {name}, where this configuration has {like.dtype} of shape {shape}")
-    return np.array(found)
+def _stored_lanes(tensors: dict[str, np.ndarray], form: Lane, rounds: int) -> Lane:
+    """The lanes of so many rounds; their rings, which are stored as rows, are still to be filled."""
+
+    def of_rounds(like: Any) -> jax.ShapeDtypeStruct:
+        if jax.dtypes.issubdtype(like.dtype, jax.dtypes.prng_key):
+            like = jax.eval_shape(jax.random.key_data, like)
+        return jax.ShapeDtypeStruct((rounds, *like.shape[1:]), like.dtype)
+
+    expected: Any = jax.tree.map(of_rounds, form)
+    stored = {name.removeprefix(_LANES): array for name, array in tensors.items() if name.startswith(_LANES)}
+    rest = jax.tree.map(np.array, filled(expected._replace(ring=None), stored))
+    lanes: Lane = rest._replace(ring=np.zeros(expected.ring.shape, expected.ring.dtype))
+    return lanes
