@@ -278,7 +278,7 @@ def test_without_a_folder_nothing_is_kept(how: dict[str, Any]) -> None:
 
 
 def test_one_process_at_a_time(out: Path, cut: CutShort) -> None:
-    with under_way.occupied_for(under_way.Care(out)):
+    with under_way.Care(out).occupied():
         for how in (dict(), dict(resume=True), dict(overwrite=True)):
             with pytest.raises(InputError, match=r"a\.unfinished is the folder of a run that this very process is at"):
                 train(out, **how)

@@ -47,7 +47,7 @@ from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
-from srgdqn.under_way import begin, finished_already, occupied_for
+from srgdqn.under_way import begin, finished_already
 from srgdqn.watching import Logger, listening
 
 
@@ -120,7 +120,7 @@ def train(
             where = for_training(engine, compiled=source is None)
             return train_configured(configuration, **given, **listeners, **where)
     care = Care(Path(out), resume, overwrite, checkpoint_every, keep_checkpoints).checked()
-    with occupied_for(care), ready(engine, address):
+    with care.occupied(), ready(engine, address):
         where = for_training(engine, compiled=source is None)
         decided, about = what_decides(configuration, **given)
         if (found := finished_already(decided, care)) is not None:

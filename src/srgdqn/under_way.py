@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -24,7 +23,6 @@ from srgdqn.store.unfinished import (
     clear,
     has_checkpoints,
     move_checkpoints,
-    occupied,
     read_request,
     write_request,
 )
@@ -54,13 +52,8 @@ class UnderWay:
         return path
 
 
-def occupied_for(care: Care) -> contextlib.AbstractContextManager[None]:
-    """Makes the folder in which a run is kept nobody else's until this ends. An `InputError` if it is somebody's."""
-    return occupied(beside(care.out), what="the folder of a run")
-
-
 def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> UnderWay:
-    """The run of a configuration, whose `kernel` is decided, in a folder that is `occupied_for` it: begun, or going on.
+    """The run of a configuration, whose `kernel` is decided: begun, or going on, in a folder that is `occupied`.
 
     `about` is what its bits depend on beside the configuration: a run is not gone on with by what would give others.
     """

@@ -8,23 +8,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from srgdqn.cli.parsing import seconds, whole
+from srgdqn.store.care import KEPT
 
 if TYPE_CHECKING:
     from srgdqn.training.keeping import Pace
 
 RESUME = "Go on where a run to the same folder stopped, however that was: it ends with the same bits."
 GOES_ON = "Go on where it stopped, from finished cells and checkpoints, as the same command does without it."
-EVERY = "Seconds between two checkpoints."
-KEEP = "Checkpoints that are kept, also once it is finished: a number, or all."
 
-FIELDS: dict[str, tuple[Any, Any, str]] = {
-    "checkpoint_every": (float, seconds("checkpoint-every"), EVERY),
-    "keep_checkpoints": (int, whole("keep-checkpoints", 1, "all"), KEEP),
-}
-_HINTS = {
-    "checkpoint_every": "(default: 60, or as seldom as keeps them cheap)",
-    "keep_checkpoints": "(default: 2, until it is finished)",
-}
+CheckpointEvery = Annotated[
+    float | None,
+    seconds("checkpoint-every"),
+    tyro.conf.arg(
+        help="Seconds between two checkpoints.",
+        help_behavior_hint="(default: 60, or as seldom as keeps them cheap)",
+    ),
+]
+_number_or_all = whole("keep-checkpoints", 1, "all")
+KeepCheckpoints = Annotated[
+    int | None,
+    _number_or_all,
+    tyro.conf.arg(
+        help="Checkpoints that are kept, also once it is finished: a number, or all.",
+        help_behavior_hint=f"(default: {KEPT}, until it is finished)",
+    ),
+]
+"""Of a run, which has them in its folder from then on."""
+KeepCheckpointsOfCells = Annotated[
+    int | None,
+    _number_or_all,
+    tyro.conf.arg(
+        help="Checkpoints that are kept of what is under way: a number, or all.",
+        help_behavior_hint=f"(default: {KEPT})",
+    ),
+]
+"""Of cells, which have none once they are finished."""
+
+OF_A_RUN: dict[str, Any] = {"checkpoint_every": CheckpointEvery, "keep_checkpoints": KeepCheckpoints}
+OF_CELLS: dict[str, Any] = {"checkpoint_every": CheckpointEvery, "keep_checkpoints": KeepCheckpointsOfCells}
 
 
 def pace(given: Mapping[str, Any]) -> Pace:
@@ -34,16 +55,3 @@ def pace(given: Mapping[str, Any]) -> Pace:
     asked = USUAL._replace(every=given.get("checkpoint_every"))
     keep = given.get("keep_checkpoints")
     return asked if keep is None else asked._replace(keep=None if keep == "all" else keep)
-
-
-def read_as() -> dict[str, Any]:
-    """How the words of a command line are read, by name."""
-    return {name: Annotated[kind, how] for name, (kind, how, _) in FIELDS.items()}
-
-
-def shown_as() -> list[tuple[str, Any, Any]]:
-    """How help shows them: names, annotations and defaults."""
-    return [
-        (name, Annotated[kind | None, how, tyro.conf.arg(help=text, help_behavior_hint=_HINTS[name])], None)
-        for name, (kind, how, text) in FIELDS.items()
-    ]

@@ -16,7 +16,7 @@ import tyro
 
 from srgdqn.cli import care, where
 from srgdqn.cli.forms import help_text
-from srgdqn.cli.parsing import one_of, parse_with_stray, seconds, whole
+from srgdqn.cli.parsing import parse_with_stray, whole
 from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError, unknown
 
@@ -57,22 +57,11 @@ class Reproduce:
     """Rounds of Figure 1, of which the paper tells none."""
     exact_steps: Annotated[int, whole("exact-steps", 2_000)] = 20_000
     """Steps of Figure 1, of which the paper tells none; time grows with their square."""
-    resume: tyro.conf.FlagCreatePairsOff[bool] = False
-    """Go on where it stopped, from finished cells and checkpoints, as the same command does without it."""
-    checkpoint_every: Annotated[
-        float | None,
-        seconds("checkpoint-every"),
-        tyro.conf.arg(help_behavior_hint="(default: 60, or as seldom as keeps them cheap)"),
-    ] = None
-    """Seconds between two checkpoints of a run under way."""
-    keep_checkpoints: Annotated[
-        int | None, whole("keep-checkpoints", 1, "all"), tyro.conf.arg(help_behavior_hint="(default: 2)")
-    ] = None
-    """Checkpoints that are kept of a run under way: a number, or all."""
-    engine: Annotated[str, one_of("engine", ENGINES), help_text(where.ENGINE)] = ENGINES[0]
-    address: Annotated[
-        str | None, tyro.conf.arg(metavar="ADDRESS", help=where.ADDRESS, help_behavior_hint=where.NO_ADDRESS)
-    ] = None
+    resume: tyro.conf.FlagCreatePairsOff[Annotated[bool, help_text(care.GOES_ON)]] = False
+    checkpoint_every: care.CheckpointEvery = None
+    keep_checkpoints: care.KeepCheckpointsOfCells = None
+    engine: where.Engine = ENGINES[0]
+    address: where.Address = None
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print the verdicts as JSON, and nothing else, on standard output."""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False

@@ -118,8 +118,8 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
         ("trials", Annotated[int, help_text(_OWN["trials"])], 40),
         ("at_once", Annotated[int | None, _hinted("at_once", "(default: 8, or 1 if shapes differ)", "INT")], None),
         ("sampler_seed", Annotated[int, help_text(_OWN["sampler_seed"])], 0),
-        *care_options.shown_as(),
-        *where.shown_as(),
+        *((name, kind, None) for name, kind in care_options.OF_CELLS.items()),
+        *((name, kind, default) for name, (kind, default) in where.OPTIONS.items()),
         *((name, flag(_OWN[name]), False) for name in _FLAGS),
     ]
     return command_form("Sweep", _DESCRIPTION, top, configuration, lambda option: _several(option, choices=choices))
@@ -137,8 +137,6 @@ _OWN = {
     "json": "Print the table as JSON, and nothing else, on standard output.",
     "quiet": "Show neither progress nor a table.",
     "resume": care_options.GOES_ON,
-    **{name: text for name, (_, _, text) in care_options.FIELDS.items()},
-    **where.FIELDS,
 }
 _FLAGS = ("json", "quiet", "resume")
 
@@ -155,8 +153,8 @@ def _parsed_form() -> Any:
         "trials": Annotated[int, whole("trials", 1)],
         "at_once": Annotated[int, whole("at-once", 1)],
         "sampler_seed": Annotated[int, whole("sampler-seed", 0)],
-        **care_options.read_as(),
-        **where.read_as(),
+        **care_options.OF_CELLS,
+        **{name: kind for name, (kind, _) in where.OPTIONS.items()},
         **dict.fromkeys(_FLAGS, bool),
         **{option.name: _several(option, choices=False) for option in options()},
     }
@@ -173,7 +171,7 @@ def _read(words: Sequence[str]) -> tuple[str | None, _Asked]:
             f"{len(names)} names were given ({' '.join(names)}), but there are two: a task and an algorithm. "
             "Give the values of options after their options."
         )
-    own = {name: given.pop(name) for name in _OWN if name in given}
+    own = {name: given.pop(name) for name in (*_OWN, *care_options.OF_CELLS, *where.OPTIONS) if name in given}
     task = names[0] if names else None
     algorithm = names[1] if len(names) == 2 else "srg-dqn"
     fixed = {name: values[0] for name, values in given.items() if len(values) == 1}

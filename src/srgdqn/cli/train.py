@@ -96,11 +96,8 @@ def run(words: Sequence[str]) -> int:
             "give. Train it in Python: srgdqn.train(…, network=…)."
         )
     care = _care(asked)
-
-    from srgdqn.store.unfinished import beside, occupied
-
     # Before anything is written that others write to the same folder.
-    with contextlib.nullcontext() if care is None else occupied(beside(care.out), what="the folder of a run"):
+    with contextlib.nullcontext() if care is None else care.occupied():
         return _train(asked, configuration, care)
 
 
@@ -152,7 +149,7 @@ def _care(asked: _Asked) -> Care | None:
     if asked.out is not None:
         kept = (asked.resume, asked.overwrite, asked.checkpoint_every, asked.keep_checkpoints)
         return Care(asked.out, *kept).checked()
-    for name in ("resume", *care_options.FIELDS):
+    for name in ("resume", *care_options.OF_A_RUN):
         if getattr(asked, name) is not (False if name == "resume" else None):
             raise InputError(f"--{name.replace('_', '-')} is for runs that are saved. Give --out DIR as well.")
     return None
@@ -183,8 +180,8 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
             Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help=_WANDB, help_behavior_hint="(default: none)")],
             None,
         ),
-        *care_options.shown_as(),
-        *where.shown_as(),
+        *((name, kind, None) for name, kind in care_options.OF_A_RUN.items()),
+        *((name, kind, default) for name, (kind, default) in where.OPTIONS.items()),
         *((name, flag(text), False) for name, text in _FLAGS.items()),
     ]
     return command_form("Train", _DESCRIPTION, top, configuration, lambda option: annotated(option, choices=choices))
@@ -223,8 +220,8 @@ def _parsed_form() -> Any:
         "out": Path,
         "tensorboard": Path,
         "wandb": str,
-        **care_options.read_as(),
-        **where.read_as(),
+        **care_options.OF_A_RUN,
+        **{name: kind for name, (kind, _) in where.OPTIONS.items()},
         **dict.fromkeys(_FLAGS, bool),
         **{option.name: annotated(option, choices=False) for option in options()},
     }
@@ -245,7 +242,7 @@ def _read(words: Sequence[str]) -> _Asked:
         config = _what_is_under_way(given["out"])
     file = _FILE_OF_NOTHING if config is None else _read_file(config)
     own = {name: given.pop(name, False) for name in _FLAGS}
-    told = ("out", "tensorboard", "wandb", *care_options.FIELDS, *where.FIELDS)
+    told = ("out", "tensorboard", "wandb", *care_options.OF_A_RUN, *where.OPTIONS)
     others = {name: given.pop(name, None) for name in told}
     readings = given.pop("readings", None) or file.readings or "corrected"
     task = names[0] if names else file.task

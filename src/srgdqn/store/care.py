@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from srgdqn.errors import InputError
 from srgdqn.store.destination import check_destination
-from srgdqn.store.unfinished import beside, has_checkpoints
+from srgdqn.store.unfinished import beside, has_checkpoints, occupied
 
 KEPT = 2
 """Checkpoints that there are of a strand while it goes on: should the newest be damaged, there is one before it."""
@@ -40,3 +41,7 @@ class Care:
         unfinished = has_checkpoints(beside(self.out))
         check_destination(self.out, overwrite=self.overwrite or self.resume or unfinished)
         return self
+
+    def occupied(self) -> AbstractContextManager[None]:
+        """Makes the folder in which it is kept nobody else's until this ends. An `InputError` if it is somebody's."""
+        return occupied(beside(self.out), what="the folder of a run")
