@@ -14,9 +14,6 @@ from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.sweeps import searching
 from srgdqn.sweeps.grid import Base
-from srgdqn.sweeps.ranges import space_of
-from srgdqn.sweeps.search_plan import search_plan
-from srgdqn.sweeps.study import open_study
 from srgdqn.sweeps.sweep import Sweep
 from tiny import TINY
 
@@ -89,7 +86,7 @@ def test_ended_in_the_midst_of_a_batch_it_goes_on_as_if_it_had_not_been(
     kept = {place.name: place.stat().st_mtime_ns for place in (folder / "cells").iterdir()}
     assert len(kept) == 11
     again = found(folder)
-    assert states(folder) == {"COMPLETE": 20, "FAIL": 8}
+    assert states(folder) == {"COMPLETE": 20}
     assert again.table.equals(whole.table)
     now = {place.name: place.stat().st_mtime_ns for place in (folder / "cells").iterdir()}
     assert {name: now[name] for name in kept} == kept  # what was finished is not trained again
@@ -101,28 +98,6 @@ def test_ended_in_the_midst_of_a_batch_it_goes_on_as_if_it_had_not_been(
         srgdqn.search("CartPole", "srg-dqn", {"eta": (1e-3, 1e-1)}, folder=folder, **OPTIONS)
     with pytest.raises(InputError, match="holds another sweep: its kind"):
         srgdqn.sweep("CartPole", "srg-dqn", {"eta": [1e-3]}, folder=folder, **OPTIONS)
-
-
-def test_lost_trials_are_repeated_once_however_often_that_is_asked(tmp_path: Path) -> None:
-    plan = search_plan(Base("CartPole", options=OPTIONS), space_of(SPACE), trials=6, at_once=3)
-    path = tmp_path / "optuna.sqlite3"
-    with open_study(path, plan) as study:
-        lost = study.ask()
-    with open_study(path, plan) as study:
-        study.repeat_unfinished()
-        study.repeat_unfinished()
-    with open_study(path, plan) as study:
-        study.repeat_unfinished()
-        assert study.told == 0
-        again = study.ask()
-        assert list(again.values()) == list(lost.values())
-        for number in again:
-            study.tell(number, 1.0)
-        assert study.told == 3
-        assert study.values() == list(lost.values())
-        assert not {tuple(values.values()) for values in study.ask().values()} & {
-            tuple(values.values()) for values in lost.values()
-        }
 
 
 def test_more_trials_go_on(tmp_path: Path) -> None:

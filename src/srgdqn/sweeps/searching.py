@@ -1,8 +1,8 @@
 """`srgdqn.search`: cells as Optuna asks for them, several at a time so that they run side by side.
 
-The sampler of a batch is seeded by the search's seed and the number of trials told before it, and a trial that was
-under way when its process ended is asked for again with the same values: a search that was ended in between goes on as
-if it had not been. So is one whose environment misbehaved, but only by another process: this one goes on without it.
+The sampler of a batch is seeded by the search's seed and the number of trials before it, and trials that were under way
+when their process ended are gone on with: a search that was ended in between is as if it had not been. One whose
+environment misbehaved is made again, but only by another process: this one goes on without it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _make_trials(
     failures: dict[str, str] = {}
     whole = True
     with open_study(None if folder is None else folder / STUDY, plan) as study:
-        study.repeat_unfinished()
+        study.go_on()
         while whole and (told := study.told) < plan.trials:
             asked = study.ask()
             cells = {number: cell for number, values in asked.items() if (cell := _cell(base, values, say))}

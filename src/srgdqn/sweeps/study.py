@@ -12,19 +12,24 @@ from typing import Any
 import numpy as np
 
 from srgdqn.errors import InputError
+from srgdqn.settings.coercion import shown
 from srgdqn.sweeps.grid import Values
 from srgdqn.sweeps.notation import written
 from srgdqn.sweeps.ranges import Choice, Range
 from srgdqn.sweeps.search_plan import SearchPlan
 
 _NAME = "search"
-# Attributes of trials: that one was under way when its process ended, why its environment made it fail, and which one a
-# trial repeats.
-_LOST, _FAILURE, _REPEATS = "lost", "failure", "repeats"
+# Attributes of trials: which batch one was asked for in (the number of its first trial, and how many they are), why its
+# environment made it fail, and which one it repeats.
+_BATCH, _FAILURE, _REPEATS = "batch", "failure", "repeats"
 
 
 class Study:
-    """The trials of a search."""
+    """The trials of a search.
+
+    Each change is one transaction of the storage, and what is asked for next follows from the trials before it alone: a
+    process that ends between any two of them leaves what another goes on with, to the same trials.
+    """
 
     def __init__(self, optuna: Any, study: Any, plan: SearchPlan) -> None:
         self._optuna, self._study, self._plan = optuna, study, plan
@@ -34,30 +39,34 @@ class Study:
     @property
     def told(self) -> int:
         """Trials that have ended, be it with a score or without, and are not made again."""
-        trials = self._study.get_trials(deepcopy=False)
+        trials = self._trials()
         repeated = _repeated(trials)
-        return len([trial for trial in trials if self._has_ended(trial) and trial.number not in repeated])
+        return len([trial for trial in trials if trial.state.is_finished() and trial.number not in repeated])
 
     def values(self) -> list[Values]:
         """The values of every trial that has a score, in order."""
-        complete = self._study.get_trials(deepcopy=False, states=(self._state.COMPLETE,))
-        return [self._values(trial) for trial in complete]
+        return [self._values(trial) for trial in self._trials(self._state.COMPLETE)]
 
     def failures(self) -> list[tuple[Values, str]]:
         """The values of every trial whose environment misbehaved and that is not made again, and what it did."""
-        trials = self._study.get_trials(deepcopy=False)
-        repeated = _repeated(trials)
-        failed = (trial for trial in trials if _FAILURE in trial.user_attrs and trial.number not in repeated)
-        return [(self._values(trial), trial.user_attrs[_FAILURE]) for trial in failed]
+        return [(self._values(trial), trial.user_attrs[_FAILURE]) for trial in self._failed()]
+
+    def go_on(self) -> None:
+        """Makes good what an earlier process left undone: the rest of a batch that it was asking for, and those trials
+        whose environment misbehaved, which are asked for again, once.
+        """
+        trials = self._trials()
+        batches = [self._batch_of(trial) for trial in trials if _BATCH in trial.user_attrs]
+        if batches:
+            self._ask_for(*batches[-1], there=batches.count(batches[-1]))
+        for trial in self._failed():
+            self._add(trial.params, {_REPEATS: trial.number})
 
     def ask(self) -> dict[int, Values]:
-        """The values of the next trials, by their numbers."""
-        # With those that are made again: no two batches may draw the same numbers.
-        ended = len([trial for trial in self._study.get_trials(deepcopy=False) if self._has_ended(trial)])
-        self._study.sampler = _sampler(self._optuna, (self._plan.sampler_seed, ended))
-        count = min(self._plan.at_once, self._plan.trials - self.told)
-        asked = [self._study.ask(self._distributions) for _ in range(count)]
-        return {trial.number: self._values(trial) for trial in asked}
+        """The values of the next trials, by their numbers: those that were asked for and not told, if there are any."""
+        if not self._trials(self._state.RUNNING):
+            self._ask_for(len(self._trials()), min(self._plan.at_once, self._plan.trials - self.told))
+        return {trial.number: self._values(trial) for trial in self._trials(self._state.RUNNING)}
 
     def tell(self, number: int, score: float | None) -> None:
         """Ends a trial; one without a score counts as failed."""
@@ -68,27 +77,48 @@ class Study:
 
     def fail(self, number: int, reason: str) -> None:
         """Ends a trial whose environment misbehaved; another process makes it again."""
-        self._end(self._study.get_trials(deepcopy=False)[number], _FAILURE, reason)
-
-    def repeat_unfinished(self) -> None:
-        """Ends what an earlier process left running, and sees to it that each of these, and each whose environment
-        misbehaved, is asked for again, once.
-        """
-        for trial in self._study.get_trials(deepcopy=False, states=(self._state.RUNNING,)):
-            self._end(trial, _LOST, True)
-        trials = self._study.get_trials(deepcopy=False)
-        repeated = _repeated(trials)
-        for trial in trials:
-            if {_LOST, _FAILURE} & trial.user_attrs.keys() and trial.number not in repeated:
-                self._study.enqueue_trial(trial.params, user_attrs={_REPEATS: trial.number})
-
-    def _end(self, trial: Any, attribute: str, value: Any) -> None:
         # A trial of the study's own, as the stored one can be told nothing.
-        self._optuna.Trial(self._study, trial._trial_id).set_user_attr(attribute, value)
-        self._study.tell(trial.number, state=self._state.FAIL)
+        trial = self._optuna.Trial(self._study, self._trials()[number]._trial_id)
+        trial.set_user_attr(_FAILURE, reason)
+        self.tell(number, None)
 
-    def _has_ended(self, trial: Any) -> bool:
-        return trial.state.is_finished() and not trial.user_attrs.get(_LOST)
+    def _ask_for(self, first: int, count: int, there: int = 0) -> None:
+        """Adds the trials of a batch, but for those that are there, as Optuna proposes them from all before its first.
+
+        Optuna is asked in a study of its own, in memory: there it has the same before it however often it is asked.
+        """
+        if there == count:
+            return
+        sampler = _sampler(self._optuna, (self._plan.sampler_seed, first))
+        proposing = self._optuna.create_study(direction="maximize", sampler=sampler)
+        proposing.add_trials(self._trials()[:first])
+        for trial in [proposing.ask(self._distributions) for _ in range(count)][there:]:
+            self._add(trial.params, {_BATCH: [first, count]})
+
+    def _add(self, values: dict[str, Any], attributes: dict[str, Any]) -> None:
+        trial = self._optuna.create_trial(
+            state=self._state.RUNNING, params=values, distributions=self._distributions, user_attrs=attributes
+        )
+        self._study.add_trial(trial)
+
+    def _trials(self, *states: Any) -> list[Any]:
+        found: list[Any] = self._study.get_trials(deepcopy=False, states=states or None)
+        return found
+
+    def _failed(self) -> list[Any]:
+        repeated = _repeated(self._trials())
+        failed = self._trials(self._state.FAIL)
+        return [trial for trial in failed if _FAILURE in trial.user_attrs and trial.number not in repeated]
+
+    def _batch_of(self, trial: Any) -> tuple[int, int]:
+        match trial.user_attrs[_BATCH]:
+            case [int(first), int(count)] if 0 <= first <= trial.number and 1 <= count <= self._plan.at_once:
+                return first, count
+            case other:
+                raise InputError(
+                    f"trial {trial.number} is said to be of batch {shown(other)}, which no search has written. Restore "
+                    "Optuna's storage from a copy, or search in another folder."
+                )
 
     def _values(self, trial: Any) -> Values:
         return {name: _value(part, trial.params[name]) for name, part in self._plan.space.items()}
@@ -108,13 +138,7 @@ def open_study(path: Path | None, plan: SearchPlan) -> Iterator[Study]:
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # the search has a bar and a table of its own
     storage = None if path is None else _storage(optuna, path)
     try:
-        study = optuna.create_study(
-            storage=storage,
-            study_name=_NAME,
-            direction="maximize",
-            load_if_exists=True,
-            sampler=_sampler(optuna, (plan.sampler_seed, 0)),
-        )
+        study = optuna.create_study(storage=storage, study_name=_NAME, direction="maximize", load_if_exists=True)
         yield Study(optuna, study, plan)
     finally:
         if storage is not None:

@@ -1,0 +1,144 @@
+"""Optuna's study: ended between any two statements of its storage, it goes on to the same trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srgdqn.errors import InputError
+from srgdqn.sweeps.grid import Base, Values
+from srgdqn.sweeps.ranges import space_of
+from srgdqn.sweeps.search_plan import SearchPlan, search_plan
+from srgdqn.sweeps.study import Study, open_study
+from tiny import TINY
+
+optuna = pytest.importorskip("optuna")
+sqlalchemy = pytest.importorskip("sqlalchemy")
+
+SPACE = {"eta": (1e-4, 1e-1), "gamma": [0.9, 0.99]}
+
+
+class KilledError(BaseException):
+    """As if the process were gone. What was not committed is not there."""
+
+
+@pytest.fixture(autouse=True)
+def unsynced() -> Iterator[None]:
+    """No power is cut here, and syncing would take most of the time."""
+
+    def connected(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "connect", connected)
+    yield
+    sqlalchemy.event.remove(sqlalchemy.engine.Engine, "connect", connected)
+
+
+def plan_of(trials: int = 17, at_once: int = 3) -> SearchPlan:
+    return search_plan(Base("CartPole", options=TINY), space_of(SPACE), trials=trials, at_once=at_once)
+
+
+def score(values: Values) -> float:
+    return -abs(math.log10(values["eta"]) + 2.5) + values["gamma"]
+
+
+def make(study: Study, plan: SearchPlan) -> None:
+    """All trials of a search, without training anything."""
+    study.go_on()
+    while study.told < plan.trials:
+        for number, values in study.ask().items():
+            study.tell(number, score(values))
+
+
+def trials(path: Path) -> list[tuple[int, str, dict[str, Any], Any]]:
+    [study] = optuna.storages.RDBStorage(f"sqlite:///{path}").get_all_studies()
+    stored = optuna.load_study(study_name=study.study_name, storage=f"sqlite:///{path}").trials
+    return [(trial.number, trial.state.name, trial.params, trial.values) for trial in stored]
+
+
+def searched(path: Path, plan: SearchPlan) -> list[tuple[int, str, dict[str, Any], Any]]:
+    with open_study(path, plan) as study:
+        make(study, plan)
+    return trials(path)
+
+
+class Killer:
+    """Ends the process before the statement with that number that changes something."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, connection: Any, cursor: Any, statement: str, *others: Any) -> None:
+        if statement.lstrip().upper().startswith("SELECT") or "PRAGMA" in statement:
+            return
+        if self.left == 0:
+            raise KilledError
+        self.left -= 1
+
+
+def test_killed_before_any_statement_it_makes_the_same_trials(tmp_path: Path) -> None:
+    plan = plan_of(trials=5, at_once=2)
+    undisturbed = searched(tmp_path / "undisturbed.sqlite3", plan)
+    assert len({trial[2]["eta"] for trial in undisturbed}) == 5
+    at, kills = 0, 0
+    while True:
+        path, killer = tmp_path / f"{at}.sqlite3", Killer(at)
+        sqlalchemy.event.listen(sqlalchemy.engine.Engine, "before_cursor_execute", killer)
+        try:
+            searched(path, plan)
+            break
+        except KilledError:
+            kills += 1
+        finally:
+            sqlalchemy.event.remove(sqlalchemy.engine.Engine, "before_cursor_execute", killer)
+        assert searched(path, plan) == undisturbed, at
+        at += 1
+    assert kills > 5 * 3  # each trial is made, given its parameters, and told
+
+
+def test_a_batch_is_seeded_by_what_came_before_it(tmp_path: Path) -> None:
+    whole = searched(tmp_path / "whole.sqlite3", plan_of())
+    assert [state for _, state, *_ in whole] == ["COMPLETE"] * 17
+    path = tmp_path / "parts.sqlite3"
+    for _ in range(40):  # a process for every trial that is told
+        with open_study(path, plan_of()) as study:
+            study.go_on()
+            if study.told == 17:
+                break
+            number, values = next(iter(study.ask().items()))
+            study.tell(number, score(values))
+    assert trials(path) == whole
+
+
+def test_a_failed_trial_is_made_again_once_by_another_process(tmp_path: Path) -> None:
+    plan, path = plan_of(trials=6), tmp_path / "optuna.sqlite3"
+    with open_study(path, plan) as study:
+        asked = study.ask()
+        study.fail(1, "it misbehaved")
+        for number in (0, 2):
+            study.tell(number, score(asked[number]))
+        assert study.told == 3
+        assert study.failures() == [(asked[1], "it misbehaved")]
+    for _ in range(2):  # asked for once, however often that is seen to
+        with open_study(path, plan) as study:
+            study.go_on()
+            assert study.told == 2
+            assert study.ask() == {3: asked[1]}
+    with open_study(path, plan) as study:
+        make(study, plan)
+        assert study.failures() == []
+        assert len(study.values()) == 6
+
+
+def test_a_forged_batch_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "optuna.sqlite3"
+    for forged in ([0, 10**9], [-1, 3], "all", [0.5, 2]):
+        with open_study(path, plan_of()) as study:
+            study.ask()
+            study._optuna.Trial(study._study, study._trials()[-1]._trial_id).set_user_attr("batch", forged)
+            with pytest.raises(InputError, match="which no search has written"):
+                study.go_on()
