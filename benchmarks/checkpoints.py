@@ -21,6 +21,7 @@ from frames import SEATS, SHAPE, TRANSITIONS, lives
 from measuring import circumstances, spread
 from reporting import Bar, Panel, place_for, print_table, write_report
 from srgdqn.host.frames import FrameMemory
+from srgdqn.store.care import KEPT
 from srgdqn.store.journal import Journal, Snapshot
 from srgdqn.training.keeping import EVERY
 
@@ -76,7 +77,7 @@ def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:
     """A run that is kept: the seconds of all its strands, and those of their checkpoints."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
-        kept = {"out": out, "keep_checkpoints": 2, "checkpoint_every": every}
+        kept = {"out": out, "keep_checkpoints": KEPT, "checkpoint_every": every}
         # Far enough from diverging that all rounds live to the end.
         result = srgdqn.train(task, "srg-dqn", **asked, eta=1e-4, alpha=1e-5, evaluation_episodes=1, **kept)
         seconds = dict(result.timings.group_by("phase").agg(pl.col("seconds").sum()).iter_rows())

@@ -14,15 +14,13 @@ from srgdqn.again.compiled import programs_of
 from srgdqn.again.subject import Subject
 from srgdqn.errors import InputError
 from srgdqn.store.journal import Checkpoint, Journal
+from srgdqn.store.unfinished import CHECKPOINTS
 from srgdqn.tasks import Task
 from srgdqn.training.chunk_state import seats_of, standing_of
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import endings_of
 from srgdqn.training.strand import identity
-
-FOLDER = "checkpoints"
-"""Where a run keeps them, strand by strand."""
 
 
 class Kept(NamedTuple):
@@ -40,7 +38,7 @@ class Kept(NamedTuple):
 
 def checkpoints_of(subject: Subject, number: int) -> list[Kept]:
     """Those of a round that can be used, oldest first; none where the run keeps none."""
-    root = subject.folder / FOLDER
+    root = subject.folder / CHECKPOINTS
     if not root.is_dir():
         return []
     found: dict[int, Kept] = {}

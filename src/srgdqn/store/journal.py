@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from srgdqn.errors import InputError
+from srgdqn.store.care import KEPT
 from srgdqn.store.destination import disk_errors_told, sync_folder, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.sealed import Form, Opened, Tensors, seal, unseal
@@ -107,7 +108,7 @@ class Checkpoint:
 class Journal:
     """The checkpoints in a folder."""
 
-    def __init__(self, folder: Path, keep: int | None = 2) -> None:
+    def __init__(self, folder: Path, keep: int | None = KEPT) -> None:
         """Of which the `keep` newest are kept; None: all of them."""
         self.folder, self._keep = folder, keep
         self._pieces: list[_Piece] = []  # that the newest checkpoint needs

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
+from srgdqn.store.care import KEPT
 from srgdqn.store.journal import Checkpoint, Journal, Snapshot
 
 EVERY = 60.0
@@ -32,7 +33,7 @@ class Pace(NamedTuple):
     """How often strands are kept, and how many checkpoints of each."""
 
     every: float | None = None  # seconds; None: a minute, or as seldom as keeps it cheap
-    keep: int | None = 2  # None: all
+    keep: int | None = KEPT  # None: all
 
 
 USUAL = Pace()
@@ -54,7 +55,7 @@ class Keeping:
     on nothing but themselves, so each is kept when its own time has come.
     """
 
-    def __init__(self, folder: Path, every: float | None = None, keep: int | None = 2, stamp: str = "") -> None:
+    def __init__(self, folder: Path, every: float | None = None, keep: int | None = KEPT, stamp: str = "") -> None:
         """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all).
 
         What was kept with another `stamp`, which stands for versions and the like, is not gone on with.
