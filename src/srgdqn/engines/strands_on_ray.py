@@ -17,10 +17,9 @@ from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
-from srgdqn.estimators import ESTIMATORS, Estimator, register_estimator
+from srgdqn.estimators import Estimator, make_known, own_estimators
 from srgdqn.presets import is_compiled
 from srgdqn.settings import Configuration
-from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
 from srgdqn.tasks import Task
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.parts import PartResult
@@ -42,10 +41,9 @@ def strands_on_ray(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
     environment = packed((None if first.task == known else first.task, first.network))
     jobs = [job._replace(task=None, network=None) for job in strands.jobs]  # type: ignore[arg-type]
     things = [(index, job, strands.compiled if index == 0 else []) for index, job in enumerate(jobs)]
-    own = {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN}
     keeping = strands.keeping
     with contextlib.nullcontext() if keeping is None else marked(keeping.folder) as mark:
-        work = _Work(environment, keeping, mark, own, is_double())
+        work = _Work(environment, keeping, mark, own_estimators(), is_double())
         found = run_on_ray(work, things, hear=lambda thing, told: heard[thing[0]].hear(told), stopping=strands.stopping)
         with contextlib.suppress(KeyboardInterrupt):
             for (index, _, _), results in found:
@@ -64,9 +62,7 @@ class _Work:
 
     def __call__(self, thing: tuple[int, Job, Any], stop: threading.Event, tell: Tell) -> list[PartResult]:
         _, job, compiled = thing
-        for name, estimator in self.estimators.items():
-            if name not in ESTIMATORS:
-                register_estimator(name, estimator)
+        make_known(self.estimators)
         task, network = the_same(self.own)
         task = _known_task(job.configurations[0]) if task is None else task
         assert task is not None

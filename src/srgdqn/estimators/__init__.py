@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from srgdqn.errors import InputError, unknown
 from srgdqn.estimators.estimator import Direction, Estimator, Work
 from srgdqn.estimators.full import full
@@ -13,9 +15,20 @@ from srgdqn.estimators.sgd import sgd
 from srgdqn.estimators.srg import srg
 from srgdqn.estimators.svrg import svrg
 
-__all__ = ["ESTIMATORS", "Direction", "Estimator", "Query", "Work", "estimator", "register_estimator"]
+__all__ = [
+    "ESTIMATORS",
+    "Direction",
+    "Estimator",
+    "Query",
+    "Work",
+    "estimator",
+    "make_known",
+    "own_estimators",
+    "register_estimator",
+]
 
 ESTIMATORS: dict[str, Estimator] = {"srg": srg, "svrg": svrg, "sgd": sgd, "full": full}
+_BUILT_IN = frozenset(ESTIMATORS)
 
 
 def estimator(name: str) -> Estimator:
@@ -30,3 +43,15 @@ def register_estimator(name: str, new: Estimator) -> None:
     if name == "none" or (name in ESTIMATORS and ESTIMATORS[name] is not new):
         raise InputError(f"there already is an estimator called {name!r}. Give the new one another name.")
     ESTIMATORS[name] = new
+
+
+def own_estimators() -> dict[str, Estimator]:
+    """Those that were registered, by name: another process does not know them."""
+    return {name: each for name, each in ESTIMATORS.items() if name not in _BUILT_IN}
+
+
+def make_known(own: Mapping[str, Estimator]) -> None:
+    """Registers what `own_estimators` gave in another process; what is known by its name already stays what it is."""
+    for name, each in own.items():
+        if name not in ESTIMATORS:
+            register_estimator(name, each)

@@ -6,23 +6,13 @@ import os
 import queue
 import sys
 import threading
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
 from srgdqn.host.failures import RAISED, told
 from srgdqn.host.messages import receive, send
 
-
-class Job(NamedTuple):
-    """What all rounds of a run have in common."""
-
-    configuration: Any
-    recipe: Any  # of the environment
-    specs: dict[str, Any]  # what Gymnasium is to know
-    estimators: dict[str, Any]  # the user's own
-    network: Any  # the user's own
-    jax_options: dict[str, Any]
-    measure_noise: bool
-    keeping: Any  # where its rounds are kept; None if they are not
+if TYPE_CHECKING:
+    from srgdqn.host.job import Job
 
 
 def main() -> None:
@@ -30,12 +20,12 @@ def main() -> None:
     inward = os.fdopen(os.dup(0), "rb")
     outward = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what an environment prints is not ours to read
-    job: Job = receive(inward)
+    job, jax_options = receive(inward)
     numbers: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     stop = threading.Event()
     threading.Thread(target=_listen, args=(inward, numbers, stop), daemon=True).start()
     try:
-        _train(job, numbers, stop, outward)
+        _train(job, jax_options, numbers, stop, outward)
     except RAISED as error:
         send(outward, ("error", told(error)))
     # Whatever an environment has left running must not keep this process alive.
@@ -56,23 +46,21 @@ def _listen(inward: IO[bytes], numbers: queue.SimpleQueue[int | None], stop: thr
         os._exit(1)
 
 
-def _train(job: Job, numbers: queue.SimpleQueue[int | None], stop: threading.Event, outward: IO[bytes]) -> None:
-    import gymnasium
+def _train(
+    job: Job,
+    jax_options: dict[str, Any],
+    numbers: queue.SimpleQueue[int | None],
+    stop: threading.Event,
+    outward: IO[bytes],
+) -> None:
     import jax
 
-    for name, value in job.jax_options.items():
+    for name, value in {"jax_enable_x64": job.double, **jax_options}.items():
         jax.config.update(name, value)
 
-    from srgdqn.estimators import register_estimator
-    from srgdqn.host.environments import source_of
-    from srgdqn.host.task import host_task
     from srgdqn.host.training import train_round
 
-    for name, estimator in job.estimators.items():
-        register_estimator(name, estimator)
-    for identifier, spec in job.specs.items():
-        gymnasium.registry.setdefault(identifier, spec)
-    task = host_task(job.configuration, source_of(job.recipe))
+    task = job.task()
     while (number := numbers.get()) is not None:
 
         def tell(progress: Any, number: int = number) -> None:

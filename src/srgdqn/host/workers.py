@@ -15,22 +15,17 @@ import threading
 from collections.abc import Callable
 
 import equinox as eqx
-import gymnasium
 import jax
 
 from srgdqn.errors import InputError
-from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.failures import told as told_of
+from srgdqn.host.job import job_of
 from srgdqn.host.messages import packed, receive, send, send_packed
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
-from srgdqn.host.worker import Job
-from srgdqn.identifiers import plain
 from srgdqn.networks import NetworkFactory, make_network
 from srgdqn.settings import Configuration
-from srgdqn.settings.checks import ESTIMATORS as BUILT_IN
 from srgdqn.training.keeping import Keeping
-from srgdqn.training.precision import is_double
 from srgdqn.training.reports import RoundReport
 from srgdqn.training.shared_progress import SharedProgress
 
@@ -109,18 +104,9 @@ def _packed_job(
     measure_noise: bool,
     keeping: Keeping | None,
 ) -> bytes:
-    job = Job(
-        configuration,
-        task.source.recipe,
-        {name: spec for name, spec in gymnasium.registry.items() if name == plain(task.name)},
-        {name: each for name, each in ESTIMATORS.items() if name not in BUILT_IN},
-        user_network,
-        {"jax_enable_x64": is_double(), **{name: jax.config.values[name] for name in _JAX_OPTIONS}},
-        measure_noise,
-        keeping,
-    )
+    job = job_of(configuration, task, user_network, measure_noise, keeping)
     try:
-        return packed(job)
+        return packed((job, {name: jax.config.values[name] for name in _JAX_OPTIONS}))
     except Exception as error:  # whatever of the user's cannot be pickled
         raise InputError(
             f"the environment {task.name}, or a network or an estimator of yours, cannot be handed to another process "
