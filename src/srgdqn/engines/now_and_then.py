@@ -1,8 +1,9 @@
-"""How far rounds are, told from one machine to another as often as anybody looks."""
+"""How far work is, told from one machine to another as often as anybody looks."""
 
 from __future__ import annotations
 
 import collections
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,17 +16,31 @@ Told = tuple[Progress, list[RoundReport]]
 """What is sent: progress, and what rounds have to report."""
 
 
+def seldom() -> Callable[[], bool]:
+    """Says whether somebody would see what is told now: the first time, and then twice a second at most."""
+    said = -math.inf
+
+    def due() -> bool:
+        nonlocal said
+        now = time.monotonic()
+        if now - said < _SECONDS:
+            return False
+        said = now
+        return True
+
+    return due
+
+
 def now_and_then(tell: Callable[[Any], None]) -> Listener:
     """A listener that tells of the steps since it last did, and always of the end."""
-    told, steps = 0.0, 0
+    due, steps = seldom(), 0
 
     def listen(progress: Progress) -> None:
-        nonlocal told, steps
+        nonlocal steps
         steps += progress.steps
-        now = time.monotonic()
-        if progress.ended or now - told >= _SECONDS:
+        if due() or progress.ended:
             tell((progress._replace(steps=steps, reports=no_reports), progress.reports()))
-            told, steps = now, 0
+            steps = 0
 
     return listen
 

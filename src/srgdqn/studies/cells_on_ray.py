@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from srgdqn.engines.choice import RAY
+from srgdqn.engines.now_and_then import seldom
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
@@ -19,9 +19,7 @@ from srgdqn.training.keeping import Keeping
 from srgdqn.training.precision import is_double
 
 if TYPE_CHECKING:
-    from srgdqn.studies.cells import AnyCell, Hear
-
-_SECONDS = 0.5  # between two words on how far a cell is
+    from srgdqn.studies.cells import AnyCell
 
 
 def compute_on_ray(
@@ -46,21 +44,14 @@ class _Work:
     double: bool
 
     def __call__(self, cell: AnyCell, stop: threading.Event, tell: Tell) -> Any:
+        due = seldom()
+
+        def hear(share: float) -> None:
+            if due():
+                tell(share)
+
         with jax.enable_x64(self.double), claimed(self.mark, cell.name) as mine:
             try:
-                return cell.compute(_now_and_then(tell), stop, self.keeping if mine else None, RAY)
+                return cell.compute(hear, stop, self.keeping if mine else None, RAY)
             except ToldToStopError:
                 return None
-
-
-def _now_and_then(tell: Tell) -> Hear:
-    told = 0.0
-
-    def hear(share: float) -> None:
-        nonlocal told
-        now = time.monotonic()
-        if now - told >= _SECONDS:
-            told = now
-            tell(share)
-
-    return hear
