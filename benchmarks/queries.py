@@ -152,7 +152,7 @@ def compile_loop(configuration: Configuration) -> Loop:
 
     start_key, batches_key = jax.random.split(jax.random.key(0))
     state = jax.vmap(lambda key: init_learner(configuration, network.init(key)))(jax.random.split(start_key, lanes))
-    given = lane_numbers(configuration), *_random_batches(configuration, size, actions, batches_key)
+    given = lane_numbers(configuration, lanes), *_random_batches(configuration, size, actions, batches_key)
     compiled = jax.jit(jax.vmap(learn)).lower(state, *given).compile(some_effort())
 
     def call() -> None:

@@ -104,7 +104,7 @@ def story(eta: list[float]) -> Story:
     """A chunk in which every lane has a step size of its own."""
     configuration, task = tiny(steps=BLOCKS * BLOCK)
     programs, _ = programs_for(configuration, task)
-    numbers = lane_numbers(configuration) | {"eta": jnp.array(eta, jnp.float32)}
+    numbers = lane_numbers(configuration, LANES) | {"eta": jnp.array(eta, jnp.float32)}
     lanes = programs.init(jnp.uint32(0), jnp.arange(LANES, dtype=jnp.uint32), jnp.ones(LANES, bool))
     states, logs = [copied(lanes)], []
     for index in range(BLOCKS):

@@ -7,7 +7,6 @@ import pytest
 
 from srgdqn import tasks
 from srgdqn.configure import configure
-from srgdqn.store.provenance import provenance
 from srgdqn.training.chunk import train_chunk
 from srgdqn.training.program import programs_for
 
@@ -18,10 +17,7 @@ BUDGETS = {"MountainCar": {"steps": 4_000}, "Pendulum": {"steps": 4_000}, "CartP
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-gd-adam"])
 @pytest.mark.parametrize("task", BUDGETS)
-def test_places_do_not_matter(task: str, algorithm: str, request: pytest.FixtureRequest) -> None:
-    if task == "MountainCar" and "avx512f" in provenance()["instruction_sets"]:
-        known = "XLA rounds the last of 25 lanes otherwise there, as docs/architecture.md tells"
-        request.applymarker(pytest.mark.xfail(reason=known, strict=False))
+def test_places_do_not_matter(task: str, algorithm: str) -> None:
     configuration = configure(task, algorithm, lanes=LANES, evaluation_interval=None, **BUDGETS[task])
     made = tasks.make(configuration.task)
     programs, _ = programs_for(configuration, made)

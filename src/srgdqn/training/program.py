@@ -82,9 +82,8 @@ def programs_for(
     return _cache.get(key, lambda: _compile(configuration, task, user_network, instruments, data))
 
 
-def lane_numbers(configuration: Configuration, width: int | None = None) -> Numbers:
-    """The configuration's numbers, one value per lane of a board of that width (as configured, if none is given)."""
-    lanes = configuration.training.lanes if width is None else width
+def lane_numbers(configuration: Configuration, lanes: int) -> Numbers:
+    """The configuration's numbers, one value for each of so many lanes."""
     return {name: np.full(lanes, value, jnp.result_type(float)) for name, value in configuration.numbers().items()}
 
 
@@ -113,7 +112,8 @@ def _compile(
     )
     program = Program(configuration.shape(), task, network, instruments)
     native = settings.kernel == "native"
-    width = whole_teams(settings.lanes) if native else settings.lanes
+    # Also for XLA: what is left over of eight lanes it may compute by other instructions, that round otherwise.
+    width = whole_teams(settings.lanes)
     init, starts = _init_of(program), _starts_of(width)
     lanes = jax.eval_shape(init, *starts)
 
@@ -124,11 +124,11 @@ def _compile(
     def compile_segment() -> Any:
         scalar = jnp.zeros((), jnp.int32)
         given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape[1:]), leaf.dtype), data)
-        arguments = (lanes, lane_numbers(configuration), scalar, scalar, limits_of(settings), given)
+        arguments = (lanes, lane_numbers(configuration, width), scalar, scalar, limits_of(settings), given)
         return jax.jit(_segment_of(program), donate_argnums=0).lower(*arguments).compile(some_effort())
 
     def compile_evaluate() -> Any:
-        key = _what_evaluations_depend_on(program, user_network)
+        key = _what_evaluations_depend_on(program, user_network, width)
         keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
         evaluate = jax.jit(_evaluate_of(program))
         return _evaluations.get(key, lambda: evaluate.lower(*_judged(lanes), keys).compile(some_effort()))[0]
@@ -216,7 +216,7 @@ def _what_starts_depend_on(program: Program, user_network: Any, width: int) -> H
     )
 
 
-def _what_evaluations_depend_on(program: Program, user_network: Any) -> Hashable:
+def _what_evaluations_depend_on(program: Program, user_network: Any, width: int) -> Hashable:
     """Everything that `evaluate_greedily` reads."""
     configuration, task = program.configuration, program.task
     return (
@@ -225,7 +225,7 @@ def _what_evaluations_depend_on(program: Program, user_network: Any) -> Hashable
         configuration.network,
         Identity(user_network),
         configuration.normalisation,
-        configuration.training.lanes,
+        width,
         configuration.training.evaluation_episodes,
         is_double(),
     )
