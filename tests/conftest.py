@@ -47,3 +47,23 @@ def compilations() -> Iterator[list[str]]:
     jax.monitoring.register_event_duration_secs_listener(listen)
     yield seen
     jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a compiled run with all its checkpoints, for tests that only read it."""
+    from kept_runs import kept_run
+
+    folder = tmp_path_factory.mktemp("compiled") / "run"
+    kept_run(folder, kernel="xla")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def hosted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of a run on the host."""
+    from kept_runs import hosted_run
+
+    folder = tmp_path_factory.mktemp("hosted") / "run"
+    hosted_run(folder, kernel="xla")
+    return folder
