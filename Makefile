@@ -9,7 +9,7 @@ BENCH   := build/bench
 # Compiled programs are kept here between test runs and shared by the test workers.
 test test-slow test-cluster test-drill fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench clean
+.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-cluster clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -95,6 +95,10 @@ bench:  ## how fast this is, beside others (OPTIONS=--quick: only whether all of
 	$(BENCH)/bin/python benchmarks/queries.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/limit.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/growth.py $(OPTIONS)
+
+# Not part of bench, as it needs Ray and network namespaces, which only Linux has.
+bench-cluster: install  ## what Ray costs, and what is to be expected of many machines (OPTIONS=--quick, likewise)
+	$(BIN)/python benchmarks/cluster.py $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

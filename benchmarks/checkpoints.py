@@ -18,8 +18,8 @@ import polars as pl
 
 import srgdqn
 from frames import SEATS, SHAPE, TRANSITIONS, lives
-from measuring import circumstances, spread
-from reporting import Bar, Panel, place_for, print_table, write_report
+from measuring import circumstances
+from reporting import place_for, print_table, write_report
 from srgdqn.host.frames import FrameMemory
 from srgdqn.store.care import KEPT
 from srgdqn.store.journal import Journal, Snapshot
@@ -67,10 +67,7 @@ def main() -> None:
         for what, each in found.items()
     ]
     print_table("What checkpoints a minute apart cost", COLUMNS, rows)
-    bars = [Bar(what, spread([100 * each["share"]]), True) for what, each in found.items()]
-    write_report(
-        options.out, {"circumstances": circumstances(), "runs": found}, [Panel("share of the time", "%", bars)]
-    )
+    write_report(options.out, {"circumstances": circumstances(), "runs": found}, [])
 
 
 def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """Puts what the benchmarks wrote into the documentation: `python docs/refresh_benchmarks.py benchmarks/measured`.
 
-Writes the tables between the marks of `docs/benchmarks.md` (of `docs/many-machines.md`, for a cluster's), when and with
+Writes the tables between the marks of `docs/benchmarks.md`, or of the page that a benchmark's belong to, when and with
 what they were measured, and the images in `docs/benchmarks/`. A benchmark that has not been run keeps what is there.
 """
 
@@ -16,24 +16,29 @@ from srgdqn.report.images import shrunk
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "benchmarks.md"
-PAGES = {"cluster": DOCS / "many-machines.md"}  # of those that are not on that page
-NAMES = ("peers", "host", "frames", "limit", "growth", "cold_start", "queries", "cluster")
+PLACES = {
+    **{name: (PAGE, name) for name in ("peers", "host", "frames", "limit", "growth", "cold_start", "queries")},
+    "checkpoints": (DOCS / "reliability.md", "cost"),
+    "cluster": (DOCS / "many-machines.md", "cluster"),
+}
+"""The page that a benchmark's tables belong to, and between which marks."""
 
 
 def refresh(results: Path) -> None:
     """Refreshes the tables and the images of every benchmark that has results in the folder."""
     # Only what a benchmark wrote here: of others, whose reports are kept with the source, there are no tables.
-    found = [results / f"{name}.json" for name in NAMES if (results / f"{name}.md").exists()]
+    found = [results / f"{name}.json" for name in PLACES if (results / f"{name}.md").exists()]
     if not found:
-        raise SystemExit(f"{results} has none of {', '.join(f'{name}.json' for name in NAMES)}. Run make bench first.")
+        raise SystemExit(f"{results} has none of {', '.join(f'{name}.json' for name in PLACES)}. Run make bench first.")
     images = DOCS / "benchmarks"
     images.mkdir(exist_ok=True)
     for report in found:
         name = report.stem
         about = json.loads(report.read_text(encoding="utf-8"))["circumstances"]
         tables = report.with_suffix(".md").read_text(encoding="utf-8").strip()
-        replace(PAGES.get(name, PAGE), name, f"{_measured(about)}\n\n{tables}")
-        (images / f"{name}.png").write_bytes(shrunk(report.with_suffix(".png").read_bytes()))
+        replace(*PLACES[name], f"{_measured(about)}\n\n{tables}")
+        if (image := report.with_suffix(".png")).exists():
+            (images / image.name).write_bytes(shrunk(image.read_bytes()))
 
 
 def _measured(about: dict) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+DOCS = BENCHMARKS.parent / "docs"
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,18 @@ def run(script: str, out: Path, *words: str, path: Path | None = None) -> dict[s
     )
     assert done.returncode == 0, done.stderr
     return json.loads(out.read_text())
+
+
+def test_every_benchmark_can_be_made_and_has_its_place_in_the_documentation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    places = importlib.import_module("refresh_benchmarks").PLACES
+    scripts = {path.stem for path in BENCHMARKS.glob("*.py") if "place_for(__file__)" in path.read_text()}
+    assert places.keys() == scripts
+    for page, mark in places.values():
+        assert [page.read_text().count(f"<!-- {each} -->") for each in (mark, f"end of {mark}")] == [1, 1]
+    for listing in (DOCS / "benchmarks.md", DOCS.parent / "Makefile"):
+        text = listing.read_text()
+        assert [script for script in scripts if f"benchmarks/{script}.py" not in text] == []
 
 
 @pytest.mark.parametrize("module", ["arithmetic", "exponents", "measuring", "reporting"])
@@ -383,6 +396,17 @@ def test_the_memory_of_images_is_measured(tmp_path: Path) -> None:
     # A frame each, and more at the start of an episode and of a chunk.
     assert 20_000 * 84 * 84 < arrays < 1.5 * 20_000 * 84 * 84
     assert all(0 < each["lowest"] <= each["median"] for each in report["microseconds"].values())
+
+
+@pytest.mark.slow
+def test_what_checkpoints_cost_is_measured(tmp_path: Path) -> None:
+    runs = run("checkpoints.py", tmp_path / "checkpoints.json")["runs"]
+    assert len(runs) == 5
+    for each in runs.values():
+        assert each["checkpoints"] > 0
+        assert 0 < each["spent"] < each["seconds"]
+        assert each["bytes_per_round"] > 0
+        assert each["diverged"] == 0
 
 
 @pytest.mark.slow
