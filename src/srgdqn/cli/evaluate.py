@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from srgdqn.cli.parsing import parse, the_run, whole
+from srgdqn.cli.parsing import OneRun, parse, the_run, whole
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,7 +24,7 @@ class Evaluate:
     depend on the seed and the episode's number alone, so that all rounds and algorithms are judged alike.
     """
 
-    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    run: OneRun = ()
     """Folder that a run was saved in."""
     episodes: Annotated[int, whole("episodes", 1)] = 100
     """Episodes that each round plays."""

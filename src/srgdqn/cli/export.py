@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from srgdqn.cli.parsing import parse, the_run, whole
+from srgdqn.cli.parsing import OneRun, parse, the_run, whole
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Export:
     Normalisation is part of both. Actions are counted from 0; docs/shipping.md tells what they stand for.
     """
 
-    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    run: OneRun = ()
     """Folder that a run was saved in."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("policy.onnx")
     """File of the policy; its ending (.onnx or .py) decides the format."""

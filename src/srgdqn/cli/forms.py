@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from srgdqn.cli.options import Option, options
+from srgdqn.readings import READINGS
 from srgdqn.settings import Configuration, rooms
 
 
@@ -61,6 +62,12 @@ def positional(metavar: str, known: Sequence[str] | dict[str, Any], hint: str, c
     kind: Any = Literal[tuple(known)] if choices else str
     about = tyro.conf.arg(metavar=metavar, help=", ".join(known), help_behavior_hint=f"({hint})")
     return Annotated[kind | None, about, tyro.conf.Positional]
+
+
+def readings_option() -> Any:
+    """The annotation of the set of readings that is chosen."""
+    text = "What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."
+    return Annotated[Literal[tuple(READINGS)], help_text(text)]
 
 
 def path_option(metavar: str, text: str, hint: str) -> Any:

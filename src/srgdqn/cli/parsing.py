@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -96,12 +96,27 @@ def one_of(name: str, choices: Sequence[str]) -> PrimitiveConstructorSpec[str]:
     return _single("{" + ",".join(choices) + "}", read)
 
 
+OneRun = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")]
+"""The argument of a command that is about one run; `the_run` tells of none, or of several, in words."""
+
+
 def the_run(folders: Sequence[Path], command: str) -> Path:
     """The folder of the one run that a command is about."""
     if len(folders) != 1:
         problem = f"{len(folders)} runs were given" if folders else "no run was given"
         raise InputError(f"{problem}. Give the folder of one, such as: srgdqn {command} runs/a.")
     return folders[0]
+
+
+def task_and_algorithm(names: Sequence[str]) -> tuple[str | None, str | None]:
+    """What the words stand for that belong to no option, as far as there are any."""
+    if len(names) > 2:
+        raise InputError(
+            f"{len(names)} names were given ({' '.join(names)}), but there are two: a task and an algorithm. "
+            "Give the values of options after their options."
+        )
+    task, algorithm = (*names, None, None)[:2]
+    return task, algorithm
 
 
 def _single(metavar: str, read: Callable[[list[str]], Any]) -> PrimitiveConstructorSpec[Any]:

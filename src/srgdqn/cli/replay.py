@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from srgdqn.cli.parsing import parse, the_run, whole
+from srgdqn.cli.parsing import OneRun, parse, the_run, whole
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Replay:
     at the round's first step. The exit code is 1 if what was lived again is not what the run did.
     """
 
-    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    run: OneRun = ()
     """Folder that a run was saved in."""
     round: Annotated[
         int | None, whole("round", 0), tyro.conf.arg(help_behavior_hint="(default: the first to diverge)")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import tyro
 
-from srgdqn.cli.parsing import parse, the_run
+from srgdqn.cli.parsing import OneRun, parse, the_run
 from srgdqn.presets import PRESETS
 from srgdqn.settings import Configuration
 from srgdqn.settings.checks import BUDGETS
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 class Show:
     """Shows what a saved run was, and what it came to."""
 
-    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    run: OneRun = ()
     """Folder that a run was saved in."""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print everything as JSON on standard output."""

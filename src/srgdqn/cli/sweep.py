@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
@@ -13,16 +13,15 @@ from tyro.constructors import PrimitiveConstructorSpec
 from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli import care as care_options
 from srgdqn.cli import where
-from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional
+from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional, readings_option
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, RefusedError, options
-from srgdqn.cli.parsing import one_of, parse_with_stray, whole
+from srgdqn.cli.parsing import one_of, parse_with_stray, task_and_algorithm, whole
 from srgdqn.configure import composed
 from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.presets import PRESETS
-from srgdqn.readings import READINGS
 from srgdqn.settings import Configuration
 from srgdqn.sweeps.folder import check_folder
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
@@ -110,7 +109,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
     top: list[tuple[str, Any, Any]] = [
         ("task", positional("TASK", PRESETS, "one of the paper's compiled tasks", choices), None),
         ("algorithm", positional("ALGORITHM", ALGORITHMS, "srg-dqn by default", choices), None),
-        ("readings", Annotated[Literal[tuple(READINGS)], help_text(_OWN["readings"])], configuration.readings),
+        ("readings", readings_option(), configuration.readings),
         ("out", path_option("DIR", _OWN["out"], "(default: nothing is saved)"), None),
         ("figure", path_option("FILE", _OWN["figure"], "(default: heat-map.png in DIR)"), None),
         ("score", score, SCORES[0]),
@@ -126,7 +125,6 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
 
 
 _OWN = {
-    "readings": "What is done where the paper is silent or contradicts itself: repaired, or followed to the letter.",
     "out": "Folder of the sweep: new, or begun by the same command.",
     "figure": "Image of the scores, replaced if it is there; its ending (.png, .pdf or .svg) decides the format.",
     "score": "What the best cell is chosen by.",
@@ -165,20 +163,14 @@ def _read(words: Sequence[str]) -> tuple[str | None, _Asked]:
     """The task, if one was named, and what is asked of it."""
     parsed, stray = parse_with_stray(_parsed_form(), words, command="sweep")
     given = dict(parsed)
-    names = [*given.pop("names", ()), *stray]
-    if len(names) > 2:
-        raise InputError(
-            f"{len(names)} names were given ({' '.join(names)}), but there are two: a task and an algorithm. "
-            "Give the values of options after their options."
-        )
+    task, algorithm = task_and_algorithm([*given.pop("names", ()), *stray])
     own = {name: given.pop(name) for name in (*_OWN, *care_options.OF_CELLS, *where.OPTIONS) if name in given}
-    task = names[0] if names else None
-    algorithm = names[1] if len(names) == 2 else "srg-dqn"
+    readings = given.pop("readings", "corrected")
     fixed = {name: values[0] for name, values in given.items() if len(values) == 1}
     typed = [word.partition("=")[0].strip("-").replace("-", "_") for word in words]
     several = [name for name, values in given.items() if len(values) > 1]
     tried = {name: given[name] for name in sorted(several, key=typed.index)}  # tables and figures keep their order
-    base = Base(task or "", algorithm, own.pop("readings", "corrected"), fixed)
+    base = Base(task or "", "srg-dqn" if algorithm is None else algorithm, readings, fixed)
     search = own.pop("search", None)
     return task, _Asked(base, tried, None if search is None else list(search), own)
 

@@ -14,16 +14,15 @@ from srgdqn.algorithms import ALGORITHMS
 from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli import care as care_options
 from srgdqn.cli import where
-from srgdqn.cli.forms import annotated, command_form, flag, help_text, path_option, positional
+from srgdqn.cli.forms import annotated, command_form, flag, path_option, positional, readings_option
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
-from srgdqn.cli.parsing import parse_with_stray
+from srgdqn.cli.parsing import parse_with_stray, task_and_algorithm
 from srgdqn.configure import composed, configure, defaults_of, layered, named_options
 from srgdqn.engines.choice import ENGINES, for_training, ready
 from srgdqn.errors import InputError
 from srgdqn.identifiers import is_identifier
 from srgdqn.presets import PRESETS, is_compiled, preset, resembles_compiled
-from srgdqn.readings import READINGS
 from srgdqn.readings import readings as readings_named
 from srgdqn.settings import Configuration, option_names
 from srgdqn.settings.network import BUILT_IN_NETWORKS
@@ -171,7 +170,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
     top: list[tuple[str, Any, Any]] = [
         ("task", positional("TASK", PRESETS, _TASK, choices), None),
         ("algorithm", positional("ALGORITHM", ALGORITHMS, "srg-dqn by default", choices), None),
-        ("readings", Annotated[Literal[tuple(READINGS)], help_text(_READINGS)], configuration.readings),
+        ("readings", readings_option(), configuration.readings),
         ("config", path_option("FILE", _CONFIG, "(default: none)"), None),
         ("out", path_option("DIR", _OUT, "(default: nothing is saved)"), None),
         ("tensorboard", path_option("DIR", _TENSORBOARD, "(default: none)"), None),
@@ -188,7 +187,6 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
 
 
 _TASK = "one of the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
-_READINGS = "What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."
 _CONFIG = (
     "TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file, "
     "and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."
@@ -231,22 +229,17 @@ def _parsed_form() -> Any:
 def _read(words: Sequence[str]) -> _Asked:
     parsed, stray = parse_with_stray(_parsed_form(), words, command="train")
     given = dict(parsed)
-    names = [*given.pop("names", ()), *stray]
-    if len(names) > 2:
-        raise InputError(
-            f"{len(names)} names were given ({' '.join(names)}), but there are two: a task and an algorithm. "
-            "Give the values of options after their options."
-        )
+    task, algorithm = task_and_algorithm([*given.pop("names", ()), *stray])
     config = given.pop("config", None)
-    if config is None and not names and given.get("resume") and "out" in given:
+    if config is None and task is None and given.get("resume") and "out" in given:
         config = _what_is_under_way(given["out"])
     file = _FILE_OF_NOTHING if config is None else _read_file(config)
     own = {name: given.pop(name, False) for name in _FLAGS}
     told = ("out", "tensorboard", "wandb", *care_options.OF_A_RUN, *where.OPTIONS)
     others = {name: given.pop(name, None) for name in told}
     readings = given.pop("readings", None) or file.readings or "corrected"
-    task = names[0] if names else file.task
-    algorithm = names[1] if len(names) == 2 else file.algorithm or "srg-dqn"
+    task = file.task if task is None else task
+    algorithm = (file.algorithm or "srg-dqn") if algorithm is None else algorithm
     _check_names(task, algorithm, readings)
     kept = _what_the_file_adds(file, task, algorithm, readings)
     return _Asked(task, algorithm, readings, layered(kept, given), file, **others, **own)

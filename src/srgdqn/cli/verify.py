@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from srgdqn.cli.parsing import one_of, parse, the_run, whole
+from srgdqn.cli.parsing import OneRun, one_of, parse, the_run, whole
 
 if TYPE_CHECKING:
     from srgdqn.verification.verify import Verification
@@ -29,7 +28,7 @@ class Verify:
     The exit code is 0 if the run was verified, and 1 if it differs or nothing could be told.
     """
 
-    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    run: OneRun = ()
     """Folder that a run was saved in."""
     round: Annotated[
         int | str | None, whole("round", 0, "all"), tyro.conf.arg(help_behavior_hint="(default: one at random)")

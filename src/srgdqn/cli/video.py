@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from srgdqn.cli.parsing import parse, the_run, whole
+from srgdqn.cli.parsing import OneRun, parse, the_run, whole
 
 if TYPE_CHECKING:
     from srgdqn.shipping.video import Film
@@ -25,7 +25,7 @@ class Video:
     evaluations. One of the paper's tasks is filmed with the reward that was learned from.
     """
 
-    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    run: OneRun = ()
     """Folder that a run was saved in."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("play.mp4")
     """File of the video; its ending (.mp4 or .gif) decides the format."""

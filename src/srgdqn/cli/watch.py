@@ -7,11 +7,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import tyro
 
-from srgdqn.cli.parsing import parse, the_run
+from srgdqn.cli.parsing import OneRun, parse, the_run
 from srgdqn.errors import InputError
 from srgdqn.store.destination import MANIFEST
 from srgdqn.watching.json_lines import LineReader
@@ -33,7 +33,7 @@ class Watch:
     until the run is saved; then what it came to, as 'srgdqn show' tells it. Ctrl-C ends the watching, not the run.
     """
 
-    run: Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    run: OneRun = ()
     """Folder that the run was given with --out, or the file of a JsonLines logger (*.jsonl)."""
     once: tyro.conf.FlagCreatePairsOff[bool] = False
     """Print one view and end, as is done where standard output is no terminal."""
