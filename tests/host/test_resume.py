@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import signal
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,25 @@ def test_a_round_that_another_process_is_at_work_on_is_refused(tmp_path: Path, m
     (tmp_path / "round-0").mkdir()
     with locked(tmp_path / "round-0", what="a round"), pytest.raises(InputError, match="round-0 is a round that"):
         train_round(configuration, task, 0, keeping=Keeping(tmp_path))
+
+
+def test_the_end_of_a_round_is_kept_before_it_may_be_anybody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However seldom it is kept otherwise."""
+    left: list[list[int]] = []
+
+    @contextlib.contextmanager
+    def noticing(folder: Path, *, what: str) -> Iterator[None]:
+        with locked(folder, what=what):
+            yield
+            left.append(Journal(folder).numbers())
+
+    monkeypatch.setattr("srgdqn.host.strand.locked", noticing)
+    configuration, task = made(*CASES["CartPole, kernel"])
+    for _ in range(2):
+        assert train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=3600.0)).whole
+    assert left == [[1], [1]]
 
 
 def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from srgdqn.training.keeping import Keeping, Strand
 @contextlib.contextmanager
 def occupied_strand(keeping: Keeping, number: int) -> Iterator[Strand | None]:
     """The strand of round `number`; none, which is told, where the disk refuses. A process that was left behind by a
-    run which is gone may still write to it: then this waits a moment for its end, and raises an `InputError` if it does
-    not come.
+    run which is gone may still write to it: then this waits a moment for its end, and raises an `OccupiedError` if it
+    does not come.
     """
     name = f"round-{number}"
     folder = keeping.folder / name
@@ -30,6 +30,7 @@ def occupied_strand(keeping: Keeping, number: int) -> Iterator[Strand | None]:
     with locked(folder, what="a round"):
         try:
             yield keeping.strand(name)
+            keeping.flush()  # its end is not to wait until the round may be somebody else's
         finally:
             with contextlib.suppress(OSError):  # where nothing can be removed, or as there is something in it
                 (folder / LOCK).unlink(missing_ok=True)  # whoever waits for it finds another file, and tries again

@@ -77,8 +77,6 @@ def _train(
             keeping=job.keeping,
         )
         send(outward, ("outcome", number, outcome))
-    if job.keeping is not None:
-        job.keeping.flush()
 
 
 if __name__ == "__main__":

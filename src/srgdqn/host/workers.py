@@ -164,7 +164,7 @@ def _attend(
                     told.put(_lost(number, content[0]))
                     return
         _tell_to_stop(process)
-        receive(process.stdout)  # it has nothing to tell, but may have something to keep before it is gone
+        receive(process.stdout)  # it has nothing to tell, but ends in its own time
     except (EOFError, OSError):
         if number is not None:
             told.put(_lost(number, f"it ended with code {process.wait()}"))
