@@ -21,6 +21,7 @@ from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.networks import NetworkFactory, make_network
 from srgdqn.settings import Configuration
+from srgdqn.store.locks import OccupiedError
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.shared_progress import SharedProgress
 
@@ -58,21 +59,21 @@ class _Work:
 
     def __call__(self, number: int, stop: threading.Event, tell: Tell) -> RoundOutcome:
         job, task = _prepared(self.job)
-        keeping = job.keeping if self.mark is not None and self.mark.is_seen() else None
+        train = functools.partial(
+            train_round,
+            job.configuration,
+            task,
+            number,
+            job.network,
+            listener=now_and_then(tell),
+            stopping=stop.is_set,
+            measure_noise=job.measure_noise,
+        )
         with jax.enable_x64(job.double):
-            outcome = train_round(
-                job.configuration,
-                task,
-                number,
-                job.network,
-                listener=now_and_then(tell),
-                stopping=stop.is_set,
-                measure_noise=job.measure_noise,
-                keeping=keeping,
-            )
-        if keeping is not None:
-            keeping.flush()
-        return outcome
+            try:
+                return train(keeping=job.keeping if self.mark is not None and self.mark.is_seen() else None)
+            except OccupiedError:  # by a worker that outlived its driver: its bits are the same if it is not kept
+                return train(keeping=None)
 
 
 @functools.lru_cache(maxsize=4)

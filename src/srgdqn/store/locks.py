@@ -16,6 +16,11 @@ try:
 except ImportError:  # pragma: no cover, where the system has no such locks
     fcntl = None  # type: ignore[assignment]
 
+
+class OccupiedError(InputError):
+    """A folder that somebody else has."""
+
+
 LOCK = ".lock"
 """What the file is called in a folder that is locked."""
 
@@ -29,7 +34,7 @@ _holding = threading.Lock()
 
 @contextlib.contextmanager
 def locked(folder: Path, *, what: str) -> Iterator[None]:
-    """Nobody else has the folder until this ends; an `InputError` if somebody has. `what` it is stands in the error.
+    """Nobody else has the folder until this ends; an `OccupiedError` if somebody has. `what` it is stands in the error.
 
     Locks belong to a process, not to a file: its children do not inherit them. Where the file system has none, nothing
     is refused.
@@ -94,5 +99,7 @@ def _is_at(path: Path, handle: int) -> bool:
     return os.path.samestat(os.stat(path), os.fstat(handle))
 
 
-def _refused(folder: Path, what: str, who: str) -> InputError:
-    return InputError(f"{folder} is {what} that {who} is at work on. Wait until it has ended, or give another folder.")
+def _refused(folder: Path, what: str, who: str) -> OccupiedError:
+    return OccupiedError(
+        f"{folder} is {what} that {who} is at work on. Wait until it has ended, or give another folder."
+    )
