@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,3 +74,14 @@ def _cache() -> str:
     """Where compiled programs are kept; it would be below the home folder, which is another behind the fence."""
     chosen = os.environ.get("SRGDQN_CACHE")
     return chosen or str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "srgdqn")
+
+
+def seen_behind_the_fence(program: Path, scenario: str, folder: Path, *, seconds: float = 300.0) -> dict[str, Any]:
+    """What a program of scenarios saw in one of them. It prints that as JSON and nothing else, whoever dies: what a
+    command prints may be read by a program.
+    """
+    need_a_fence()
+    done = run_fenced([program, scenario, folder], seconds=seconds)
+    assert done.returncode == 0, done.stderr
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import written_on
 from srgdqn import __version__
 from srgdqn.cli import main
 
@@ -98,15 +99,7 @@ def test_no_color_is_respected_on_a_terminal() -> None:
             [sys.executable, "-m", "srgdqn", "show", "--help"], stdout=slave, stderr=slave, env=environment
         )
         os.close(slave)
-        text = b""
-        while True:
-            try:
-                piece = os.read(master, 65_536)
-            except OSError:  # the terminal is gone once the process is
-                break
-            if not piece:
-                break
-            text += piece
+        text = b"".join(written_on(master))
         os.close(master)
         assert process.wait(60) == 0
         return text

@@ -6,16 +6,12 @@ from typing import Any
 
 import pytest
 
-from fenced import need_a_fence, run_fenced
+from fenced import seen_behind_the_fence
 from srgdqn.cli import main
 
 
 def seen_in(scenario: str, folder: Path) -> dict[str, Any]:
-    need_a_fence()
-    done = run_fenced([Path(__file__).with_name("ray_commands.py"), scenario, folder], seconds=900)
-    assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen
+    return seen_behind_the_fence(Path(__file__).with_name("ray_commands.py"), scenario, folder, seconds=900)
 
 
 @pytest.mark.cluster

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import srgdqn
-from command_line import TRAIN, command
+from command_line import INTERRUPTIBLE, TRAIN, command, written_on
 from srgdqn.api import with_kernel
 from srgdqn.cli import main
 from srgdqn.configure import configure
@@ -182,15 +182,10 @@ def test_an_interrupt_before_anything_was_reached_leaves_nothing(
 def test_ctrl_c_saves_what_was_reached(tmp_path: Path) -> None:
     """In a terminal: the bar moves, Ctrl-C is pressed, and the folder has the run so far."""
     master, slave = pty.openpty()
-    # Where tests run in the background, the interrupt may be ignored from the start: it is not to be here.
-    code = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from srgdqn.cli import main; sys.exit(main())"
-    )
     folder = tmp_path / "run"
     words = [*TRAIN, "--steps", "500000000", "--eta", "0", "--out", str(folder)]  # without steps nothing diverges
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *words],
+        [sys.executable, "-c", INTERRUPTIBLE, *words],
         stdout=subprocess.PIPE,
         stderr=slave,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
@@ -199,13 +194,7 @@ def test_ctrl_c_saves_what_was_reached(tmp_path: Path) -> None:
     heard = bytearray()
 
     def listen() -> None:
-        while True:
-            try:
-                piece = os.read(master, 4_096)
-            except OSError:  # the terminal is gone once the process is
-                return
-            if not piece:
-                return
+        for piece in written_on(master):
             heard.extend(piece)
 
     listener = threading.Thread(target=listen, daemon=True)

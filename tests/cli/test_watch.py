@@ -20,19 +20,13 @@ from pathlib import Path
 import pytest
 
 import srgdqn
-from command_line import TRAIN, command
+from command_line import INTERRUPTIBLE, TRAIN, command, written_on
 from reported import report
 from srgdqn.cli import main
 from srgdqn.configure import configure
 from srgdqn.watching import JsonLines
 from srgdqn.watching.live import live_file, live_rows
 from synthetic_runs import synthetic
-
-# Where tests run in the background, the interrupt may be ignored from the start: it is not to be here.
-CODE = (
-    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-    "from srgdqn.cli import main; sys.exit(main())"
-)
 
 
 class Terminal:
@@ -43,7 +37,7 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", CODE, *words],
+            [sys.executable, "-c", INTERRUPTIBLE, *words],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -55,13 +49,7 @@ class Terminal:
         self._listener.start()
 
     def _listen(self) -> None:
-        while True:
-            try:
-                piece = os.read(self._master, 4_096)
-            except OSError:  # the terminal is gone once the process is
-                return
-            if not piece:
-                return
+        for piece in written_on(self._master):
             self._heard.extend(piece)
 
     @property
@@ -102,7 +90,9 @@ def terminal(*words: str, **size: int) -> Iterator[Terminal]:
 def training(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
     """A run that takes as long as it is let."""
     long = [*TRAIN, "--steps", "500000000", "--eta", "0", "--out", str(folder), "--quiet", *words]
-    process = subprocess.Popen([sys.executable, "-c", CODE, *long], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTIBLE, *long], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         yield process
     finally:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fenced import need_a_fence, run_fenced
+from fenced import seen_behind_the_fence
 from srgdqn.engines.on_ray import connected
 from srgdqn.errors import InputError
 
@@ -16,12 +16,7 @@ LOOPBACK = "0100007F"  # as the kernel writes it
 
 
 def seen_in(scenario: str, folder: Path) -> dict[str, Any]:
-    need_a_fence()
-    done = run_fenced([Path(__file__).with_name("ray_scenarios.py"), scenario, folder])
-    assert done.returncode == 0, done.stderr
-    # Nothing else is printed, whoever dies: what a command prints may be read by a program.
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen
+    return seen_behind_the_fence(Path(__file__).with_name("ray_scenarios.py"), scenario, folder)
 
 
 # A Ray that is started for the work and ended with it

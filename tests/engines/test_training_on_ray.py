@@ -1,12 +1,11 @@
 """Training on Ray clusters ends with the bits that it has without, whatever dies on the way."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fenced import need_a_fence, run_fenced
+from fenced import seen_behind_the_fence
 
 pytestmark = pytest.mark.cluster
 
@@ -14,11 +13,7 @@ SAME = dict.fromkeys(("curves", "episodes", "evaluations", "rounds", "parameters
 
 
 def seen_in(scenario: str, folder: Path) -> dict[str, Any]:
-    need_a_fence()
-    done = run_fenced([Path(__file__).with_name("ray_trainings.py"), scenario, folder], seconds=600)
-    assert done.returncode == 0, done.stderr
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen
+    return seen_behind_the_fence(Path(__file__).with_name("ray_trainings.py"), scenario, folder, seconds=600)
 
 
 def test_compiled_rounds_survive_a_worker_and_a_node(kernel: None, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import jax
@@ -12,11 +11,11 @@ import polars as pl
 import pytest
 
 import reference
-from srgdqn.interrupts import ToldToStopError
+from measured import shares_until_stopped, watched
 from srgdqn.measurements import anchors
 from srgdqn.measurements.anchor_error import fresh_transitions
-from srgdqn.measurements.anchors import Plan, measure
-from srgdqn.measurements.recorded import RecordedRun, at_moment, batch_at, record
+from srgdqn.measurements.anchors import Plan
+from srgdqn.measurements.recorded import RecordedRun, at_moment, batch_at
 from tiny import BLOCK, HIDDEN, tiny
 from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of
 
@@ -33,22 +32,9 @@ def plan(**options: Any) -> Plan:
     return Plan(tiny(**{**usual, **options})[0], tuple(STEPS))
 
 
-def watched(plan: Plan) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
-    runs: list[RecordedRun] = []
-
-    def keep(*given: Any, **others: Any) -> RecordedRun:
-        runs.append(record(*given, **others))
-        return runs[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(anchors, "record", keep)
-        tables = measure(plan, lambda share: None, threading.Event())
-    return runs[0], tables
-
-
 @pytest.fixture(scope="module")
 def measured(double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
-    return watched(plan())
+    return watched(anchors, plan())
 
 
 def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, list[reference.Transition], Any]]:
@@ -129,7 +115,7 @@ def compare(table: pl.DataFrame, expected: list[dict[str, Any]]) -> None:
 
 
 def test_rounds_that_diverged_are_counted_and_left_out() -> None:
-    run, tables = watched(plan(rounds=6, eta=0.5, seed=1))
+    run, tables = watched(anchors, plan(rounds=6, eta=0.5, seed=1))
     assert 0 < len(run.finite) < 6
     assert tables["rounds"].rows(named=True) == [{"rounds": 6, "diverged": 6 - len(run.finite)}]
     for name in ("distances", "anatomy"):
@@ -138,7 +124,7 @@ def test_rounds_that_diverged_are_counted_and_left_out() -> None:
 
 
 def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
-    _, tables = watched(plan(eta=1e30))
+    _, tables = watched(anchors, plan(eta=1e30))
     assert tables["rounds"].rows() == [(ROUNDS, ROUNDS)]
     for name in ("distances", "anatomy"):
         assert tables[name].is_empty()
@@ -146,15 +132,6 @@ def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
 
 
 def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard: list[float] = []
-    stop = threading.Event()
-
-    def hear(share: float) -> None:
-        heard.append(share)
-        if share > 0.5:
-            stop.set()
-
-    with pytest.raises(ToldToStopError):
-        measure(plan(), hear, stop)
+    heard = shares_until_stopped(anchors, plan(), beyond=0.5)
     assert heard == sorted(heard)
     assert 0.5 < heard[-1] < 0.7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import jax
@@ -12,10 +11,10 @@ import polars as pl
 import pytest
 
 import reference
-from srgdqn.interrupts import ToldToStopError
+from measured import shares_until_stopped, watched
 from srgdqn.measurements import dose_response
-from srgdqn.measurements.dose_response import Plan, measure
-from srgdqn.measurements.recorded import RecordedRun, at_moment, batch_at, record
+from srgdqn.measurements.dose_response import Plan
+from srgdqn.measurements.recorded import at_moment, batch_at
 from tiny import HIDDEN, tiny
 from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of
 
@@ -31,23 +30,10 @@ def plan(**options: Any) -> Plan:
     return Plan(tiny(**{**usual, **options})[0], tuple(STEPS))
 
 
-def watched(plan: Plan) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
-    runs: list[RecordedRun] = []
-
-    def keep(*given: Any, **others: Any) -> RecordedRun:
-        runs.append(record(*given, **others))
-        return runs[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dose_response, "record", keep)
-        tables = measure(plan, lambda share: None, threading.Event())
-    return runs[0], tables
-
-
 @pytest.mark.parametrize("coefficient", [0.5, 1.0])
 def test_the_error_is_the_mean_distance_of_estimates_from_the_exact_gradient(coefficient: float) -> None:
     """At every fourth inner iteration: 4 and 8."""
-    run, tables = watched(plan(coefficient=coefficient))
+    run, tables = watched(dose_response, plan(coefficient=coefficient))
     o = options_of(run.configuration, SIZES)
     assert o.coefficient == coefficient
     again = jax.jit(lambda rows, number, block: batch_at(run.configuration, run.network, rows, number, block, 2))
@@ -70,7 +56,7 @@ def test_the_error_is_the_mean_distance_of_estimates_from_the_exact_gradient(coe
 
 
 def test_rewards_and_divergence_are_those_of_the_very_run() -> None:
-    run, tables = watched(plan(rounds=6, eta=0.5, seed=1))
+    run, tables = watched(dose_response, plan(rounds=6, eta=0.5, seed=1))
     curves = run.trained.tables["curves"]
     assert tables["curves"].columns == ["round", "step", "reward"]
     for name in tables["curves"].columns:
@@ -83,22 +69,13 @@ def test_rewards_and_divergence_are_those_of_the_very_run() -> None:
 
 
 def test_if_all_diverged_there_is_no_error_to_tell() -> None:
-    _, tables = watched(plan(eta=1e30))
+    _, tables = watched(dose_response, plan(eta=1e30))
     assert tables["rounds"]["diverged"].all()
     assert tables["errors"].is_empty()
     assert tables["errors"].columns == ["round", "step", "error", "norm"]
 
 
 def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard: list[float] = []
-    stop = threading.Event()
-
-    def hear(share: float) -> None:
-        heard.append(share)
-        if share > 0.75:
-            stop.set()
-
-    with pytest.raises(ToldToStopError):
-        measure(plan(), hear, stop)
+    heard = shares_until_stopped(dose_response, plan(), beyond=0.75)
     assert heard == sorted(heard)
     assert 0.75 < heard[-1] < 0.85

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import Any
 
 import hypothesis.strategies as st
@@ -15,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 
 import reference
-from srgdqn.interrupts import ToldToStopError
+from measured import shares_until_stopped, watched
 from srgdqn.measurements import gradient_spread
-from srgdqn.measurements.gradient_spread import QUANTITIES, Plan, measure, redrawn, split_variance
-from srgdqn.measurements.recorded import RecordedRun, batch_at, record
+from srgdqn.measurements.gradient_spread import QUANTITIES, Plan, redrawn, split_variance
+from srgdqn.measurements.recorded import RecordedRun, batch_at
 from srgdqn.networks import make_network
 from tiny import HIDDEN, tiny
 from translation import CLOSE, distance, flat, from_packed, from_transitions, options_of, to_packed, to_parameters
@@ -76,22 +75,9 @@ def plan(**options: Any) -> Plan:
     return Plan(configuration, tuple(WINDOWS), window=48, batches=BATCHES, picks=PICKS)
 
 
-def watched(plan: Plan) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
-    runs: list[RecordedRun] = []
-
-    def keep(*given: Any, **others: Any) -> RecordedRun:
-        runs.append(record(*given, **others))
-        return runs[-1]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gradient_spread, "record", keep)
-        tables = measure(plan, lambda share: None, threading.Event())
-    return runs[0], tables
-
-
 @pytest.fixture(scope="module")
 def measured(double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
-    return watched(plan())
+    return watched(gradient_spread, plan())
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +204,7 @@ def test_what_diverged_is_counted(measured: Any) -> None:
 
 @pytest.mark.usefixtures("double")
 def test_rounds_that_diverged_are_left_out() -> None:
-    run, tables = watched(plan(rounds=6, eta=0.3, alpha=1e-3, seed=4))
+    run, tables = watched(gradient_spread, plan(rounds=6, eta=0.3, alpha=1e-3, seed=4))
     assert 0 < len(run.finite) < 6
     assert tables["rounds"]["diverged"].to_list() == [6 - len(run.finite)]
     for name in ("vectors", "windows", "redraws"):
@@ -228,7 +214,7 @@ def test_rounds_that_diverged_are_left_out() -> None:
 
 @pytest.mark.usefixtures("double")
 def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
-    _, tables = watched(plan(eta=1e30))
+    _, tables = watched(gradient_spread, plan(eta=1e30))
     assert tables["rounds"].rows() == [(ROUNDS, ROUNDS, WEIGHTS)]
     for name in ("vectors", "windows", "redraws"):
         assert tables[name].is_empty()
@@ -237,15 +223,6 @@ def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
 
 @pytest.mark.usefixtures("double")
 def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard: list[float] = []
-    stop = threading.Event()
-
-    def hear(share: float) -> None:
-        heard.append(share)
-        if share > 0.5:
-            stop.set()
-
-    with pytest.raises(ToldToStopError):
-        measure(plan(), hear, stop)
+    heard = shares_until_stopped(gradient_spread, plan(), beyond=0.5)
     assert heard == sorted(heard)
     assert heard[-1] == pytest.approx(0.5 + 0.5 / len(WINDOWS))

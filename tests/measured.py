@@ -1,0 +1,42 @@
+"""Measurements made whole, together with what only they see on the way."""
+
+from __future__ import annotations
+
+import threading
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+import pytest
+
+from srgdqn.interrupts import ToldToStopError
+from srgdqn.measurements.recorded import RecordedRun, record
+
+
+def watched(measurement: ModuleType, plan: Any) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
+    """The run that a measurement recorded, and its tables."""
+    runs: list[RecordedRun] = []
+
+    def keep(*given: Any, **others: Any) -> RecordedRun:
+        runs.append(record(*given, **others))
+        return runs[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measurement, "record", keep)
+        tables = measurement.measure(plan, lambda share: None, threading.Event())
+    return runs[0], tables
+
+
+def shares_until_stopped(measurement: ModuleType, plan: Any, beyond: float) -> list[float]:
+    """How far a measurement said it was, until it ended because it was told to: once it was beyond a share."""
+    heard: list[float] = []
+    stop = threading.Event()
+
+    def hear(share: float) -> None:
+        heard.append(share)
+        if share > beyond:
+            stop.set()
+
+    with pytest.raises(ToldToStopError):
+        measurement.measure(plan, hear, stop)
+    return heard
