@@ -22,7 +22,7 @@ from srgdqn.store.journal import Journal
 from srgdqn.store.provenance import provenance
 from srgdqn.store.unfinished import Request, beside, read_request, write_request
 from srgdqn.training.keeping import Keeping
-from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, bits
+from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64, "kernel": "xla"}
 WHOLE = 6 * 208  # steps, with those of a last block that the budget does not fill
@@ -45,11 +45,6 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "runs" / "a"
-
-
-def outcome(result: Result) -> tuple[Any, ...]:
-    tables = {name: table.rows() for name, table in result.run.tables.items() if name != "timings"}
-    return tables, sorted(result.run.parameters), bits(dict(result.run.parameters)), result.configuration
 
 
 def killed(cut: CutShort, out: Path, after: int = 5, **options: Any) -> None:

@@ -18,6 +18,7 @@ from gymnasium.spaces import Box, Discrete
 
 from srgdqn import tasks
 from srgdqn.configure import configure
+from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 
@@ -121,6 +122,12 @@ def bits(tree: Any) -> list[tuple[Any, ...]]:
     return [
         _array_bits(leaf) for leaf in jax.tree.leaves(tree, is_leaf=lambda leaf: isinstance(leaf, np.ma.MaskedArray))
     ]
+
+
+def outcome(result: Result) -> tuple[Any, ...]:
+    """All that must be the same of runs that are to be the same: everything but timings."""
+    tables = {name: table.rows() for name, table in result.run.tables.items() if name != "timings"}
+    return tables, sorted(result.run.parameters), bits(dict(result.run.parameters)), result.configuration
 
 
 def _array_bits(leaf: Any) -> tuple[Any, ...]:

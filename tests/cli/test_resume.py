@@ -21,7 +21,7 @@ from srgdqn.store.unfinished import beside
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell
 from srgdqn.studies.figure_2 import FIGURE_2
-from tiny import TINY, bits
+from tiny import TINY, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64}
 WORDS = [
@@ -31,11 +31,6 @@ WORDS = [
 ]
 TRAIN = ["train", "CartPole", "dqn-sgd", *WORDS, "--quiet"]
 WHOLE = 6 * 208  # steps, with those of a last block that the budget does not fill
-
-
-def outcome(result: Result) -> tuple[Any, ...]:
-    tables = {name: table.rows() for name, table in result.run.tables.items() if name != "timings"}
-    return tables, bits(dict(result.run.parameters)), result.configuration
 
 
 @pytest.fixture(scope="module")
