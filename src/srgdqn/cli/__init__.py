@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from srgdqn.cli.commands import COMMANDS, show_completion, show_help
 from srgdqn.errors import InputError, printable, unknown
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.interrupts import well_timed_interrupts
 
 __all__ = ["main"]
@@ -21,7 +22,9 @@ INTERRUPTED = 130  # what shells report for a program that was ended from the ke
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command line and returns its exit code: 0, 2 for input that cannot be used, 130 for an interrupt."""
+    """Runs a command line and returns its exit code: 0, 1 for what failed, 2 for input that cannot be used, 130 for an
+    interrupt.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _print_whatever_the_encoding()
     try:
@@ -32,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"error: {printable(' '.join(str(error).splitlines()))}", file=sys.stderr)
         return 2
+    except EnvironmentFailedError as error:
+        print(f"error: {printable(' '.join(str(error).splitlines()))}", file=sys.stderr)
+        return 1
     except (KeyboardInterrupt, ImportError) as error:
         if not _is_interrupt(error):
             raise

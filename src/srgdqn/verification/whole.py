@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from srgdqn.again.subject import Subject
+from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import train_round
@@ -64,7 +65,9 @@ def _check_all(subject: Subject, listener: Listener) -> Iterator[RoundCheck]:
     if isinstance(subject.task, Task):
         trained = train_rounds(subject.configuration, subject.task, subject.network, listener=listener)
     else:
-        trained = train_on_host(subject.configuration, subject.task, subject.network, listener=listener).trained
+        trained, failures = train_on_host(subject.configuration, subject.task, subject.network, listener=listener)
+        for number, failure in failures.items():
+            raise _failed(number, failure)
     if trained.interrupted:
         raise KeyboardInterrupt
     for place, number in enumerate(subject.result.rounds["round"].to_list()):
@@ -116,7 +119,15 @@ def _hosted(subject: Subject, number: int, blocks: int, listener: Listener) -> t
         listener=listener,
         stopping=_after(blocks),
     )
+    lived = int(outcome.tables["rounds"]["steps"][0]) if outcome.tables else 0
+    # An environment that failed at the end of what the run has lived does so again: that is compared.
+    if outcome.failure is not None and lived < min(blocks * subject.block, subject.row_of(number)["steps"]):
+        raise _failed(number, outcome.failure)
     return outcome.tables, {path: array[0] for path, array in outcome.policies.items()}
+
+
+def _failed(number: int, failure: str) -> EnvironmentFailedError:
+    return EnvironmentFailedError(f"round {number} could not be recomputed: {failure}")
 
 
 def _after(blocks: int) -> Callable[[], bool]:
