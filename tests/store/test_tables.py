@@ -90,3 +90,33 @@ def test_a_table_of_other_types_does_not_conform() -> None:
     with pytest.raises(InputError, match=r"episodes\.length has type Int64\. Make it Int32"):
         conforming("episodes", table.with_columns(pl.col("length").cast(pl.Int64)))
     assert conforming("episodes", table.select(reversed(table.columns))).equals(table)
+
+
+def test_means_over_rounds_are_the_same_to_the_bit_whenever_they_are_taken() -> None:
+    """Of a table that is not marked as sorted, every second mean of this size differs from the one before."""
+    rounds, rows = 50, 4_000
+    returns = np.random.default_rng(0).normal(size=rounds * rows)
+    table = frame(
+        "episodes",
+        {
+            "round": np.repeat(np.arange(rounds), rows),
+            "episode": np.tile(np.arange(rows), rounds),
+            "step": np.tile(np.arange(rows), rounds),
+            "return": returns,
+            "length": np.ones(rounds * rows, int),
+            "ending": ["terminated"] * (rounds * rows),
+            "success": [None] * (rounds * rows),
+        },
+    )
+    late = table.filter(pl.col("episode") >= rows // 2)
+    means = late.group_by("round").agg(pl.col("return").mean()).sort("round")["return"].to_numpy()
+    np.testing.assert_allclose(means, returns.reshape(rounds, rows)[:, rows // 2 :].mean(axis=1), rtol=1e-12)
+    for _ in range(100):
+        again = late.group_by("round").agg(pl.col("return").mean()).sort("round")["return"].to_numpy()
+        assert again.tobytes() == means.tobytes()
+
+
+def test_a_table_out_of_order_is_not_taken_for_sorted() -> None:
+    table = frame("episodes", {**EPISODES, "round": [1, 0]})
+    assert not table["round"].flags["SORTED_ASC"]
+    assert table.group_by("round").agg(pl.col("return").sum()).sort("round")["return"].to_list() == [2.0, -1.5]

@@ -13,6 +13,7 @@ import polars as pl
 from srgdqn.store import manifest, parquet
 from srgdqn.store.destination import MANIFEST, write_folder
 from srgdqn.store.folders import damaged, decoded, read_manifest, verified
+from srgdqn.store.tables import in_order
 
 _TABLE = re.compile(r"[a-z0-9_]+\.parquet")
 
@@ -24,6 +25,10 @@ class Measured:
     tables: dict[str, pl.DataFrame]
     about: dict[str, Any]
     """The question, the time it took, versions and machine: JSON values."""
+
+    def __post_init__(self) -> None:
+        """Marks what is sorted, be it computed now or read, so that both are summed alike."""
+        object.__setattr__(self, "tables", {name: in_order(table) for name, table in self.tables.items()})
 
 
 def save(measured: Measured, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
