@@ -1,6 +1,7 @@
 """The long commands on outcomes that are planted instead of computed."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,7 @@ def test_every_reading_is_judged_in_its_own_units(tmp_path: Path, monkeypatch: p
         assert decided[claim].startswith("D is the N newest transitions (row 4): -")
     assert runs.frame["run"].to_list() == list(range(12))
     assert runs.frame["rows with the other option"][0] == "none (corrected)"
+    assert all(re.fullmatch(r"\d+ of \d+", told) for told in runs.frame["diverged"])
     assert evidence.about["seed"] == CONFIRMATORY.seed + 2
 
 
@@ -243,10 +245,11 @@ def test_shares_and_main_effects_by_hand() -> None:
         assert (row["holds"], row["fails"], row["undecided"]) == ("5 of 12", "7 of 12", "0 of 12")
         assert row["decided most by"] == "y frozen for the outer iteration (row 2): -3.0 δ"
         assert row["then by"] == "Adam divides by a norm (row 8): +1.0 δ"
-    runs = runs_table(judgements).frame
+    runs = runs_table(judgements, [(run, 300) for run in range(12)]).frame
     first = [reading.row for reading, other in zip(readings_study.READINGS, matrix[1], strict=True) if other]
     assert runs["rows with the other option"][1] == ", ".join(first)
     assert runs["C4"].to_list() == ["holds"] * 5 + ["fails"] * 7
+    assert runs["diverged"][11] == "11 of 300"
 
 
 def test_a_claim_of_which_nothing_can_be_told_has_no_effects() -> None:

@@ -23,6 +23,7 @@ from srgdqn.studies.controls import contrast_table, interaction_table
 from srgdqn.studies.figure_2 import TASKS
 from srgdqn.studies.pilot import pilot_of, read_pilot
 from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
+from srgdqn.studies.scores import diverged_rounds
 from srgdqn.studies.seconds import seconds_of
 from srgdqn.training.keeping import USUAL, Pace
 
@@ -150,9 +151,11 @@ def read_every_way(folder: Path, console: Console, scale: Scale = CONFIRMATORY) 
     runs = range(len(readings_study.design()))
     cells = list(itertools.chain.from_iterable(readings_study.cells(scale, run) for run in runs))
     outcomes = run_cells("every reading", cells, folder / "readings", console)
-    judgements = {}
+    judgements, diverged = {}, []
     for run in runs:
         label = readings_study.label(run)
+        results = [outcomes[cell.name] for cell in readings_study.cells(scale, run)]
+        diverged.append((sum(map(diverged_rounds, results)), sum(result.rounds.height for result in results)))
         # A margin in the run's own units: another reward has another scale.
         margins = pilot_of(outcomes, scale.seed, label)
         judgements[label] = judge(outcomes, label, margins, only=COMPARISONS)
@@ -160,7 +163,7 @@ def read_every_way(folder: Path, console: Console, scale: Scale = CONFIRMATORY) 
     return evidence_of(
         "readings",
         judgements,
-        [shares_table(judgements), runs_table(judgements)],
+        [shares_table(judgements), runs_table(judgements, diverged)],
         seed=scale.seed + readings_study.SEED_OFFSET,
         rounds=rounds,
         seconds=seconds_of(outcomes, outcomes),
@@ -197,10 +200,10 @@ def shares_table(judgements: dict[str, list[Judgement]]) -> Table:
     return Table("readings-shares", "In what share of the readings each claim holds", pl.DataFrame(rows), note)
 
 
-def runs_table(judgements: dict[str, list[Judgement]]) -> Table:
-    """Which options each run had, and its verdicts."""
+def runs_table(judgements: dict[str, list[Judgement]], diverged: Sequence[tuple[int, int]]) -> Table:
+    """Which options each run had, its verdicts, and how many of its rounds diverged, of how many."""
     rows = []
-    for run, verdicts in enumerate(judgements.values()):
+    for run, (verdicts, (lost, rounds)) in enumerate(zip(judgements.values(), diverged, strict=True)):
         others = [
             reading.row
             for reading, other in zip(readings_study.READINGS, readings_study.design()[run], strict=True)
@@ -211,6 +214,7 @@ def runs_table(judgements: dict[str, list[Judgement]]) -> Table:
                 "run": run,
                 "rows with the other option": ", ".join(others) or "none (corrected)",
                 **{verdict.name: verdict.verdict for verdict in verdicts},
+                "diverged": f"{lost} of {rounds}",
             }
         )
     return Table("readings-runs", "The twelve runs and their verdicts", pl.DataFrame(rows))
