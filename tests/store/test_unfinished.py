@@ -88,10 +88,10 @@ def test_every_byte_of_what_was_asked_counts(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "told", "kind", "why"),
     [
-        ({"configuration.toml": b""}, {"about": {}}, manifest.UNFINISHED, "does not tell what was asked"),
-        ({"configuration.toml": b""}, {"about": [], "options": {}}, manifest.UNFINISHED, "does not tell what was"),
-        ({}, {"about": {}, "options": {}}, manifest.UNFINISHED, "other files than a run under way has"),
-        ({"configuration.toml": b"", "../x": b""}, {"about": {}, "options": {}}, manifest.UNFINISHED, "other files"),
+        ({"configuration.toml": b""}, {"about": {}}, manifest.RUN_UNDER_WAY, "does not tell what was asked"),
+        ({"configuration.toml": b""}, {"about": [], "options": {}}, manifest.RUN_UNDER_WAY, "does not tell what was"),
+        ({}, {"about": {}, "options": {}}, manifest.RUN_UNDER_WAY, "other files than a run under way has"),
+        ({"configuration.toml": b"", "../x": b""}, {"about": {}, "options": {}}, manifest.RUN_UNDER_WAY, "other files"),
         ({"configuration.toml": b""}, {"about": {}, "options": {}}, manifest.RUN, "not the manifest of"),
     ],
 )

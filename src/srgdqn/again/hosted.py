@@ -17,7 +17,7 @@ from srgdqn.host.learning import Learning
 from srgdqn.host.memory import Memory
 from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
-from srgdqn.host.round_state import enter_again, standing_of
+from srgdqn.host.round_state import enter_again, round_standing
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.learner import LearnerState
 from srgdqn.normalisation import Normaliser
@@ -41,7 +41,7 @@ class HostedRound:
             self._round = HostRound(configuration, task, program, player, number)
         else:
             fresh = HostRound(configuration, task, program, None, number)
-            standing = standing_of(start, fresh, identity(configuration))
+            standing = round_standing(start, fresh, identity(configuration))
             player, self._environments = make_player(configuration, task, number, standing.begun)
             enter_again(standing, player)
             self._round = standing.round_

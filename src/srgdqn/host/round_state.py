@@ -39,7 +39,7 @@ def no_records(configuration: Configuration, endings: Endings) -> Records:
     return Records(Recorder(configuration, endings, 1), Trail(configuration.training.environments), [], [])
 
 
-class Standing(NamedTuple):
+class RoundStanding(NamedTuple):
     """Where a round stood: all but its environments, which are no data."""
 
     round_: HostRound  # that nobody plays yet
@@ -50,7 +50,7 @@ class Standing(NamedTuple):
     present: np.ndarray | None  # and what each observed, where it can be brought there again
 
 
-def snapshot(round_: HostRound, records: Records, identity: str, *, last: bool) -> Snapshot:
+def round_snapshot(round_: HostRound, records: Records, identity: str, *, last: bool) -> Snapshot:
     """What is kept of a round of the configuration of that identity. At its end nobody needs its replay any more."""
     assert round_.player is not None
     recorded, rows = records.recorder.state()
@@ -81,7 +81,7 @@ def snapshot(round_: HostRound, records: Records, identity: str, *, last: bool) 
     return Snapshot(about, tensors, streams)
 
 
-def standing_of(checkpoint: Checkpoint, round_: HostRound, identity: str) -> Standing:
+def round_standing(checkpoint: Checkpoint, round_: HostRound, identity: str) -> RoundStanding:
     """Where a round stood, made of one that has not lived; an `InputError` if it is none of the configuration's of that
     identity.
     """
@@ -113,10 +113,10 @@ def standing_of(checkpoint: Checkpoint, round_: HostRound, identity: str) -> Sta
         raise InputError(f"it is none of this configuration's ({error})") from error
     if recorder.blocks != round_.blocks:
         raise InputError(f"it has records of {recorder.blocks} blocks, where {round_.blocks} were lived")
-    return Standing(round_, records, about["last"], about["begun"], about["episodes"], tensors.get(_PRESENT))
+    return RoundStanding(round_, records, about["last"], about["begun"], about["episodes"], tensors.get(_PRESENT))
 
 
-def enter_again(standing: Standing, player: Player) -> None:
+def enter_again(standing: RoundStanding, player: Player) -> None:
     """Lets a player go on where the round stood, in environments that were made anew. Where they cannot be brought to
     where they were, new episodes begin, and a RuntimeWarning tells of it.
     """

@@ -21,7 +21,7 @@ from srgdqn.host.judging import judge
 from srgdqn.host.program import HostProgram, host_program
 from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
-from srgdqn.host.round_state import Records, Standing, enter_again, no_records, snapshot, standing_of
+from srgdqn.host.round_state import Records, RoundStanding, enter_again, no_records, round_snapshot, round_standing
 from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.host.telling import Telling
@@ -102,10 +102,10 @@ class _Restoring:
     def __init__(self, configuration: Configuration, task: HostTask, program: HostProgram, number: int) -> None:
         self._given = configuration, task, program, number
 
-    def __call__(self, checkpoint: Checkpoint) -> Standing:
+    def __call__(self, checkpoint: Checkpoint) -> RoundStanding:
         configuration, task, program, number = self._given
         round_ = HostRound(configuration, task, program, None, number)
-        return standing_of(checkpoint, round_, identity(configuration))
+        return round_standing(checkpoint, round_, identity(configuration))
 
 
 class _Life:
@@ -187,7 +187,7 @@ class _Life:
         diary.forget()
 
     def _snapshot(self) -> Snapshot:
-        return snapshot(self._round, self._records, identity(self._round.configuration), last=self.whole)
+        return round_snapshot(self._round, self._records, identity(self._round.configuration), last=self.whole)
 
     def _keep(self, strand: Strand) -> None:
         self._note_time()

@@ -49,7 +49,7 @@ def read_request(folder: Path) -> Request | None:
     """What is under way in a folder; None if nothing is."""
     if not os.path.lexists(folder / MANIFEST):
         return None
-    listed = read_manifest(folder, manifest.UNFINISHED)
+    listed = read_manifest(folder, manifest.RUN_UNDER_WAY)
     if set(listed.files) != {_CONFIGURATION}:
         raise InputError(f"{folder / MANIFEST} cannot be used: it lists other files than a run under way has.")
     data = verified(folder / _CONFIGURATION, listed.files[_CONFIGURATION])
@@ -78,7 +78,7 @@ def write_request(folder: Path, request: Request) -> None:
     files = {_CONFIGURATION: request.configuration.encode()}
     write_file(folder / _CONFIGURATION, files[_CONFIGURATION])
     told = {"about": request.about, "options": request.options}
-    write_file(folder / MANIFEST, manifest.render(files, told, manifest.UNFINISHED))
+    write_file(folder / MANIFEST, manifest.render(files, told, manifest.RUN_UNDER_WAY))
     sync_folder(folder)
 
 

@@ -29,7 +29,7 @@ from srgdqn.store import measurement
 from srgdqn.store.inputs import hashed
 from srgdqn.store.measurement import Measured
 from srgdqn.store.provenance import LOCAL, provenance, stale
-from srgdqn.training.keeping import UNFINISHED, USUAL, Keeping, Pace
+from srgdqn.training.keeping import CELLS_UNDER_WAY, USUAL, Keeping, Pace
 from srgdqn.under_way import stamp_of
 
 Hear = Callable[[float], None]
@@ -76,6 +76,8 @@ class Cell:
         result = train_configured(decided, **told, workers=1, stop=stop, keeping=kept, ran_by=ran_by)
         if result.run.provenance.get("interrupted", True):
             raise ToldToStopError
+        if kept is not None:
+            kept.flush()  # should it be refused a place in the end, it is saved by going on with it
         return result
 
     def save(self, outcome: Result, folder: Path) -> None:
@@ -147,7 +149,7 @@ def compute(
     A KeyboardInterrupt leaves every cell that is finished by then in the folder. Runs that were under way, however they
     ended, go on from their checkpoints.
     """
-    keeping = Keeping(folder / UNFINISHED, *pace)
+    keeping = Keeping(folder / CELLS_UNDER_WAY, *pace)
     outcomes = {cell.name: found for cell in cells if (found := finished(cell, folder, say)) is not None}
     for name in outcomes:
         listener(name, 1.0)

@@ -17,7 +17,7 @@ from srgdqn.sweeps.grid import Cell
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import needs_chance, random_policy
 from srgdqn.sweeps.together import train_each
-from srgdqn.training.keeping import UNFINISHED, USUAL, Keeping, Pace
+from srgdqn.training.keeping import CELLS_UNDER_WAY, USUAL, Keeping, Pace
 from srgdqn.training.rounds import Listener
 
 _RANDOM = "random-policy"
@@ -67,7 +67,7 @@ def shelves(folder: Path | None, say: Say, pace: Pace = USUAL) -> tuple[Shelf, S
     """Where cells are kept, and where the random policy's run is."""
     if folder is None:
         return Shelf(None, say), Shelf(None, say)
-    keeping = Keeping(folder / UNFINISHED, *pace)
+    keeping = Keeping(folder / CELLS_UNDER_WAY, *pace)
     return Shelf(folder / CELLS, say, folder / FAILED, keeping), Shelf(folder, say)
 
 
