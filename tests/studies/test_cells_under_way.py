@@ -12,6 +12,7 @@ import pytest
 
 from cut_short import CutShort, Killed
 from srgdqn.configure import configure
+from srgdqn.errors import InputError
 from srgdqn.result import Result
 from srgdqn.store.provenance import provenance
 from srgdqn.studies.cells import Cell, compute
@@ -49,12 +50,13 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
 
 @pytest.mark.parametrize("how", ["kill", "interrupt"])
 def test_a_cell_goes_on(how: Any, whole: dict[str, Any], cut: CutShort, tmp_path: Path) -> None:
-    """The second of three: the first is finished, and the third has not begun."""
+    """The second of three: the first is finished, and the third may just have begun, before all are told to stop."""
     cut.after, cut.how = 10, how  # of seven segments each
     with pytest.raises((Killed, KeyboardInterrupt)):
         compute(cells(), tmp_path, pace=PACE)
     assert sorted(os.listdir(tmp_path)) == ["seed-0", "unfinished"]
-    assert os.listdir(tmp_path / "unfinished") == ["seed-1"]
+    assert "seed-1" in os.listdir(tmp_path / "unfinished")
+    assert "seed-0" not in os.listdir(tmp_path / "unfinished")
     cut.counted()
     assert outcome(compute(cells(), tmp_path)) == whole
     assert STEPS < cut.counted() < 2 * STEPS
@@ -142,6 +144,24 @@ def test_a_cell_that_was_killed_once_it_was_saved_is_read(
             compute(cells()[:1], tmp_path, pace=PACE)
     assert sorted(os.listdir(tmp_path)) == ["seed-0", "unfinished"]
     cut.counted()
+    assert outcome(compute(cells()[:1], tmp_path)) == {"seed-0": whole["seed-0"]}
+    assert cut.counted() == 0
+    assert os.listdir(tmp_path) == ["seed-0"]
+
+
+def test_a_cell_that_could_not_be_saved_is_saved_once_there_is_room(
+    whole: dict[str, Any], cut: CutShort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without being trained again, however seldom it is kept on the way."""
+
+    def full(*_: Any, **__: Any) -> None:
+        raise InputError("there is no space left on the disk. Free some space.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Result, "save", full)
+        with pytest.raises(InputError, match="no space left"):
+            compute(cells()[:1], tmp_path, pace=Pace(3600.0))
+    assert cut.counted() == STEPS
     assert outcome(compute(cells()[:1], tmp_path)) == {"seed-0": whole["seed-0"]}
     assert cut.counted() == 0
     assert os.listdir(tmp_path) == ["seed-0"]
