@@ -90,8 +90,12 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
 
 
 def begin(path: Path, about: About) -> Path:
-    """Makes the folder, and says what it is for."""
+    """Says what a folder is for that is `occupied`.
+
+    It is checked once more: before it was occupied, somebody else may have begun another sweep there.
+    """
     make_folder(path)
+    check_folder(path, about.base, about.plan)
     if not (path / ABOUT).exists():
         write_about(path, about)
     return path

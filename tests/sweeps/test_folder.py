@@ -1,0 +1,55 @@
+"""The folder of a sweep, where two are begun at the same moment."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srgdqn.errors import InputError
+from srgdqn.sweeps import gridded, searching
+from srgdqn.sweeps.folder import About, begin, check_folder, occupied, read_about
+from srgdqn.sweeps.grid import Base, cells_of, checked_values
+from srgdqn.sweeps.ranges import space_of
+from srgdqn.sweeps.search_plan import search_plan
+from tiny import TINY
+
+TRIED = checked_values({"eta": [1e-3, 1e-2]})
+MINE, OTHERS = (Base("CartPole", "srg-dqn", "corrected", {**TINY, "seed": seed}) for seed in (0, 1))
+
+
+@pytest.fixture
+def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("something was trained")
+
+    monkeypatch.setattr("srgdqn.sweeps.running.train_each", refuse)
+
+
+@pytest.mark.parametrize("kind", ["grid", "search"])
+def test_a_folder_that_somebody_began_meanwhile_is_theirs(kind: str, untrained: None, tmp_path: Path) -> None:
+    """Between the check and the lock, which both must pass."""
+    folder = tmp_path / "sweep"
+    plan = search_plan(MINE, space_of({"eta": (1e-3, 1e-2)}), trials=2, at_once=None, sampler_seed=0)
+    asked = gridded.plan_of(TRIED) if kind == "grid" else plan.as_words()
+    assert check_folder(folder, MINE, asked) == folder
+    with occupied(folder):
+        begin(folder, About(OTHERS, asked, planned=2))
+    if kind == "grid":
+        run: Any = functools.partial(gridded.run_grid, MINE, TRIED, cells_of(MINE, TRIED))
+    else:
+        run = functools.partial(searching.run_search, MINE, plan)
+    with pytest.raises(InputError, match="sweep holds another sweep: its options is"):
+        run(folder, "greedy-return", lambda progress: None)
+    assert read_about(folder).base.as_words() == OTHERS.as_words()
+
+
+def test_a_folder_that_was_filled_meanwhile_is_left_alone(untrained: None, tmp_path: Path) -> None:
+    folder = check_folder(tmp_path / "sweep", MINE, gridded.plan_of(TRIED))
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="is not the folder of a sweep"):
+        gridded.run_grid(MINE, TRIED, cells_of(MINE, TRIED), folder, "greedy-return", lambda progress: None)
+    assert [entry.name for entry in folder.iterdir()] == ["thesis.tex"]
