@@ -311,17 +311,62 @@ def test_options_are_remembered_and_may_be_given_anew(
     kept_how: list[tuple[Any, Any]], cut: CutShort, out: Path
 ) -> None:
     killed(cut, out, 3, keep_checkpoints=3)
-    for how in (dict(), dict(checkpoint_every=0.001), dict(keep_checkpoints=1), dict(keep_checkpoints="all")):
+    for how in (dict(), dict(checkpoint_every=1e-6), dict(keep_checkpoints=1), dict(keep_checkpoints="all")):
         cut.after = 2
         with pytest.raises(Killed):
             train(out, resume=True, **how)
     train(out, resume=True)
-    assert kept_how == [(0, 3), (0, 3), (0.001, 3), (0, 1), (0, None), (0, 3)]
+    assert kept_how == [(0, 3), (0, 3), (1e-6, 3), (1e-6, 1), (1e-6, None), (1e-6, None)]
+    # One was left when all were to be kept from then on; one more was made before the end, which is the third.
     assert [len(list(strand.glob("*.checkpoint"))) for strand in (out / "checkpoints").iterdir()] == [3]
     kept_how.clear()
     train(out, overwrite=True)
     assert kept_how == [(None, 2)]
     assert not (out / "checkpoints").exists()
+
+
+def test_what_is_to_be_kept_may_be_said_while_it_goes_on(cut: CutShort, out: Path, tmp_path: Path) -> None:
+    """Killed once it was saved, its checkpoints are still to be moved."""
+    killed(cut, out)
+    cut.after = 1
+    with pytest.raises(Killed):
+        train(out, resume=True, keep_checkpoints=2)
+    shutil.copytree(beside(out), tmp_path / "aside")
+    train(out, resume=True)
+    assert (out / "checkpoints").exists()
+    shutil.rmtree(out / "checkpoints")
+    shutil.move(tmp_path / "aside", beside(out))
+    cut.counted()
+    train(out, resume=True)
+    assert cut.counted() == 0
+    assert (out / "checkpoints").exists()
+
+
+def test_that_another_run_is_to_be_replaced_may_be_said_while_it_goes_on(
+    whole: Result, cut: CutShort, out: Path, tmp_path: Path
+) -> None:
+    killed(cut, out)
+    train(tmp_path / "other", seed=5)
+    shutil.move(tmp_path / "other", out)
+    with pytest.raises(InputError, match="exists already"):
+        train(out, resume=True)
+    cut.after = 1
+    with pytest.raises(Killed):
+        train(out, resume=True, overwrite=True)
+    assert outcome(train(out, resume=True)) == outcome(whole)
+
+
+def test_a_disk_that_cannot_note_how_it_is_kept_does_not_end_it(
+    whole: Result, cut: CutShort, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(cut, out)
+
+    def full(folder: Path, request: Request) -> None:
+        raise InputError("it could not be written")
+
+    monkeypatch.setattr(under_way, "write_request", full)
+    assert outcome(train(out, resume=True, keep_checkpoints=1)) == outcome(whole)
+    assert (out / "checkpoints").exists()
 
 
 @pytest.mark.parametrize("keep", [1, 2, "all"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -58,16 +59,20 @@ def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> Un
     `about` is what its bits depend on beside the configuration: a run is not gone on with by what would give others.
     """
     folder = beside(care.out)
-    request = Request(configurations.dumps(configuration), about, _options(care, None))
+    request = Request(configurations.dumps(configuration), about, _options(care, {}))
     before = _before(folder, request, care)
+    options = request.options if before is None else _options(care, before.options)
     # One that was interrupted before its first checkpoint has left nothing but its part, which begins again.
-    replaces = care.overwrite or (care.resume and _is_part(care.out, configuration, goes_on=before is not None))
-    replaces = bool(replaces or (before is not None and before.options.get("overwrite")))
+    goes_on = before is not None
+    replaces = options["overwrite"] or (care.resume and _is_part(care.out, configuration, goes_on=goes_on))
     check_destination(care.out, overwrite=replaces)
     if before is None:
         clear(folder)
         write_request(folder, request)
-    options = request.options if before is None else _options(care, before.options)
+    elif options != before.options:
+        # What is said anew holds until something else is said. A disk that refuses to note it is no reason to stop.
+        with contextlib.suppress(InputError):
+            write_request(folder, before._replace(options=options))
     return UnderWay(folder, care, options, stamp_of(about), replaces=replaces)
 
 
@@ -96,7 +101,7 @@ def finished_already(configuration: Configuration, care: Care) -> Result | None:
         made_by = what_bits_depend_on(result.run.provenance)
         if any(left.about.get(name) != value for name, value in made_by.items()):
             return None  # it is an older one, which was about to be replaced
-        if left.options.get("keep") is not None:
+        if _options(care, left.options)["keep"] is not None:
             move_checkpoints(folder, care.out)
         clear(folder)
     return result
@@ -117,11 +122,11 @@ def _is_part(out: Path, configuration: Configuration, *, goes_on: bool) -> bool:
     return bool(result.run.provenance.get("interrupted") and result.configuration == configuration)
 
 
-def _options(care: Care, before: dict[str, Any] | None) -> dict[str, Any]:
-    said = {"every": care.every, "keep": care.keep}
-    if before is None:
-        return {**said, "overwrite": care.overwrite}
-    return {name: before.get(name) if value is None else value for name, value in said.items()}
+def _options(care: Care, before: Mapping[str, Any]) -> dict[str, Any]:
+    """How a run is kept: as is said now, or else as was said before."""
+    said = {"every": care.every, "keep": care.keep, "overwrite": care.overwrite or None}
+    options = {name: before.get(name) if value is None else value for name, value in said.items()}
+    return {**options, "overwrite": bool(options["overwrite"])}
 
 
 def _before(folder: Path, request: Request, care: Care) -> Request | None:

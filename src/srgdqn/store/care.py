@@ -18,7 +18,7 @@ KEPT = 2
 
 @dataclass(frozen=True)
 class Care:
-    """How a run is kept. What is None was not said: then it is as it was, where the run goes on, or by default."""
+    """How a run is kept. What is None was not said: then it is as was said last, where a run goes on, or by default."""
 
     out: Path
     """Where it will be saved."""
