@@ -91,5 +91,12 @@ def deferred_interrupts() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or was before a compiled module that was being imported made something else of it."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 class ToldToStopError(Exception):
     """Raised by work that was asked to stop and has nothing to show yet."""

@@ -95,6 +95,55 @@ def test_ctrl_c_is_gone_on_with(whole: Result, cut: CutShort, out: Path, capsys:
     assert os.listdir(out.parent) == ["a"]
 
 
+@pytest.mark.parametrize("as_what", [KeyboardInterrupt, ImportError])
+def test_a_second_ctrl_c_tells_what_is_kept(
+    as_what: type[BaseException],
+    whole: Result,
+    cut: CutShort,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also where there are only the checkpoints of an earlier process, or a module makes something else of it."""
+    told = f"interrupted: its checkpoints are kept in {beside(out)}, and --resume (resume=True in Python) goes on.\n"
+
+    def interrupted(*_: Any, **__: Any) -> Result:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise as_what from error
+
+    killed(cut, *TRAIN, "--out", str(out))
+    with monkeypatch.context() as patched:
+        patched.setattr(srgdqn.api, "train_configured", interrupted)
+        assert main([*TRAIN, "--out", str(out), "--resume"]) == 130
+    assert capsys.readouterr().err == told
+    assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
+    assert outcome(srgdqn.load(out)) == outcome(whole)
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_ctrl_c_once_the_run_is_saved_says_so(
+    replaces: bool, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    if replaces:
+        assert main([*TRAIN, "--seed", "5", "--out", str(out)]) == 0
+    words = [word for word in TRAIN if word != "--quiet"] + ["--out", str(out)] + ["--overwrite"] * replaces
+    with monkeypatch.context() as patched:
+        patched.setattr("srgdqn.cli.train._tell", interrupted)
+        assert main(words) == 130
+    assert capsys.readouterr().err.endswith(f"interrupted: what was reached is saved in {out}.\n")
+    assert srgdqn.load(out).configuration.training.seed == 0
+    # What was there before is not told as saved.
+    with monkeypatch.context() as patched:
+        patched.setattr(srgdqn.api, "train_configured", interrupted)
+        assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 130
+    assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
+
+
 def test_a_run_is_begun_anew_on_request(
     whole: Result, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

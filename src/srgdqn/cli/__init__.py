@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from srgdqn.cli.commands import COMMANDS, show_completion, show_help
 from srgdqn.errors import InputError, printable, unknown
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.interrupts import well_timed_interrupts
+from srgdqn.interrupts import is_interrupt, well_timed_interrupts
 
 __all__ = ["main"]
 
@@ -39,9 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {printable(' '.join(str(error).splitlines()))}", file=sys.stderr)
         return 1
     except (KeyboardInterrupt, ImportError) as error:
-        if not _is_interrupt(error):
+        if not is_interrupt(error):
             raise
-        print("interrupted: nothing was saved.", file=sys.stderr)
+        # Whoever has kept something by then tells of it in the interrupt's own words; Python's has none.
+        kept = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        print(f"interrupted: {printable(kept) or 'nothing was saved.'}", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -69,13 +71,6 @@ def _run(arguments: list[str]) -> int:
     if first not in COMMANDS:
         raise unknown("command", first, COMMANDS)
     return int(importlib.import_module(COMMANDS[first]).run(rest))
-
-
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether it is Ctrl-C, or was before a compiled module that was being imported made something else of it."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 def _print_whatever_the_encoding() -> None:

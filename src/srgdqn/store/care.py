@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from srgdqn.errors import InputError
-from srgdqn.store.destination import check_destination
+from srgdqn.interrupts import is_interrupt
+from srgdqn.store.destination import MANIFEST, check_destination
+from srgdqn.store.folders import read_ordinary
 from srgdqn.store.unfinished import beside, has_checkpoints, occupied
 
 KEPT = 2
@@ -42,6 +45,32 @@ class Care:
         check_destination(self.out, overwrite=self.overwrite or self.resume or unfinished)
         return self
 
-    def occupied(self) -> AbstractContextManager[None]:
-        """Makes the folder in which it is kept nobody else's until this ends. An `InputError` if it is somebody's."""
-        return occupied(beside(self.out), what="the folder of a run")
+    @contextlib.contextmanager
+    def occupied(self) -> Iterator[None]:
+        """Makes the folder in which it is kept nobody else's until this ends. An `InputError` if it is somebody's.
+
+        A KeyboardInterrupt meanwhile tells what there is of the run, if there is anything.
+        """
+        before = self._saved()
+        try:
+            with occupied(beside(self.out), what="the folder of a run"):
+                yield
+        except (KeyboardInterrupt, ImportError) as error:
+            left = self._left(before)
+            if left is None or not is_interrupt(error):
+                raise
+            raise KeyboardInterrupt(left) from error
+
+    def _left(self, before: bytes | None) -> str | None:
+        """What there is of the run, in words, where nothing or another one was saved `before`."""
+        folder = beside(self.out)
+        if has_checkpoints(folder):
+            return f"its checkpoints are kept in {folder}, and --resume (resume=True in Python) goes on."
+        return None if self._saved() in (None, before) else f"what was reached is saved in {self.out}."
+
+    def _saved(self) -> bytes | None:
+        """By what the run that is saved there is known again."""
+        try:
+            return read_ordinary(self.out / MANIFEST)
+        except InputError:
+            return None
