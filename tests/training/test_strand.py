@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import itertools
 import os
 import shutil
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +21,7 @@ from srgdqn.settings import Configuration
 from srgdqn.store.journal import Journal
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
+from srgdqn.training.boards import Boards
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.reports import RoundReport
 from srgdqn.training.strand import identity
@@ -403,3 +406,27 @@ def test_reports_go_on_where_they_were(case: str, after: int, tmp_path: Path) ->
         known = np.asarray(before.tables["evaluations"].get("round", np.zeros(0))) == number
         told = np.concatenate([np.zeros(0), *(each.returns for r in reports for each in r.evaluations)])
         assert told.tolist() == judged["return"][known.sum() :].tolist()
+
+
+def test_replays_do_not_wait_for_the_end_to_be_kept(
+    each_kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However seldom that is; the end is whole all the same."""
+    rings: list[weakref.ref[np.ndarray]] = []
+    on_host = Boards.on_host
+
+    def noting(boards: Boards) -> Any:
+        lanes = on_host(boards)
+        rings.append(weakref.ref(lanes.ring))
+        return lanes
+
+    monkeypatch.setattr(Boards, "on_host", noting)
+    run = made("steps, a target", each_kernel)
+    keeping = Keeping(tmp_path, every=3600.0)
+    whole = train_rounds(*run, keeping=keeping, workers=2)
+    gc.collect()
+    assert rings
+    assert not any(ring() is not None for ring in rings)
+    assert keeping.strands() == []
+    keeping.flush()
+    assert same(train_rounds(*run, keeping=Keeping(tmp_path), workers=2), whole)

@@ -37,13 +37,14 @@ def snapshot(standing: Standing, seats: Seats, block: int) -> Snapshot:
     lanes = by_path(standing.lanes)
     ring = lanes.pop("ring")
     written, slots = standing.blocks_done * block, ring.shape[1]
+    evaluations, timings = standing.evaluations, standing.timings  # which are read later, when the lanes may be gone
 
     def transitions(start: int, stop: int) -> dict[str, np.ndarray]:
         return {"transition": ring[:, np.arange(start, stop) % slots].swapaxes(0, 1)}
 
     streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
-    streams["evaluations"] = Stream(0, len(standing.evaluations), lambda a, b: judged_rows(standing.evaluations[a:b]))
-    streams["timings"] = Stream(0, len(standing.timings), lambda a, b: timed_rows(standing.timings[a:b]))
+    streams["evaluations"] = Stream(0, len(evaluations), lambda a, b: judged_rows(evaluations[a:b]))
+    streams["timings"] = Stream(0, len(timings), lambda a, b: timed_rows(timings[a:b]))
     if not standing.last:
         streams["replay"] = Stream(max(0, written - slots), written, transitions, "replay")
     about = {"seats": [list(seat) for seat in seats], "blocks_done": standing.blocks_done, "last": standing.last}

@@ -139,13 +139,16 @@ class _Chunk:
             progress.tell(segment)
             stop = stopping()
             if strand is not None and segment.last:
-                lanes = segment.on_host()
-                strand.finish(lambda lanes=lanes: self._snapshot(lanes))  # type: ignore[misc]
+                self._finish(strand, segment)
             elif strand is not None and (stop or strand.due()):
                 seconds = strand.save(self._snapshot(segment.on_host()))
                 self._timings.append(("checkpoint", self._blocks_done * self._block, seconds))
             if stop:
                 return
+
+    def _finish(self, strand: Strand, segment: Segment) -> None:
+        end = self._snapshot(segment.on_host())  # made now, as replays, which it does not need, are not to wait for it
+        strand.finish(lambda: end)
 
     def _hear(self, segment: Segment) -> None:
         steps = segment.blocks_done * self._block
