@@ -9,6 +9,7 @@ a million images, which would take hours to fill by playing, the checkpoint of a
 from __future__ import annotations
 
 import argparse
+import math
 import tempfile
 import time
 from pathlib import Path
@@ -27,6 +28,7 @@ from srgdqn.training.keeping import EVERY
 
 # Transitions that a minute of an Atari game makes at the fastest that was seen here, 156 a second.
 A_MINUTE = 9_360
+TIMED = 3  # minutes of play, once the replay is full
 RUNS: dict[str, dict[str, Any]] = {
     "50 rounds of MountainCar, kernel": {"task": "MountainCar", "rounds": 50, "steps": 6_000_000, "kernel": "native"},
     "50 rounds of Pendulum, XLA": {"task": "Pendulum", "rounds": 50, "steps": 600_000, "kernel": "xla"},
@@ -93,13 +95,14 @@ def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:
 
 
 def _images(count: int) -> dict[str, float]:
-    """A full replay is kept once, and then again after every minute's play: the last of these are timed."""
+    """A replay is filled and kept minute by minute, as by playing; the minutes from when it is full on are timed."""
     memory, play = FrameMemory(count, SHAPE, SEATS), lives()
+    minute = min(A_MINUTE, count)
     spent = []
     with tempfile.TemporaryDirectory() as place:
         journal = Journal(Path(place))
-        for minute in range(4):
-            for _ in range(count if minute == 0 else min(A_MINUTE, count)):
+        for _ in range(math.ceil(count / minute) + TIMED):
+            for _ in range(minute):
                 seat, before, after, ended = next(play)
                 memory.append(seat, before, 1, 0.5, after, ended)
             began = time.perf_counter()
@@ -107,12 +110,13 @@ def _images(count: int) -> dict[str, float]:
             journal.save(Snapshot({}, tensors, streams))
             spent.append(time.perf_counter() - began)
         size = sum(file.stat().st_size for file in Path(place).iterdir())
-    later = sum(spent[1:]) / len(spent[1:])
+    timed = spent[-TIMED:]
+    total = EVERY * TIMED + sum(timed)
     return {
-        "seconds": EVERY * len(spent[1:]),
-        "checkpoints": len(spent[1:]),
-        "spent": sum(spent[1:]),
-        "share": later / (EVERY + later),
+        "seconds": total,
+        "checkpoints": TIMED,
+        "spent": sum(timed),
+        "share": sum(timed) / total,
         "bytes_per_round": size,
         "diverged": 0,
     }
