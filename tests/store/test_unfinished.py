@@ -12,6 +12,7 @@ import pytest
 
 from srgdqn.errors import InputError
 from srgdqn.store import locks, manifest
+from srgdqn.store.scratch import scratch
 from srgdqn.store.unfinished import (
     CHECKPOINTS,
     STRANDS,
@@ -194,3 +195,16 @@ def test_checkpoints_are_moved_into_the_run(tmp_path: Path) -> None:
     assert {p.relative_to(out / CHECKPOINTS): p.read_text() for p in out.rglob("*.*") if p.is_file()} == before
     assert len(before) == 4
     assert not has_checkpoints(folder)
+
+
+def test_what_a_kill_left_half_written_is_not_moved_with_them(tmp_path: Path) -> None:
+    folder, out = tmp_path / "a.unfinished", tmp_path / "a"
+    out.mkdir()
+    strands(folder)
+    if not Path("/proc/sys/kernel/random/boot_id").exists():
+        pytest.skip("the running system has no name here")
+    with scratch(folder / STRANDS / "round-7", ".checkpoint") as half:
+        half.write_text("half a checkp")
+    move_checkpoints(folder, out)
+    names = sorted(os.listdir(out / CHECKPOINTS / "round-7"))
+    assert names == ["000001.checkpoint", "000001.rows.piece"]

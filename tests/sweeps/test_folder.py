@@ -53,3 +53,10 @@ def test_a_folder_that_was_filled_meanwhile_is_left_alone(untrained: None, tmp_p
     with pytest.raises(InputError, match="is not the folder of a sweep"):
         gridded.run_grid(MINE, TRIED, cells_of(MINE, TRIED), folder, "greedy-return", lambda progress: None)
     assert [entry.name for entry in folder.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_whose_first_file_was_never_finished_is_free(tmp_path: Path) -> None:
+    """As a kill in the first moment leaves it."""
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / ".srgdqn-0123456789abcdef.json").write_text("{")
+    assert check_folder(tmp_path / "sweep", MINE, gridded.plan_of(TRIED)) == tmp_path / "sweep"

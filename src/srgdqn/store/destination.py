@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from srgdqn.errors import InputError
+from srgdqn.store.scratch import aside, scratch
 
 MANIFEST = "manifest.json"
 """The file by which a run's folder is known."""
@@ -83,22 +83,22 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
 
 def write_file(path: Path, data: bytes) -> Path:
     """Writes a file that appears, or replaces an older one, only once it is whole."""
-    with written_whole(path) as scratch, disk_errors_told(path):
-        _write(scratch, data)
+    with written_whole(path) as written, disk_errors_told(path):
+        _write(written, data)
     return path
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A file beside `path` to be written, with the same suffix; it takes its place at the end, if nothing failed."""
-    scratch = path.with_name(f".srgdqn-{secrets.token_hex(8)}{path.suffix}")
-    try:
-        yield scratch
-        with disk_errors_told(path):
-            os.replace(scratch, path)
-    finally:
-        with contextlib.suppress(OSError):  # nothing can be removed where nothing can be written
-            scratch.unlink(missing_ok=True)
+    with scratch(path.parent, path.suffix) as written:
+        try:
+            yield written
+            with disk_errors_told(path):
+                os.replace(written, path)
+        finally:
+            with contextlib.suppress(OSError):  # nothing can be removed where nothing can be written
+                written.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -113,16 +113,11 @@ def disk_errors_told(path: Path) -> Iterator[None]:
 def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], *, overwrite: bool = False) -> Path:
     """Writes files into a folder that appears only once they are all on the disk."""
     path = check_destination(folder, overwrite=overwrite)
-    scratch = path.parent / f".srgdqn-{secrets.token_hex(8)}"
     made = [parent for parent in path.parents if not parent.exists()]
     try:
-        scratch.mkdir(parents=True)
-        for name, data in contents.items():
-            _write(scratch / name, data)
-        sync_folder(scratch)
-        _move(scratch, path, overwrite=overwrite)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_folder(path, contents, overwrite=overwrite)
     except BaseException as error:
-        shutil.rmtree(scratch, ignore_errors=True)
         for parent in made:
             with contextlib.suppress(OSError):
                 parent.rmdir()
@@ -136,11 +131,24 @@ def write_folder(folder: str | os.PathLike[str], contents: Mapping[str, bytes], 
     return path
 
 
+def _write_folder(path: Path, contents: Mapping[str, bytes], *, overwrite: bool) -> None:
+    with scratch(path.parent) as written:
+        try:
+            written.mkdir()
+            for name, data in contents.items():
+                _write(written / name, data)
+            sync_folder(written)
+            _move(written, path, overwrite=overwrite)
+        except BaseException:
+            shutil.rmtree(written, ignore_errors=True)
+            raise
+
+
 def _probe(folder: Path) -> None:
     """Asks the disk itself whether anything can be written in a folder, by making a folder there."""
-    probe = folder / f".srgdqn-{secrets.token_hex(8)}"
-    probe.mkdir()
-    probe.rmdir()
+    with scratch(folder) as probe:
+        probe.mkdir()
+        probe.rmdir()
 
 
 def _check_replaceable(path: Path, *, overwrite: bool) -> None:
@@ -176,16 +184,16 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _move(scratch: Path, path: Path, *, overwrite: bool) -> None:
+def _move(written: Path, path: Path, *, overwrite: bool) -> None:
     if not (overwrite and os.path.lexists(path)):
-        os.rename(scratch, path)
+        os.rename(written, path)
         return
     # A folder cannot replace a full one in one go: the old run steps aside, and comes back if anything fails.
-    aside = path.parent / f".srgdqn-{secrets.token_hex(8)}"
-    os.rename(path, aside)
+    before = aside(path.parent)
+    os.rename(path, before)
     try:
-        os.rename(scratch, path)
+        os.rename(written, path)
     except BaseException:
-        os.rename(aside, path)
+        os.rename(before, path)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    shutil.rmtree(before, ignore_errors=True)

@@ -19,6 +19,7 @@ from srgdqn.store import manifest
 from srgdqn.store.destination import MANIFEST, disk_errors_told, sync_folder, write_file
 from srgdqn.store.folders import read_manifest, verified
 from srgdqn.store.locks import locked
+from srgdqn.store.scratch import remove_what_is_left
 from srgdqn.store.told import is_count
 
 STRANDS, CHECKPOINTS = "strands", "checkpoints"
@@ -127,5 +128,7 @@ def move_checkpoints(folder: Path, out: Path) -> None:
     """Puts the checkpoints of a run that was saved into its folder."""
     if has_checkpoints(folder):
         with disk_errors_told(out / CHECKPOINTS):
+            for strand in (folder / STRANDS).iterdir():
+                remove_what_is_left(strand)
             os.replace(folder / STRANDS, out / CHECKPOINTS)
             sync_folder(out)

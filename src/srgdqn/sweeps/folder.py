@@ -19,6 +19,7 @@ from srgdqn.store import strict_json
 from srgdqn.store.destination import check_destination, make_folder, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.locks import LOCK, locked
+from srgdqn.store.scratch import is_scratch
 from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
 
@@ -72,7 +73,7 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
     if not path.is_dir():
         raise InputError(f"{path} exists already and is not a folder. Give another one.")
     if not (path / ABOUT).exists():
-        if any(entry.name != LOCK for entry in path.iterdir()):
+        if any(entry.name != LOCK and not is_scratch(entry.name) for entry in path.iterdir()):
             raise InputError(f"{path} exists already and is not the folder of a sweep. Give another folder.")
         return path
     begun = read_about(path)
