@@ -136,8 +136,10 @@ class Journals(RuleBasedStateMachine):
     def end(self, name: str) -> None:
         self.state.pop(name, None)
 
-    @rule()
-    def save(self) -> None:
+    @rule(most=st.sampled_from([1, 40, 70, 2**27]))
+    def save(self, most: int = 2**27) -> None:
+        """In pieces of at most so many bytes of rows; one takes 16."""
+        self.patched.setattr("srgdqn.store.journal._MOST_BYTES", most)
         self.turn += 1
         before = set(self.files())
         written = self.journal.save(snapshot(self.state, self.turn))
@@ -391,11 +393,34 @@ def test_a_row_is_written_once(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     for first, stop in ((0, 4), (2, 9), (3, 9), (20, 30)):
         journal.save(Snapshot({}, {}, {"a": Stream(first, stop, read)}))
-    assert reads == [(0, 4), (4, 9), (20, 30)]
+    assert reads[1::2] == [(0, 4), (4, 9), (20, 30)]  # each after one row, to know what that takes
     again = Journal(tmp_path)
     again.restore(lambda checkpoint: list(checkpoint.rows()), refused)
     again.save(Snapshot({}, {}, {"a": Stream(25, 31, read)}))
-    assert reads[3:] == [(30, 31)]
+    assert reads[6:] == [(30, 31)] * 2
+
+
+def test_much_is_shared_out_to_several_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.store.journal._MOST_BYTES", 16 * 10)
+    reads: list[int] = []
+
+    def counted(line: Line) -> Stream:
+        whole = stream(line)
+
+        def read(start: int, stop: int) -> dict[str, np.ndarray]:
+            reads.append(stop - start)
+            return whole.read(start, stop)
+
+        return whole._replace(read=read)
+
+    state = {"a": Line(0, 34), "b": Line(5, 12)}
+    taken = snapshot(state, 1)
+    Journal(tmp_path).save(taken._replace(streams={name: counted(line) for name, line in state.items()}))
+    assert max(reads) == 10
+    assert sum(reads) == 34 + 7 + 2  # and one of each, to know what a row takes
+    parts = ["", ".1", ".2", ".3", ".4"]
+    assert sorted(path.name for path in tmp_path.glob("*.piece")) == sorted(f"000001.rows{p}.piece" for p in parts)
+    assert restored(tmp_path) == (expected(state, 1), [])
 
 
 def test_groups_pass_at_their_own_time(tmp_path: Path) -> None:
@@ -487,8 +512,10 @@ def test_whatever_the_system_refuses_is_told(call: str, two: Path, monkeypatch: 
 # What a stranger sealed: the digests are right, and it is none of ours
 
 
-def pieces_of(*spans: tuple[int, int], group: Any = "rows", number: Any = 1) -> Callable[[str], list[Any]]:
-    return lambda digest: [[number, group, digest, {"a": span}] for span in spans]
+def pieces_of(
+    *spans: tuple[int, int], group: Any = "rows", number: Any = 1, part: Any = 0
+) -> Callable[[str], list[Any]]:
+    return lambda digest: [[number, group, part, digest, {"a": span}] for span in spans]
 
 
 @pytest.mark.parametrize(
@@ -503,7 +530,7 @@ def pieces_of(*spans: tuple[int, int], group: Any = "rows", number: Any = 1) -> 
         ({"a": (0, 4), "b": (0, 2)}, pieces_of((0, 4)), np.arange(4), "in no piece"),
         ({"a": (0, 4)}, pieces_of((0, 4)), np.array(4), "not where they belong"),
         ({"a": (0, 4)}, pieces_of((4, 0)), np.arange(4), "not where|in no piece|not that of a checkpoint"),
-        ({"b": (0, 4)}, lambda digest: [[1, "rows", digest, {"b": (0, 4)}]], np.arange(4), "not where they belong"),
+        ({"b": (0, 4)}, lambda digest: [[1, "rows", 0, digest, {"b": (0, 4)}]], np.arange(4), "not where they belong"),
         ({"a": (4, 0)}, pieces_of(), np.arange(4), "not that of a checkpoint"),
         ({"a": (-4, 0)}, pieces_of((-4, 0)), np.arange(4), "not that of a checkpoint"),
         ({"a": (0, 10**30)}, pieces_of((0, 4)), np.arange(4), "in no piece"),
@@ -520,10 +547,12 @@ def pieces_of(*spans: tuple[int, int], group: Any = "rows", number: Any = 1) -> 
         ({"a": (0, 4)}, pieces_of((0, 4), number="../1"), np.arange(4), "not that of a checkpoint"),
         ({"a": (0, 4)}, pieces_of((0, 4), number=-1), np.arange(4), "not that of a checkpoint|missing"),
         ({"a": (0, 4)}, pieces_of((0, 4), number=None), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, pieces_of((0, 4), part="../1"), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, pieces_of((0, 4), part=-1), np.arange(4), "missing|is not there|cannot be read"),
         ({"a": (0, 4)}, lambda digest: [[1, "rows"]], np.arange(4), "not that of a checkpoint"),
         ({"a": (0, 4)}, lambda digest: {"1": "rows"}, np.arange(4), "not that of a checkpoint"),
         ({"a": (0, 4)}, lambda digest: None, np.arange(4), "not that of a checkpoint"),
-        ({"a": (0, 4)}, lambda digest: [[1, "rows", "0" * 64, {"a": (0, 4)}]], np.arange(4), "another piece"),
+        ({"a": (0, 4)}, lambda digest: [[1, "rows", 0, "0" * 64, {"a": (0, 4)}]], np.arange(4), "another piece"),
     ],
 )
 def test_what_contradicts_itself_is_refused(

@@ -3,8 +3,9 @@ survives a damaged newer one.
 
 A checkpoint consists of a few files. `000012.checkpoint` has what is small, whole every time. `000012.replay.piece` has
 what is new, since the checkpoint before, of a group of *streams*: sequences of rows that only grow, such as the
-transitions of a replay. A checkpoint names the pieces that it needs with their digests; those that no kept checkpoint
-needs are removed.
+transitions of a replay. Where that is much, as after a disk was full for hours, it is shared out to several pieces
+(`000012.replay.1.piece`): to write one takes some times its size in memory. A checkpoint names the pieces that it needs
+with their digests; those that no kept checkpoint needs are removed.
 """
 
 from __future__ import annotations
@@ -26,10 +27,15 @@ from srgdqn.store.sealed import Form, Opened, Tensors, seal, unseal
 _CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 1)
 _PIECE = Form("piece", "srgdqn-piece", 1)
 _GROUP = re.compile("[a-z]+")
-_CHECKPOINT_NAME, _PIECE_NAME = re.compile(r"([0-9]{6,12})\.checkpoint"), re.compile(r"([0-9]{6,12})\.[a-z]+\.piece")
+_CHECKPOINT_NAME, _PIECE_NAME = (
+    re.compile(r"([0-9]{6,12})\.checkpoint"),
+    re.compile(r"([0-9]{6,12})\.[a-z]+(\.[0-9]+)?\.piece"),
+)
+_MOST_BYTES = 2**27  # of rows in a piece
 _BETWEEN = "|"  # a stream's name and an array's, in a piece
 
 Rows = dict[str, np.ndarray]
+Spans = dict[str, tuple[int, int]]  # rows of each stream, from the first to before the last
 Built = TypeVar("Built")
 
 
@@ -53,12 +59,14 @@ class Snapshot(NamedTuple):
 class _Piece(NamedTuple):
     number: int
     group: str
+    part: int  # from 0
     digest: str
-    spans: dict[str, tuple[int, int]]  # the rows of each stream that it has
+    spans: Spans  # that it has
 
     @property
     def name(self) -> str:
-        return f"{self.number:06d}.{self.group}.piece"
+        part = f".{self.part}" if self.part else ""
+        return f"{self.number:06d}.{self.group}{part}.piece"
 
     def serving(self, needed: Mapping[str, tuple[int, int]]) -> _Piece:
         """The same without streams that are gone: should one of that name come, it is another."""
@@ -74,7 +82,7 @@ class Checkpoint:
         folder: Path,
         about: dict[str, Any],
         tensors: Tensors,
-        spans: dict[str, tuple[int, int]],
+        spans: Spans,
         pieces: list[_Piece],
     ) -> None:
         self.about, self.tensors, self.spans, self.pieces = about, tensors, spans, pieces
@@ -142,29 +150,28 @@ class Journal:
         self._prune()
         return written
 
-    def _write(
-        self, number: int, snapshot: Snapshot, spans: Mapping[str, tuple[int, int]], pieces: list[_Piece]
-    ) -> int:
+    def _write(self, number: int, snapshot: Snapshot, spans: Spans, pieces: list[_Piece]) -> int:
         """Writes the files of a checkpoint, whose pieces are put beside those that it shares with the one before."""
         written = 0
         for group, fresh in self._fresh(snapshot.streams).items():
-            tensors = {
-                f"{name}{_BETWEEN}{of}": array
-                for name, span in fresh.items()
-                for of, array in snapshot.streams[name].read(*span).items()
-            }
-            data, digest = seal(_PIECE, {}, tensors)
-            pieces.append(_Piece(number, group, digest, fresh))
-            write_file(self.folder / pieces[-1].name, data)
-            written += len(data)
+            for part, parcel in enumerate(_parcels(snapshot.streams, fresh)):
+                tensors = {
+                    f"{name}{_BETWEEN}{of}": array
+                    for name, span in parcel.items()
+                    for of, array in snapshot.streams[name].read(*span).items()
+                }
+                data, digest = seal(_PIECE, {}, tensors)
+                pieces.append(_Piece(number, group, part, digest, parcel))
+                write_file(self.folder / pieces[-1].name, data)
+                written += len(data)
         content = {"about": snapshot.about, "streams": spans, "pieces": [list(piece) for piece in pieces]}
         data, _ = seal(_CHECKPOINT, content, snapshot.tensors)
         write_file(self._file(number), data)
         return written + len(data)
 
-    def _fresh(self, streams: Mapping[str, Stream]) -> dict[str, dict[str, tuple[int, int]]]:
+    def _fresh(self, streams: Mapping[str, Stream]) -> dict[str, Spans]:
         """The rows that no piece has yet, by group and stream."""
-        groups: dict[str, dict[str, tuple[int, int]]] = {}
+        groups: dict[str, Spans] = {}
         for name, stream in streams.items():
             start = max(stream.first, self._reached.get(name, 0))
             if stream.stop > start:
@@ -199,8 +206,8 @@ class Journal:
         try:
             spans = _spans(content["streams"])
             pieces = [
-                _Piece(int(number), _group(group), str(digest), _spans(of))
-                for number, group, digest, of in content["pieces"]
+                _Piece(int(number), _group(group), int(part), str(digest), _spans(of))
+                for number, group, part, digest, of in content["pieces"]
             ]
             return Checkpoint(self.folder, dict(content["about"]), tensors, spans, pieces)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -225,7 +232,24 @@ class Journal:
         return self.folder / f"{number:06d}.checkpoint"
 
 
-def _spans(told: Any) -> dict[str, tuple[int, int]]:
+def _parcels(streams: Mapping[str, Stream], fresh: Spans) -> Iterator[Spans]:
+    """The same rows in parcels of about as many bytes as a piece may have."""
+    parcel: Spans = {}
+    room = _MOST_BYTES
+    for name, (first, stop) in fresh.items():
+        size = max(1, sum(array.nbytes for array in streams[name].read(first, first + 1).values()))
+        while first < stop:
+            count = min(stop - first, max(1, room // size))
+            parcel[name] = (first, first + count)
+            first, room = first + count, room - count * size
+            if room <= 0 or first < stop:
+                yield parcel
+                parcel, room = {}, _MOST_BYTES
+    if parcel:
+        yield parcel
+
+
+def _spans(told: Any) -> Spans:
     spans = {str(name): (int(first), int(stop)) for name, (first, stop) in told.items()}
     if not all(0 <= first <= stop for first, stop in spans.values()):
         raise ValueError("rows that there cannot be")
