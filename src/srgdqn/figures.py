@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +17,10 @@ from matplotlib.ticker import EngFormatter
 
 from srgdqn.charts import Chart, Panel, Series
 from srgdqn.curves import AXES, Axis
-from srgdqn.errors import InputError
 from srgdqn.figure_paths import check_figure
 from srgdqn.learning_panels import Band, default_axes, learning_panel
 from srgdqn.result import Result
+from srgdqn.store.destination import disk_errors_told, written_whole
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _LEGEND_ROW = 4.4, 3.2, 0.24  # inches
 _ABOVE_BANDS = 3
@@ -145,15 +144,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool
     target = check_figure(path, overwrite=overwrite)
     suffix = target.suffix.removeprefix(".").lower()
     dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-    scratch = target.with_name(f".{secrets.token_hex(8)}.{suffix}")
-    try:
-        with _reproducible():
-            figure.savefig(scratch, format=suffix, dpi=200, metadata=dates[suffix])
-        os.replace(scratch, target)
-    except OSError as error:
-        raise InputError(f"{target} cannot be written ({error.strerror or error}). Give another place.") from error
-    finally:
-        scratch.unlink(missing_ok=True)
+    with written_whole(target) as scratch, disk_errors_told(target), _reproducible():
+        figure.savefig(scratch, format=suffix, dpi=200, metadata=dates[suffix])
     return target
 
 
