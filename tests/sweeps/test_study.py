@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,25 @@ def test_a_batch_is_seeded_by_what_came_before_it(tmp_path: Path) -> None:
             number, values = next(iter(study.ask().items()))
             study.tell(number, score(values))
     assert trials(path) == whole
+
+
+def test_it_goes_on_with_other_numbers_at_once_and_with_options_in_another_order(tmp_path: Path) -> None:
+    path = tmp_path / "optuna.sqlite3"
+    with open_study(path, plan_of(trials=6)) as study:
+        first = study.ask()
+    plan = plan_of(trials=7, at_once=2)
+    turned = dataclasses.replace(plan, space=dict(reversed(plan.space.items())))
+    with open_study(path, turned) as study:
+        study.go_on()
+        assert study.ask() == first
+        make(study, turned)
+        again = study.values()
+    other = tmp_path / "other.sqlite3"
+    with open_study(other, plan_of(trials=3)) as study:
+        make(study, plan_of(trials=3))
+    with open_study(other, plan) as study:
+        make(study, plan)
+        assert study.values() == again
 
 
 def test_a_failed_trial_is_made_again_once_by_another_process(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from srgdqn.sweeps.grid import Base, Cell, cells_of
 from srgdqn.sweeps.ranges import Space
 
 AT_ONCE = 8  # trials that run side by side where one program serves them all
+MOST_AT_ONCE = 10**4
 _MOST_CORNERS = 256
 _LARGEST_SEED = 2**32 - 1
 
@@ -46,7 +47,7 @@ def search_plan(
     """
     for name, value, least, most in (
         ("trials", trials, 1, 10**6),
-        ("at_once", AT_ONCE if at_once is None else at_once, 1, 10**4),
+        ("at_once", AT_ONCE if at_once is None else at_once, 1, MOST_AT_ONCE),
         ("sampler_seed", sampler_seed, 0, _LARGEST_SEED),
     ):
         if type(value) is not int or not least <= value <= most:

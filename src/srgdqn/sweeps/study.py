@@ -16,7 +16,7 @@ from srgdqn.settings.coercion import shown
 from srgdqn.sweeps.grid import Values
 from srgdqn.sweeps.notation import written
 from srgdqn.sweeps.ranges import Choice, Range
-from srgdqn.sweeps.search_plan import SearchPlan
+from srgdqn.sweeps.search_plan import MOST_AT_ONCE, SearchPlan
 
 _NAME = "search"
 # Attributes of trials: which batch one was asked for in (the number of its first trial, and how many they are), why its
@@ -34,7 +34,8 @@ class Study:
     def __init__(self, optuna: Any, study: Any, plan: SearchPlan) -> None:
         self._optuna, self._study, self._plan = optuna, study, plan
         self._state = optuna.trial.TrialState
-        self._distributions = {name: _distribution(optuna, part) for name, part in plan.space.items()}
+        # In an order of their own: options draw their values one after the other, and may be given in any.
+        self._distributions = {name: _distribution(optuna, part) for name, part in sorted(plan.space.items())}
 
     @property
     def told(self) -> int:
@@ -112,7 +113,7 @@ class Study:
 
     def _batch_of(self, trial: Any) -> tuple[int, int]:
         match trial.user_attrs[_BATCH]:
-            case [int(first), int(count)] if 0 <= first <= trial.number and 1 <= count <= self._plan.at_once:
+            case [int(first), int(count)] if 0 <= first <= trial.number and 1 <= count <= MOST_AT_ONCE:
                 return first, count
             case other:
                 raise InputError(
