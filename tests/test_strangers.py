@@ -236,6 +236,17 @@ def test_cells_that_lie_elsewhere_are_neither_read_nor_written(sweep: Path, tmp_
         check_folder(sweep, Base("MountainCar"), {"values": {"eta": ["0.02"]}})
 
 
+@pytest.mark.parametrize("link", ["unfinished", "unfinished/lanes", "unfinished/lanes/rounds-0-1-abc"])
+def test_a_sweep_is_not_continued_where_its_checkpoints_would_lie_elsewhere(
+    link: str, sweep: Path, tmp_path: Path
+) -> None:
+    (sweep / link).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "elsewhere").mkdir()
+    (sweep / link).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=f"{link} leads elsewhere, where checkpoints would be written"):
+        check_folder(sweep, Base("MountainCar"), {"values": {"eta": ["0.02"]}})
+
+
 @pytest.mark.parametrize(
     "change",
     [

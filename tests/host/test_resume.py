@@ -331,6 +331,15 @@ def test_a_round_that_another_process_is_at_work_on_is_refused(tmp_path: Path, m
         train_round(configuration, task, 0, keeping=Keeping(tmp_path))
 
 
+def test_a_lock_that_leads_elsewhere_is_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kept" / "round-0").mkdir(parents=True)
+    (tmp_path / "kept" / "round-0" / ".lock").symlink_to(tmp_path / "elsewhere")
+    with occupied_strand(Keeping(tmp_path / "kept"), 0) as strand:
+        assert strand is None
+    assert "no checkpoint could be made" in capsys.readouterr().err
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_the_end_of_a_round_is_kept_before_it_may_be_anybody_elses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

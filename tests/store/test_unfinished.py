@@ -18,6 +18,7 @@ from srgdqn.store.unfinished import (
     STRANDS,
     Request,
     beside,
+    check_stays_within,
     clear,
     configuration_file,
     discard,
@@ -182,6 +183,25 @@ def test_clearing_forgets_and_discarding_removes(tmp_path: Path) -> None:
     discard(folder)
     discard(folder)
     assert os.listdir(tmp_path) == []
+
+
+def test_what_leads_elsewhere_is_neither_written_to_nor_removed(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "a.unfinished", tmp_path / "elsewhere"
+    strands(elsewhere)
+    folder.mkdir()
+    write_request(folder, REQUEST)
+    for link in (folder / STRANDS, folder / STRANDS / "round-7", folder / STRANDS / "below" / "round-7"):
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(elsewhere / STRANDS / "round-7")
+        with pytest.raises(InputError, match=f"{link} leads elsewhere"):
+            read_request(folder)
+        link.unlink()
+    check_stays_within(folder / STRANDS)
+    clear(folder)
+    (folder / STRANDS).symlink_to(elsewhere / STRANDS)
+    clear(folder)  # begins anew, and not there
+    assert os.listdir(folder) == []
+    assert has_checkpoints(elsewhere)
 
 
 def test_checkpoints_are_moved_into_the_run(tmp_path: Path) -> None:

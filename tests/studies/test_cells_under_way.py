@@ -149,6 +149,18 @@ def test_a_cell_that_was_killed_once_it_was_saved_is_read(
     assert os.listdir(tmp_path) == ["seed-0"]
 
 
+@pytest.mark.parametrize("link", ["unfinished", "unfinished/seed-0"])
+def test_nothing_is_computed_where_checkpoints_would_lie_elsewhere(link: str, cut: CutShort, tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "cells", tmp_path / "elsewhere"
+    (folder / link).parent.mkdir(parents=True)
+    (elsewhere / "seed-0").mkdir(parents=True)
+    (folder / link).symlink_to(elsewhere)
+    with pytest.raises(InputError, match=f"{link} leads elsewhere"):
+        compute(cells()[:1], folder, pace=PACE)
+    assert cut.counted() == 0
+    assert os.listdir(elsewhere) == ["seed-0"]
+
+
 def test_a_cell_that_could_not_be_saved_is_saved_once_there_is_room(
     whole: dict[str, Any], cut: CutShort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from srgdqn.errors import InputError
+from srgdqn.store.destination import disk_errors_told, write_file
+from srgdqn.store.folders import read_ordinary
 from srgdqn.store.locks import locked
 
 _MARK, _LOCKS = ".shared", ".locks"
@@ -25,8 +27,8 @@ class Mark(NamedTuple):
     def is_seen(self) -> bool:
         """Whether the folder here is the one that was marked."""
         try:
-            return (self.folder / _MARK).read_text(encoding="ascii") == self.word
-        except (OSError, ValueError):
+            return read_ordinary(self.folder / _MARK, len(self.word)) == self.word.encode()
+        except InputError:
             return False
 
 
@@ -52,9 +54,10 @@ def marked(folder: Path) -> Iterator[Mark | None]:
     """Marks a folder for as long as others are to look at it; None where nothing can be written."""
     mark = Mark(folder.absolute(), secrets.token_hex(16))
     try:
-        mark.folder.mkdir(parents=True, exist_ok=True)
-        (mark.folder / _MARK).write_text(mark.word, encoding="ascii")
-    except OSError:
+        with disk_errors_told(mark.folder):
+            mark.folder.mkdir(parents=True, exist_ok=True)
+        write_file(mark.folder / _MARK, mark.word.encode())
+    except InputError:
         yield None
         return
     try:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from srgdqn.errors import InputError
 from srgdqn.store.destination import disk_errors_told
-from srgdqn.store.locks import LOCK, locked
+from srgdqn.store.locks import LOCK, OccupiedError, locked
 from srgdqn.training.keeping import Keeping, Strand
 
 
@@ -19,15 +19,17 @@ def occupied_strand(keeping: Keeping, number: int) -> Iterator[Strand | None]:
     """
     name = f"round-{number}"
     folder = keeping.folder / name
-    try:
-        with disk_errors_told(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / LOCK).touch()
-    except InputError as error:
-        keeping.complain(error)
-        yield None
-        return
-    with locked(folder, what="a round"):
+    with contextlib.ExitStack() as stack:
+        try:
+            with disk_errors_told(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder, what="a round"))
+        except OccupiedError:
+            raise
+        except InputError as error:
+            keeping.complain(error)
+            yield None
+            return
         try:
             yield keeping.strand(name)
             keeping.flush()  # its end is not to wait until the round may be somebody else's

@@ -8,6 +8,7 @@ with which versions. It is gone once the run is saved; the checkpoints that are 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from srgdqn.store.scratch import remove_what_is_left
 from srgdqn.store.told import is_count
 
 STRANDS, CHECKPOINTS = "strands", "checkpoints"
+CELLS_UNDER_WAY = "unfinished"
+"""What the folder is called in which cells of a study or of a sweep are kept while they are under way."""
 _CONFIGURATION = "configuration.toml"
 _SUFFIX = ".unfinished"
 
@@ -68,8 +71,15 @@ def _check(folder: Path, options: dict[str, Any]) -> None:
     many = keep in (None, "all") or is_count(keep, 1)
     if not (often and many and type(options.get("overwrite", False)) is bool):
         raise InputError(f"{folder / MANIFEST} cannot be used: it does not tell how the run is kept.")
-    strands = folder / STRANDS
-    for place in (strands, *(strands.iterdir() if strands.is_dir() else ())):
+    check_stays_within(folder / STRANDS)
+
+
+def check_stays_within(folder: Path) -> None:
+    """An `InputError` if the folder, or one below it, leads elsewhere, where checkpoints would be written or removed.
+    Links in the place of files do no such harm: they are replaced, and never followed.
+    """
+    below = (Path(place, name) for place, names, _ in os.walk(folder) for name in names)
+    for place in itertools.chain([folder], below):
         if place.is_symlink():
             raise InputError(f"{place} leads elsewhere, where checkpoints would be written to. Give another folder.")
 
@@ -114,6 +124,8 @@ def clear(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for name in (MANIFEST, _CONFIGURATION):
             (folder / name).unlink(missing_ok=True)
+        if (folder / STRANDS).is_symlink():
+            (folder / STRANDS).unlink()
     shutil.rmtree(folder / STRANDS, ignore_errors=True)
 
 

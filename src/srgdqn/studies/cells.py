@@ -29,7 +29,8 @@ from srgdqn.store import measurement
 from srgdqn.store.inputs import hashed
 from srgdqn.store.measurement import Measured
 from srgdqn.store.provenance import LOCAL, provenance, stale
-from srgdqn.training.keeping import CELLS_UNDER_WAY, USUAL, Keeping, Pace
+from srgdqn.store.unfinished import CELLS_UNDER_WAY, check_stays_within
+from srgdqn.training.keeping import USUAL, Keeping, Pace
 from srgdqn.under_way import stamp_of
 
 Hear = Callable[[float], None]
@@ -149,6 +150,7 @@ def compute(
     A KeyboardInterrupt leaves every cell that is finished by then in the folder. Runs that were under way, however they
     ended, go on from their checkpoints.
     """
+    check_stays_within(folder / CELLS_UNDER_WAY)
     keeping = Keeping(folder / CELLS_UNDER_WAY, *pace)
     outcomes = {cell.name: found for cell in cells if (found := finished(cell, folder, say)) is not None}
     for name in outcomes:

@@ -20,6 +20,7 @@ from srgdqn.store.destination import check_destination, make_folder, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.locks import LOCK, locked
 from srgdqn.store.scratch import is_scratch
+from srgdqn.store.unfinished import CELLS_UNDER_WAY, check_stays_within
 from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
 
@@ -80,6 +81,7 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
     for name in (CELLS, FAILED, STUDY):
         if (path / name).is_symlink():
             raise InputError(f"{path / name} leads elsewhere, where a sweep would be written to. Give another folder.")
+    check_stays_within(path / CELLS_UNDER_WAY)
     there, here = {**_fixed(begun.plan), **begun.base.as_words()}, {**_fixed(plan), **base.as_words()}
     for name in {**here, **there}:
         if there.get(name) != here.get(name):

@@ -12,12 +12,13 @@ from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store.provenance import LOCAL
+from srgdqn.store.unfinished import CELLS_UNDER_WAY
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import Cell
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import needs_chance, random_policy
 from srgdqn.sweeps.together import train_each
-from srgdqn.training.keeping import CELLS_UNDER_WAY, USUAL, Keeping, Pace
+from srgdqn.training.keeping import USUAL, Keeping, Pace
 from srgdqn.training.rounds import Listener
 
 _RANDOM = "random-policy"

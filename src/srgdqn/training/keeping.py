@@ -23,9 +23,6 @@ _MOST = 0.01
 _LONGEST = 600.0
 """but not more seldom than after so many seconds: what is new by then may take the longer, the longer one waits."""
 
-CELLS_UNDER_WAY = "unfinished"
-"""What the folder is called in which cells of a study or of a sweep are kept while they are under way."""
-
 _STAMP = "stamp"
 
 
