@@ -100,8 +100,6 @@ class Checkpoint:
                 name, _, of = key.partition(_BETWEEN)
                 arrays.setdefault(name, {})[of] = array
             for name, (first, stop) in piece.spans.items():
-                if name not in self.spans or stop <= self.spans[name][0]:
-                    continue
                 start = max(first, self.spans[name][0])
                 rows = arrays.get(name, {})
                 has_all = bool(rows) and all(array.shape[:1] == (stop - first,) for array in rows.values())
@@ -209,6 +207,7 @@ class Journal:
                 _Piece(int(number), _group(group), int(part), str(digest), _spans(of))
                 for number, group, part, digest, of in content["pieces"]
             ]
+            _check(pieces, spans)
             return Checkpoint(self.folder, dict(content["about"]), tensors, spans, pieces)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"its content is not that of a checkpoint ({error})") from error
@@ -254,6 +253,14 @@ def _spans(told: Any) -> Spans:
     if not all(0 <= first <= stop for first, stop in spans.values()):
         raise ValueError("rows that there cannot be")
     return spans
+
+
+def _check(pieces: list[_Piece], needed: Spans) -> None:
+    """Every piece is read once, and for something: what names a large one often would be read for hours."""
+    if len({piece.name for piece in pieces}) < len(pieces):
+        raise ValueError("a piece that stands twice")
+    if not all(piece.spans and piece.serving(needed) == piece for piece in pieces):
+        raise ValueError("a piece that has nothing it needs")
 
 
 def _group(told: Any) -> str:
