@@ -21,7 +21,7 @@ from srgdqn.store import destination
 from srgdqn.store.journal import Checkpoint, Journal, Snapshot, Stream
 from srgdqn.store.sealed import Form, seal
 
-CHECKPOINT, PIECE = Form("checkpoint", "srgdqn-checkpoint", 1), Form("piece", "srgdqn-piece", 1)
+CHECKPOINT, PIECE = Form("checkpoint", "srgdqn-checkpoint", 2), Form("piece", "srgdqn-piece", 1)
 
 
 class Line(NamedTuple):
@@ -587,6 +587,14 @@ def test_what_lacks_something_is_refused(content: dict[str, Any], tmp_path: Path
     (tmp_path / "000001.checkpoint").write_bytes(seal(CHECKPOINT, content, {})[0])
     with pytest.raises(InputError, match="its content is not that of a checkpoint"):
         Journal(tmp_path).open(1)
+
+
+def test_a_checkpoint_of_an_older_release_is_told_as_such(two: Path) -> None:
+    content = {"about": {}, "streams": {"a": (0, 4)}, "pieces": [[1, "rows", "0" * 64, {"a": (0, 4)}]]}
+    (two / "000003.checkpoint").write_bytes(seal(CHECKPOINT._replace(version=1), content, {})[0])
+    found, told = restored(two)
+    assert found == expected(SECOND, 2)
+    assert "an older srgdqn wrote it: it has version 1 of the format, and this one reads from version 2 on" in told[0]
 
 
 def test_a_piece_in_the_place_of_a_checkpoint_is_refused(two: Path) -> None:

@@ -24,7 +24,7 @@ from srgdqn.store.destination import disk_errors_told, sync_folder, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.sealed import Form, Opened, Tensors, seal, unseal
 
-_CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 1)
+_CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 2, oldest=2)  # before, pieces had no parts
 _PIECE = Form("piece", "srgdqn-piece", 1)
 _GROUP = re.compile("[a-z]+")
 _CHECKPOINT_NAME, _PIECE_NAME = (

@@ -27,6 +27,7 @@ class Form(NamedTuple):
     name: str  # what its content is called in the file
     kind: str
     version: int
+    oldest: int = 1  # version that is still read
 
 
 class Opened(NamedTuple):
@@ -64,6 +65,11 @@ def unseal(form: Form, data: bytes) -> Opened:
         raise InputError(
             f"a newer srgdqn wrote it: it has version {version} of the format, and this one reads up to version "
             f"{form.version}"
+        )
+    if version < form.oldest:
+        raise InputError(
+            f"an older srgdqn wrote it: it has version {version} of the format, and this one reads from version "
+            f"{form.oldest} on"
         )
     return Opened(content, tensors, digest)
 
