@@ -224,3 +224,14 @@ def test_where_the_file_system_has_no_locks_nothing_is_refused(tmp_path: Path, m
         with locked(tmp_path, what="a test"):
             pass
     assert os.listdir(tmp_path) == []
+
+
+def test_where_a_file_is_never_known_again_nobody_waits_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a file system that makes up its numbers of files."""
+    monkeypatch.setattr(os.path, "samestat", lambda one, other: False)
+    before = time.monotonic()
+    with pytest.raises(InputError, match=r"another file whenever it is looked at.*on another file system"):
+        locked(tmp_path, what="a test").__enter__()
+    assert time.monotonic() - before < 5.0

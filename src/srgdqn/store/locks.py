@@ -63,6 +63,7 @@ def _acquire(path: Path, folder: Path, what: str) -> int:
     until = time.monotonic() + _PATIENCE
     while True:
         handle = _opened(path)
+        why: InputError = _never_the_same(path)
         try:
             if fcntl is not None:
                 fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,14 +74,13 @@ def _acquire(path: Path, folder: Path, what: str) -> int:
         except FileNotFoundError:
             pass  # whoever held it has removed it meanwhile
         except (BlockingIOError, PermissionError):
-            if time.monotonic() > until:
-                holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-                os.close(handle)
-                who = f"process {holder}" if holder.isdigit() else "another process"
-                raise _refused(folder, what, who) from None
+            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
+            why = _refused(folder, what, f"process {holder}" if holder.isdigit() else "another process")
         except OSError:
             return handle  # a file system without locks, or a full one
         os.close(handle)
+        if time.monotonic() > until:
+            raise why
         time.sleep(_PAUSE)
 
 
@@ -97,6 +97,14 @@ def _opened(path: Path) -> int:
 
 def _is_at(path: Path, handle: int) -> bool:
     return os.path.samestat(os.stat(path), os.fstat(handle))
+
+
+def _never_the_same(path: Path) -> InputError:
+    """Where a file system does not know a file again, or others never let go of it for long."""
+    return InputError(
+        f"{path} is another file whenever it is looked at, so that nobody can tell whose the folder is. Give a folder "
+        "on another file system."
+    )
 
 
 def _refused(folder: Path, what: str, who: str) -> OccupiedError:
