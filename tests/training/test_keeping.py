@@ -247,6 +247,19 @@ def test_a_full_disk_is_told_of_once_and_the_run_goes_on(
     assert capsys.readouterr().err == ""
 
 
+def test_a_full_disk_is_told_of_once_for_all_cells(
+    full: list[bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeping = Keeping(tmp_path, every=0.0)
+    sent_before = pickle.dumps(keeping)
+    for name in ("first", "second", "third"):
+        keeping.stamped(name, name).strand("a").save(snapshot(1))
+    pickle.loads(pickle.dumps(keeping.stamped("fourth", "fourth"))).strand("a").save(snapshot(1))
+    assert capsys.readouterr().err.count("warning: ") == 1
+    pickle.loads(sent_before).strand("a").save(snapshot(1))  # as in a process that was at work by then
+    assert capsys.readouterr().err.count("warning: ") == 1
+
+
 def test_a_strand_that_cannot_be_kept_is_tried_again_after_its_pause(
     full: list[bool], clock: Clock, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import shutil
 import sys
@@ -45,6 +46,25 @@ def warn(text: str) -> None:
         print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
+class Complaint:
+    """Tells, once, that the disk refuses: of however many strands and cells that is so."""
+
+    def __init__(self, *, made: bool = False) -> None:
+        self._lock = threading.Lock()
+        self._made = made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process, nothing more is told of what was told before it began."""
+        return functools.partial(Complaint, made=self._made), ()
+
+    def __call__(self, error: Exception) -> None:
+        """Tells what the disk said, if nobody has."""
+        with self._lock:
+            before, self._made = self._made, True
+        if not before:
+            warn(f"no checkpoint could be made: {error} The run goes on without, and tries again.")
+
+
 class Keeping:
     """Where the strands of a run are kept, each in a journal of its own, and how often.
 
@@ -52,24 +72,32 @@ class Keeping:
     on nothing but themselves, so each is kept when its own time has come.
     """
 
-    def __init__(self, folder: Path, every: float | None = None, keep: int | None = KEPT, stamp: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        every: float | None = None,
+        keep: int | None = KEPT,
+        stamp: str = "",
+        complain: Complaint | None = None,
+    ) -> None:
         """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all).
 
-        What was kept with another `stamp`, which stands for versions and the like, is not gone on with.
+        What was kept with another `stamp`, which stands for versions and the like, is not gone on with. A `complain`
+        that others have as well tells for all of them that the disk refuses.
         """
         self.folder, self.every, self._keep, self._stamp = folder, every, keep, stamp
         self._lock = threading.Lock()
         self._waiting: list[tuple[float, Strand, Callable[[], Snapshot]]] = []
-        self._oldest = math.inf  # since when the first of them waits; read at every block, and so without the lock
-        self._complained = False
+        self.waiting_since = math.inf  # of the first of them; read at every block, and so without the lock
+        self.complain = Complaint() if complain is None else complain
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process, which may be in another folder, it begins with nothing waiting."""
-        return Keeping, (self.folder.absolute(), self.every, self._keep, self._stamp)
+        return Keeping, (self.folder.absolute(), self.every, self._keep, self._stamp, self.complain)
 
     def stamped(self, stamp: str, below: str = "") -> Keeping:
         """The same with another stamp, perhaps in a folder below."""
-        return Keeping(self.folder / below, self.every, self._keep, stamp)
+        return Keeping(self.folder / below, self.every, self._keep, stamp, self.complain)
 
     def strands(self) -> list[str]:
         """The names of those that are there."""
@@ -93,22 +121,16 @@ class Keeping:
     def flush(self) -> None:
         """Keeps the strands that have come to their end and are not kept yet."""
         with self._lock:
-            waiting, self._waiting, self._oldest = self._waiting, [], math.inf
+            waiting, self._waiting, self.waiting_since = self._waiting, [], math.inf
         for _, strand, make in waiting:
-            if not strand._write(make()):
-                self._wait(time.monotonic(), strand, make)
+            if not strand.write(make()):
+                self.put_off(time.monotonic(), strand, make)
 
-    def _wait(self, since: float, strand: Strand, make: Callable[[], Snapshot]) -> None:
+    def put_off(self, since: float, strand: Strand, make: Callable[[], Snapshot]) -> None:
+        """Keeps the end of a strand, whose work waits for that `since` some moment, with the next `flush`."""
         with self._lock:
             self._waiting.append((since, strand, make))
-            self._oldest = min(self._oldest, since)
-
-    def complain(self, error: Exception) -> None:
-        """Tells, once, that the disk refuses."""
-        with self._lock:
-            before, self._complained = self._complained, True
-        if not before:
-            warn(f"no checkpoint could be made: {error} The run goes on without, and tries again.")
+            self.waiting_since = min(self.waiting_since, since)
 
 
 class Strand:
@@ -133,12 +155,12 @@ class Strand:
         """Whether it is time for a checkpoint, of this or of a strand that ended and waits for it."""
         every = self._keeping.every
         pause = min(max(EVERY, self._last / _MOST), _LONGEST) if every is None else every
-        return time.monotonic() - min(self._since, self._keeping._oldest) >= pause
+        return time.monotonic() - min(self._since, self._keeping.waiting_since) >= pause
 
     def save(self, snapshot: Snapshot) -> float:
         """Keeps what is there now, and what waits; tells how many seconds that took."""
         before = time.perf_counter()
-        self._write(snapshot)
+        self.write(snapshot)
         self._keeping.flush()
         self._last = time.perf_counter() - before
         self._since = time.monotonic()
@@ -147,12 +169,12 @@ class Strand:
     def finish(self, make: Callable[[], Snapshot]) -> None:
         """Keeps the end of the strand: at once if it is time, otherwise with the next that is kept."""
         due = self.due()
-        self._keeping._wait(self._since, self, make)
+        self._keeping.put_off(self._since, self, make)
         if due:
             self._keeping.flush()
 
-    def _write(self, snapshot: Snapshot) -> bool:
-        """Whether the disk took it, or nobody wants it any more."""
+    def write(self, snapshot: Snapshot) -> bool:
+        """Keeps what is there now. Tells whether the disk took it, or nobody wants it any more."""
         if self._closed:
             return True
         try:
