@@ -58,6 +58,7 @@ from srgdqn.store.memory import check_room
 from srgdqn.store.provenance import LOCAL, provenance
 from srgdqn.store.told import check_told, is_count
 from srgdqn.training.precision import is_double
+from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.training.rounds import policy_arrays
 from srgdqn.trees import by_path, filled
 from srgdqn.watching import Logger, listening
@@ -107,6 +108,7 @@ class Agent:
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
         )
+        check_random_numbers()
         configuration = settled_on_host(configuration, double=is_double())
         self._begin(configuration, host_task(configuration, source), module)
 

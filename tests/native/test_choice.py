@@ -18,7 +18,7 @@ from srgdqn.native.choice import Surroundings, settled
 from srgdqn.settings import Configuration
 from tiny import TINY, Levers
 
-USUAL = Surroundings(own_environment=False, double=False, partitionable=True, on_cpu=True)
+USUAL = Surroundings(own_environment=False, double=False, on_cpu=True)
 
 
 def kernel_of(configuration: Configuration, surroundings: Surroundings = USUAL) -> str:
@@ -64,7 +64,6 @@ def test_what_the_kernel_cannot_do_is_left_to_xla_or_refused(options: dict[str, 
     [
         (USUAL._replace(own_environment=True), "not 'CartPole'"),
         (USUAL._replace(double=True), "double"),
-        (USUAL._replace(partitionable=False), "jax_threefry_partitionable"),
     ],
 )
 def test_so_is_what_surrounds_it(surroundings: Surroundings, reason: str) -> None:

@@ -15,6 +15,7 @@ _WORDS = {
     "source": "another state of srgdqn's source",
     "versions": "other versions",
     "processor": "another kind of processor",
+    "instruction_sets": "other instructions to compile for",
     "compiler": "another C compiler",
 }
 
@@ -25,10 +26,12 @@ def likeness() -> dict[str, Any]:
         compiler = toolchain()
     except NoKernelError:
         compiler = None
+    about = provenance()
     return {
         "source": _installation(),
-        "versions": provenance()["versions"],
+        "versions": about["versions"],
         "processor": processor_fingerprint(),
+        "instruction_sets": about["instruction_sets"],
         "compiler": compiler,
     }
 
@@ -46,6 +49,7 @@ def difference(here: dict[str, Any], there: dict[str, Any]) -> str | None:
     """How a machine there is unlike the one here, in words; None if it is not.
 
     >>> here = {"source": "a", "versions": {"jax": "0.10.2", "numpy": "2.4"}, "processor": "x", "compiler": None}
+    >>> here["instruction_sets"] = ["avx2", "fma"]
     >>> difference(here, {**here, "versions": {"jax": "0.11.0", "numpy": "2.4"}})
     'other versions (jax 0.11.0 instead of 0.10.2)'
     """

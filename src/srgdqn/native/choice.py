@@ -28,7 +28,6 @@ class Surroundings(NamedTuple):
 
     own_environment: bool  # the task is none of the paper's, whatever it is called
     double: bool  # numbers are to have 64 bits
-    partitionable: bool  # jax's random numbers are its usual ones
     on_cpu: bool  # jax computes on the processor
 
 
@@ -71,8 +70,6 @@ def _loop_obstacles(configuration: Configuration, surroundings: Surroundings) ->
         yield "it clips no rewards"
     if c.replay.sampling == "without-replacement" or c.estimator.inner_sampling == "without-replacement":
         yield "it draws with replacement alone"
-    if not surroundings.partitionable:
-        yield "jax_threefry_partitionable is off, and its random numbers are those with it on"
 
 
 def _obstacles(configuration: Configuration, double: bool) -> Iterator[str]:

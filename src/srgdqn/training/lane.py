@@ -26,6 +26,7 @@ from srgdqn.training.batches import BatchSource, Occasion, Served, from_replay
 from srgdqn.training.clock import Limits
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
+from srgdqn.training.random_numbers import check_random_numbers
 
 # Bits of a step's flags in the log.
 LIVED, TERMINATED, TRUNCATED = 1, 2, 4
@@ -93,6 +94,7 @@ class Program(NamedTuple):
 
 def round_keys(seed: Int[Array, ""], number: Int[Array, ""]) -> PRNGKeyArray:
     """The four keys of round `number`: of its network, its first episode, its blocks and its first observation."""
+    check_random_numbers()
     return jax.random.split(jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), number), 4)
 
 
