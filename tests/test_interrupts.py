@@ -68,3 +68,25 @@ print("went on")
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout.split()[-2:] == ["went", "on"]
     assert ("somebody" in ended.stdout) == ("somebody" in handler)
+
+
+def test_an_interrupt_that_is_deferred_twice_is_heard_of_by_the_outer_one() -> None:
+    script = """
+import os, signal
+from srgdqn.interrupts import deferred_interrupts
+
+with deferred_interrupts() as outer:
+    with deferred_interrupts() as inner:
+        os.kill(os.getpid(), signal.SIGINT)
+    print(outer.is_set(), inner.is_set())
+    try:
+        os.kill(os.getpid(), signal.SIGINT)
+    except KeyboardInterrupt:
+        print("the second is Python's own")
+with deferred_interrupts() as again:
+    os.kill(os.getpid(), signal.SIGINT)
+print(again.is_set())
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.stderr) == ("True False\nthe second is Python's own\nTrue\n", "")

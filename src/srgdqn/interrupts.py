@@ -69,13 +69,17 @@ def _would_be_lost(stack: FrameType | None) -> bool:
     return False
 
 
+_deferred = threading.Lock()  # held while somebody hears of Ctrl-C instead of being interrupted
+
+
 @contextmanager
 def deferred_interrupts() -> Iterator[threading.Event]:
     """Makes the first Ctrl-C set an event, for work that ends only where nothing is left half done; a second one is
-    Python's own. In another thread than the main one, which signals do not reach, the event is never set.
+    Python's own. The event is never set in another thread than the main one, which signals do not reach, nor within
+    another such context, which hears of it.
     """
     asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or not _deferred.acquire(blocking=False):
         yield asked
         return
     before = signal.getsignal(signal.SIGINT)
@@ -89,6 +93,7 @@ def deferred_interrupts() -> Iterator[threading.Event]:
         yield asked
     finally:
         signal.signal(signal.SIGINT, before)
+        _deferred.release()
 
 
 def is_interrupt(error: BaseException | None) -> bool:

@@ -78,6 +78,30 @@ def counting(place: tuple[str, int], stop: threading.Event, tell: Tell) -> int:
     return thing
 
 
+def leaving_a_sign(place: tuple[str, int], stop: threading.Event, tell: Tell) -> int:
+    folder, thing = place
+    (Path(folder) / f"done-{thing}").touch()
+    return thing
+
+
+def saved_while_interrupted(folder: Path) -> tuple[list[int], bool]:
+    """The outcomes that are handed on where Ctrl-C comes while the first one is saved, and all others are done."""
+    saved: list[int] = []
+    ready = False
+    try:
+        for _, outcome in run_on_ray(leaving_a_sign, [(str(folder), thing) for thing in range(6)]):
+            if not saved:
+                ready = wait_until(lambda: len(list(folder.glob("done-*"))) == 6)
+                time.sleep(1.0)  # until they have reached the driver
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)
+            saved.append(outcome)
+    except KeyboardInterrupt:
+        saved.sort()
+        return saved, ready
+    raise AssertionError("the interrupt was lost")
+
+
 def crashing(thing: int, stop: threading.Event, tell: Tell) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return thing
@@ -119,6 +143,7 @@ def own(folder: Path) -> Seen:
             outcomes.throw(KeyboardInterrupt)
         except KeyboardInterrupt:
             seen["interrupted"] = True
+        seen["saved"], seen["ready"] = saved_while_interrupted(folder)
         seen["crashed"] = refusal(lambda: list(run_on_ray(crashing, [0], retries=1)))
         lock = threading.Lock()
 

@@ -65,6 +65,11 @@ def test_an_interrupt_stops_what_is_under_way_and_starts_nothing_more(own: dict[
     assert stopped == begun - {"0"}
 
 
+def test_an_interrupt_while_an_outcome_is_saved_does_not_cost_those_that_wait(own: dict[str, Any]) -> None:
+    assert own["ready"]
+    assert own["saved"] == [*range(6)]
+
+
 def test_a_call_that_always_kills_its_process_comes_to_an_end(own: dict[str, Any]) -> None:
     assert own["crashed"].startswith("Ray has given up on a call after 1 retries")
 

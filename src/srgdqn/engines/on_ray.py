@@ -22,6 +22,7 @@ from srgdqn.engines.packing import packed
 from srgdqn.engines.ray_task import Board, Call, Ended, Outcome, Stopped, Tell, Thing, perform
 from srgdqn.errors import InputError
 from srgdqn.extras import require
+from srgdqn.interrupts import deferred_interrupts
 
 Hear = Callable[[Thing, Any], None]
 """Is given a thing and what its call told, in the driver's thread."""
@@ -113,13 +114,14 @@ def run_on_ray(
     dies is made again, up to so many times; an exception of the function's own is not tried again but raised here,
     once the calls under way have ended.
 
-    When `stopping` says so, or on a KeyboardInterrupt, calls that have not begun are dropped; those under way are asked
-    to stop, and what they return is yielded, unless they take longer than a minute. Then the interrupt is raised.
+    When `stopping` says so, or on Ctrl-C, calls that have not begun are dropped; those under way are asked to stop, and
+    what they return is yielded, unless they take longer than a minute. Only then is the KeyboardInterrupt raised: while
+    whoever is given an outcome saves it, it would cost those that wait.
     """
     if not things:
         return
-    with connected(address):
-        yield from _run(function, things, hear, stopping, retries)
+    with connected(address), deferred_interrupts() as interrupted:
+        yield from _run(function, things, hear, stopping, interrupted, retries)
 
 
 def cluster_cores() -> int:
@@ -134,6 +136,7 @@ def _run(
     things: Sequence[Thing],
     hear: Hear[Thing],
     stopping: Callable[[], bool],
+    interrupted: threading.Event,
     retries: int,
 ) -> Iterator[tuple[Thing, Outcome]]:
     import ray
@@ -143,14 +146,14 @@ def _run(
     board: Any = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
     task: Any = ray.remote(perform).options(num_cpus=1, max_retries=retries, retry_exceptions=False)
     calls: dict[Any, int] = {}
-    wait_until, interrupted = None, False
+    wait_until = None
     try:
         # Packed by ourselves: of what cannot be, Ray would tell pages.
         call = ray.put(packed(Call(function, likeness(), _keeps_programs())))
         waiting = deque(enumerate([packed(thing) for thing in things]))
         while waiting or calls:
             try:
-                if wait_until is None and stopping():
+                if wait_until is None and (interrupted.is_set() or stopping()):
                     wait_until = _ask_to_stop(board)
                 if wait_until is not None:
                     waiting.clear()
@@ -164,10 +167,9 @@ def _run(
                 for place, message in _read(board):
                     hear(things[place], message)
             except KeyboardInterrupt:
-                if interrupted:
+                if interrupted.is_set():
                     raise
-                interrupted = True
-                wait_until = wait_until or _ask_to_stop(board)
+                interrupted.set()
                 continue
             for each in ready:
                 thing, ended = things[calls.pop(each)], _ended(each, retries)
@@ -184,7 +186,7 @@ def _run(
             for each in ray.wait(list(calls), num_returns=len(calls), timeout=0)[1] if calls else []:
                 ray.cancel(each, force=True)
             ray.kill(board)
-    if interrupted:
+    if interrupted.is_set():
         raise KeyboardInterrupt
 
 
