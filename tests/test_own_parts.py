@@ -1,6 +1,7 @@
 """What a run tells of the parts that are the user's own."""
 
 import dataclasses
+from importlib import metadata
 
 import gymnasium as gym
 import jax.numpy as jnp
@@ -48,6 +49,20 @@ def test_an_id_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     told = own_parts(configure("CartPole"), environment=source_of("Counted-v0"))["environment"]
     assert told["name"] == "host_environments.Counting"
     assert told["source"] is not None
+
+
+def test_versions_of_what_an_environment_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gymnasium's own version is told by every run; Box2D's is not."""
+    lander = own_parts(configure("CartPole"), environment=source_of("LunarLander-v3"))["environment"]
+    assert lander["versions"] == {"Box2D": metadata.version("box2d")}
+    monkeypatch.setattr(gym.envs.registration, "registry", dict(gym.registry))
+    monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
+    gym.register("Known-v0", "numpy:nothing")
+    gym.register("Found-v0", "PIL:nothing")
+    sources = source_of("Known-v0"), source_of("Found-v0")
+    known, found = (own_parts(configure("CartPole"), environment=source)["environment"] for source in sources)
+    assert known["versions"] == {"numpy": metadata.version("numpy")}
+    assert found["versions"] == {"pillow": metadata.version("pillow")}
 
 
 def test_an_estimator_that_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:

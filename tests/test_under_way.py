@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -245,6 +246,31 @@ def test_another_network_of_the_same_name_is_another_run(
     with pytest.raises(InputError, match="begun with another own"):
         srgdqn.train(LEVERS, "dqn-sgd", network=Stubborn(jnp.zeros(8)), **how, resume=True)
     assert srgdqn.train(Levers(), "dqn-sgd", network=STUBBORN, **how, resume=True).rounds["steps"].to_list() == [200]
+
+
+def test_a_finished_run_of_another_network_is_neither_handed_out_nor_replaced(out: Path, cut: CutShort) -> None:
+    """Nor is it taken for the end of the run that was to replace it, whose checkpoints then are all there is."""
+    still: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
+    how: dict[str, Any] = dict(**still, out=out, progress=False, checkpoint_every=0)
+    other = Stubborn(jnp.zeros(8))
+    wanted = outcome(srgdqn.train(LEVERS, "dqn-sgd", network=other, **{**how, "out": out.with_name("wanted")}))
+    before = outcome(srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how))
+    assert before != wanted
+    with pytest.raises(InputError, match="exists already"):
+        srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, resume=True)
+    assert outcome(srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how, resume=True)) == before
+    cut.counted()
+    cut.after = 3
+    with pytest.raises(Killed):
+        srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, overwrite=True)
+    assert outcome(srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, resume=True)) == wanted
+
+
+def test_a_finished_run_of_another_precision_is_another_run(out: Path) -> None:
+    single = train(out, resume=True)
+    with jax.enable_x64(True), pytest.raises(InputError, match="exists already"):
+        train(out, resume=True)
+    assert outcome(train(out, resume=True)) == outcome(single)
 
 
 def test_a_finished_run_of_another_configuration_is_not_replaced(out: Path) -> None:

@@ -47,6 +47,7 @@ from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
+from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.under_way import begin, finished_already
 from srgdqn.watching import Logger, listening
 
@@ -123,7 +124,7 @@ def train(
     with care.occupied(), ready(engine, address):
         where = for_training(engine, compiled=source is None)
         decided, about = what_decides(configuration, **given)
-        if (found := finished_already(decided, care)) is not None:
+        if (found := finished_already(decided, about, care)) is not None:
             return Result(found.run, module, environment if source is None else source)
         run = begin(decided, about, care)
         try:
@@ -145,9 +146,11 @@ def what_decides(
     """The configuration with what will run it decided, and what the bits of its run depend on beside it."""
     configuration = with_kernel(check(configuration, {"none", *ESTIMATORS}), own_environment=environment is not None)
     on_host = environment is None and not is_compiled(configuration.task.task)
-    about = what_bits_depend_on(provenance_of(configuration, on_host=on_host))
+    if on_host and source is None:
+        source = source_of(configuration.task.task)
+    about = provenance_of(configuration, on_host=on_host)
     own = own_parts(configuration, network, source if on_host else environment)
-    return configuration, {**about, "precision": _precision(), "own": own}
+    return configuration, what_bits_depend_on({**about, "precision": _precision(), "inputs": {"own": own}})
 
 
 def train_configured(
@@ -272,12 +275,12 @@ def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None
 
 def with_kernel(configuration: Configuration, *, own_environment: bool = False) -> Configuration:
     """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
+    check_random_numbers()
     if not own_environment and not is_compiled(configuration.task.task):
         return settled_on_host(configuration, double=is_double())
     surroundings = Surroundings(
         own_environment=own_environment,
         double=is_double(),
-        partitionable=bool(jax.config.values["jax_threefry_partitionable"]),
         on_cpu=jax.default_backend() == "cpu",
     )
     return settled(configuration, surroundings)

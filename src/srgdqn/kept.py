@@ -10,13 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from srgdqn.api import provenance_of, with_kernel
+from srgdqn.api import what_decides
 from srgdqn.errors import InputError
-from srgdqn.identifiers import is_identifier
 from srgdqn.result import Result
 from srgdqn.settings import Configuration
 from srgdqn.store.destination import MANIFEST
-from srgdqn.store.provenance import stale
+from srgdqn.store.provenance import stale, what_bits_depend_on
 
 Say = Callable[[str], None]
 
@@ -53,10 +52,10 @@ def why_not_this(result: Result, configuration: Configuration) -> str | None:
     """Why a stored run is not what training the configuration would give now; None if it is."""
     if result.rounds.height < configuration.training.rounds or result.run.provenance.get("interrupted", True):
         return "it was interrupted"
-    expected = with_kernel(configuration)
+    expected, about = what_decides(configuration)
     ran = result.configuration.training.kernel
     if ran != expected.training.kernel:
         return f"it was run by {ran}, and now {expected.training.kernel} is to"
     if result.configuration != expected:
         return "its configuration has changed"
-    return stale(result.run.provenance, provenance_of(expected, on_host=is_identifier(expected.task.task)))
+    return stale(what_bits_depend_on(result.run.provenance), about)

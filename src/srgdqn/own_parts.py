@@ -18,8 +18,8 @@ from srgdqn.store.parameters import digest
 from srgdqn.trees import by_path
 
 _OURS = "srgdqn."
-# An id's environments are Gymnasium's own, whose version every run tells, if it was registered with one of these.
-_GYMNASIUMS = ("gymnasium.",)
+# Of Gymnasium's own environments, whose version every run tells, these are made of what others have written, too.
+_GYMNASIUMS, _MADE_OF = "gymnasium.", {"gymnasium.envs.box2d": "Box2D", "gymnasium.envs.mujoco": "mujoco"}
 
 
 def own_parts(
@@ -63,6 +63,9 @@ def _environment(environment: FuncEnv | Source | None) -> dict[str, Any] | None:
         return told(environment.recipe)
     spec = gym.registry.get(plain(environment.name))
     entry_point = None if spec is None else spec.entry_point
-    if entry_point is None or (isinstance(entry_point, str) and entry_point.startswith(_GYMNASIUMS)):
+    if entry_point is None:
         return None
-    return told_of_entry_point(entry_point)
+    made_of = next((its for start, its in _MADE_OF.items() if str(entry_point).startswith(start)), None)
+    if made_of is None and isinstance(entry_point, str) and entry_point.startswith(_GYMNASIUMS):
+        return None
+    return told_of_entry_point(entry_point, made_of)

@@ -16,7 +16,7 @@ from srgdqn.settings import Configuration
 from srgdqn.store import configurations
 from srgdqn.store.care import KEPT, Care
 from srgdqn.store.destination import MANIFEST, check_destination
-from srgdqn.store.provenance import what_bits_depend_on
+from srgdqn.store.provenance import OF_RUNS, what_bits_depend_on
 from srgdqn.store.unfinished import (
     STRANDS,
     Request,
@@ -81,8 +81,10 @@ def stamp_of(about: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def finished_already(configuration: Configuration, care: Care) -> Result | None:
-    """The run, where going on with it finds it saved and whole: it may have been killed once that was done."""
+def finished_already(configuration: Configuration, about: dict[str, Any], care: Care) -> Result | None:
+    """The run, where going on with it finds it saved and whole: it may have been killed once that was done. `about` is
+    as of `begin`.
+    """
     if not care.resume or not os.path.lexists(care.out / MANIFEST):
         return None
     folder = beside(care.out)
@@ -94,12 +96,14 @@ def finished_already(configuration: Configuration, care: Care) -> Result | None:
         raise
     if result.run.provenance.get("interrupted") or result.configuration != configuration:
         return None
+    made_with = what_bits_depend_on(result.run.provenance)
+    if any(made_with[name] != about[name] for name in OF_RUNS):
+        return None  # it is another one
     left = read_request(folder)
     if left is None:
         clear(folder)  # which may have been cut short: what tells of the rest goes first
     elif left.configuration == configurations.dumps(configuration):
-        made_by = what_bits_depend_on(result.run.provenance)
-        if any(left.about.get(name) != value for name, value in made_by.items()):
+        if left.about != made_with:
             return None  # it is an older one, which was about to be replaced
         if _options(care, left.options)["keep"] is not None:
             move_checkpoints(folder, care.out)

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from shutil import copytree
 
+import jax.numpy as jnp
 import pytest
 
 import srgdqn
@@ -18,7 +19,7 @@ from srgdqn.store.provenance import provenance
 from srgdqn.store.run import load
 from srgdqn.training.rounds import train_rounds
 from srgdqn.verification.conditions import differing
-from tiny import tiny
+from tiny import LEVERS, STUBBORN, TINY, Stubborn, tiny
 
 
 @pytest.mark.parametrize("kind", ["compiled", "hosted"])
@@ -39,6 +40,18 @@ def test_a_run_is_what_it_was(kind: str, which: int | str, request: pytest.Fixtu
     assert check.rows["episodes"] > 5
     assert check.rows["evaluations"] > 5
     assert check.arrays == len(result.run.parameters)
+
+
+def test_another_network_than_the_runs_is_told(tmp_path: Path) -> None:
+    still = {name: value for name, value in TINY.items() if name not in ("hidden", "time_limit")}
+    srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **still, out=tmp_path / "run", progress=False)
+    same = srgdqn.verify(tmp_path / "run", 0, network=STUBBORN, environment=LEVERS, progress=False)
+    assert (same.verdict, same.conditions) == ("identical", ())
+    other = srgdqn.verify(tmp_path / "run", 0, network=Stubborn(jnp.zeros(8)), environment=LEVERS, progress=False)
+    assert other.verdict == "differs"
+    [condition] = other.conditions
+    assert condition.name == "your network"
+    assert condition.words.startswith("your network: tiny.Stubborn ")
 
 
 def test_the_kernels_runs(tmp_path: Path, kernel: None) -> None:

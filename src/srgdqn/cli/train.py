@@ -124,7 +124,7 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
             run, result = None, None
             if care is not None:
                 configuration, about = what_decides(configuration)
-                result = finished_already(configuration, care)
+                result = finished_already(configuration, about, care)
                 run = None if result is not None else begin(configuration, about, care)
             if result is None:
                 engine = for_training(by, compiled=is_compiled(configuration.task.task))

@@ -7,11 +7,13 @@ is.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
 import json
 from collections.abc import Callable, Mapping
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,21 +61,33 @@ def told_of_environment(environment: Any) -> dict[str, Any]:
     return {**core, "wrappers": wrappers} if wrappers else core
 
 
-def told_of_entry_point(entry_point: Any) -> dict[str, Any]:
+def told_of_entry_point(entry_point: Any, made_of: str | None = None) -> dict[str, Any]:
     """What can be told of what an id is registered with: `module:name`, whose module need not be imported, or a
-    function.
+    function. The version of the distribution that it comes with, or is `made_of`, is told, too.
     """
     if not isinstance(entry_point, str):
         return told(entry_point)
     module, _, name = entry_point.partition(":")
     source = _module_source(module)
-    about = {"name": f"{module}.{name}", "source": source}
-    return about if source is not None else {**about, "untold": _UNTOLD}
+    about: dict[str, Any] = {"name": f"{module}.{name}", "source": source}
+    if source is None:
+        about["untold"] = _UNTOLD
+    versions = _versions(module.partition(".")[0] if made_of is None else made_of)
+    return {**about, "versions": versions} if versions else about
 
 
 def digest_of_bytes(data: bytes) -> str:
     """The digest by which inputs are told apart."""
     return _digest(data)
+
+
+@functools.cache
+def _versions(package: str) -> dict[str, str]:
+    """The version of the distribution of that name or, where there is none, of those that have a package of it."""
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return {package: metadata.version(package)}
+    names = metadata.packages_distributions().get(package, [])  # which looks through all that is installed
+    return {name: metadata.version(name) for name in dict.fromkeys(names)}
 
 
 def _definition(thing: Any) -> Any:
@@ -92,9 +106,19 @@ def _source(its: Any) -> str | None:
 
 
 def _module_source(module: str) -> str | None:
+    """Of a module's source file, which is looked for below its first package: Python's own way would run those between,
+    and whatever they import.
+    """
+    first, *rest = module.split(".")
     try:
-        spec = find_spec(module)
-        return None if spec is None or spec.origin is None else _digest(Path(spec.origin).read_bytes())
+        spec = find_spec(first)
+        if spec is None or spec.origin is None:
+            return None
+        place = Path(spec.origin)
+        if rest:
+            place = place.parent.joinpath(*rest)
+            place = place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py")
+        return _digest(place.read_bytes())
     except (ImportError, ValueError, OSError):
         return None
 

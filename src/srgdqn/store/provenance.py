@@ -50,18 +50,24 @@ def provenance(module: str = "srgdqn.training") -> dict[str, Any]:
     }
 
 
-_WHAT_BITS_DEPEND_ON = ("source", "versions", "machine", "instruction_sets", "compiler")
+OF_MACHINES = ("source", "versions", "machine", "instruction_sets", "compiler")
+"""What bits depend on beside what is asked for: another release or machine has others."""
+OF_RUNS = ("precision", "own")
+"""What is asked for beside a configuration: the precision, and what is told of the user's own parts."""
 
 
 def what_bits_depend_on(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a provenance that two runs must share to have the same bits."""
-    return {name: about.get(name) for name in _WHAT_BITS_DEPEND_ON}
+    """The part of a run's provenance that two runs must share to have the same bits."""
+    own = (about.get("inputs") or {}).get("own") or {}
+    return {**{name: about.get(name) for name in (*OF_MACHINES, *OF_RUNS)}, "own": own}
 
 
 def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """Whether what bits depend on has changed between two provenances, in words."""
-    if what_bits_depend_on(then) != what_bits_depend_on(now):
+    """Why what was made then is not what would be made now, from what bits depend on; None if it is."""
+    if any(then[name] != now[name] for name in OF_MACHINES):
         return "it was made by another version or on another kind of machine"
+    if any(then[name] != now[name] for name in OF_RUNS):
+        return "it was made in another precision, or with another network, estimator or environment of yours"
     return None
 
 

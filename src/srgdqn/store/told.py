@@ -54,6 +54,15 @@ def _are_versions(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
+def _are_inputs(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(part, dict) for part in _own(value).values())
+
+
+def _own(inputs: dict[str, Any]) -> dict[str, Any]:
+    own = inputs.get("own", {})
+    return own if isinstance(own, dict) else {"own": own}
+
+
 def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
@@ -69,6 +78,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "evaluation_limit": (_is_positive, "a number of steps"),
     "interrupted": (lambda value: isinstance(value, bool), "true or false"),
     "versions": (_are_versions, "names and versions"),
+    "inputs": (_are_inputs, "an object that tells of parts"),
     "instruction_sets": (_are_texts, "a list of names"),
     **dict.fromkeys(("source", "system", "machine", "processor", "precision", "backend"), (_is_text, "a text")),
 }

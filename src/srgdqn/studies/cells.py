@@ -28,7 +28,7 @@ from srgdqn.settings import Configuration
 from srgdqn.store import measurement
 from srgdqn.store.inputs import hashed
 from srgdqn.store.measurement import Measured
-from srgdqn.store.provenance import LOCAL, provenance, stale
+from srgdqn.store.provenance import LOCAL, provenance, stale, what_bits_depend_on
 from srgdqn.store.unfinished import CELLS_UNDER_WAY, check_stays_within
 from srgdqn.training.keeping import USUAL, Keeping, Pace
 from srgdqn.under_way import stamp_of
@@ -125,7 +125,7 @@ class MeasurementCell:
         measured = measurement.load(folder)
         if measured.about["plan"] != self._question():
             return measured, "its plan has changed"
-        return measured, stale(measured.about, self._provenance())
+        return measured, stale(*map(what_bits_depend_on, (measured.about, self._provenance())))
 
     def _provenance(self) -> dict[str, Any]:
         native = '"kernel": "native"' in json.dumps(self._question())

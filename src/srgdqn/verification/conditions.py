@@ -8,7 +8,10 @@ import jax
 
 from srgdqn.again.subject import Subject
 from srgdqn.api import provenance_of
+from srgdqn.own_parts import own_parts
+from srgdqn.store.provenance import what_bits_depend_on
 
+_YOURS = "your "
 _ALWAYS = ("machine", "instruction_sets", "compiler", "backend", "source")
 
 
@@ -41,16 +44,36 @@ def differing(subject: Subject) -> list[Condition]:
         for name in dict.fromkeys((*before, *versions))
         if before.get(name) != versions.get(name)
     ]
-    return found + [
+    found += [
         Condition(name.replace("_", " "), then.get(name), now.get(name))
         for name in _ALWAYS
         if then.get(name) != now.get(name)
     ]
+    return found + _other_parts(subject)
 
 
-def only_the_source(conditions: list[Condition]) -> bool:
-    """Whether nothing differs but the package's own files, which may well compute the same."""
-    return all(condition.name in ("source", "version of srgdqn") for condition in conditions)
+def only_sources(conditions: list[Condition]) -> bool:
+    """Whether nothing differs but the package's own files or the user's, which may well compute the same."""
+    named = ("source", "version of srgdqn")
+    return all(each.name in named or each.name.startswith(_YOURS) for each in conditions)
+
+
+def _other_parts(subject: Subject) -> list[Condition]:
+    """The user's own parts that are told of otherwise now. One that only one of the two tells of may be the same, such
+    as an environment that was given as an instance and is made from its id now.
+    """
+    then = what_bits_depend_on(subject.result.run.provenance)["own"]
+    now = own_parts(subject.configuration, subject.network, subject.environment)
+    return [
+        Condition(f"{_YOURS}{name}", _part(then[name]), _part(now[name]))
+        for name in now
+        if name in then and then[name] != now[name]
+    ]
+
+
+def _part(told: dict[str, Any]) -> str:
+    digests = [str(told[name]) for name in ("source", "values") if told.get(name) is not None]
+    return " ".join([str(told.get("name")), *digests])
 
 
 def _shown(value: Any) -> str:

@@ -17,7 +17,7 @@ from srgdqn.errors import InputError
 from srgdqn.host.environments import Environment
 from srgdqn.networks import NetworkFactory
 from srgdqn.progress import reporting
-from srgdqn.verification.conditions import Condition, differing, only_the_source
+from srgdqn.verification.conditions import Condition, differing, only_sources
 from srgdqn.verification.segments import SegmentCheck, check_segments
 from srgdqn.verification.whole import RoundCheck, check_rounds
 
@@ -90,7 +90,7 @@ def verify(
     if steps is not None and steps < subject.block:
         raise InputError(f"steps is {steps}, but the first outer iteration comes after {subject.block}. Give more.")
     conditions = differing(subject)
-    in_segments = how == "segments" or (how == "auto" and not only_the_source(conditions))
+    in_segments = how == "segments" or (how == "auto" and not only_sources(conditions))
     if in_segments and steps is not None:
         raise InputError(
             "steps was given, but segments from checkpoint to checkpoint are recomputed, as the run was made under "
