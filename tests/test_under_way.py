@@ -343,8 +343,8 @@ def test_options_are_remembered_and_may_be_given_anew(
             train(out, resume=True, **how)
     train(out, resume=True)
     assert kept_how == [(0, 3), (0, 3), (1e-6, 3), (1e-6, 1), (1e-6, None), (1e-6, None)]
-    # One was left when all were to be kept from then on; one more was made before the end, which is the third.
-    assert [len(list(strand.glob("*.checkpoint"))) for strand in (out / "checkpoints").iterdir()] == [3]
+    # Two were left when all were to be kept from then on; one more was made before the end, which is the fourth.
+    assert [len(list(strand.glob("*.checkpoint"))) for strand in (out / "checkpoints").iterdir()] == [4]
     kept_how.clear()
     train(out, overwrite=True)
     assert kept_how == [(None, 2)]
@@ -393,6 +393,18 @@ def test_a_disk_that_cannot_note_how_it_is_kept_does_not_end_it(
     monkeypatch.setattr(under_way, "write_request", full)
     assert outcome(train(out, resume=True, keep_checkpoints=1)) == outcome(whole)
     assert (out / "checkpoints").exists()
+
+
+def test_one_checkpoint_that_is_to_be_kept_is_not_all_there_is_on_the_way(
+    whole: Result, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(cut, out, keep_checkpoints=1)
+    [*_, damaged] = sorted(beside(out).rglob("*.checkpoint"))
+    damaged.write_text("")
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert capsys.readouterr().err.count("cannot be used") == 1
+    assert 0 < cut.counted() < WHOLE
+    assert len(list(out.rglob("*.checkpoint"))) == 1
 
 
 @pytest.mark.parametrize("keep", [1, 2, "all"])

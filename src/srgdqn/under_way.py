@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from srgdqn.errors import InputError
 from srgdqn.result import Result, load_result
@@ -27,7 +27,7 @@ from srgdqn.store.unfinished import (
     read_request,
     write_request,
 )
-from srgdqn.training.keeping import Keeping
+from srgdqn.training.keeping import Keeping, leave_newest
 
 
 class UnderWay:
@@ -48,7 +48,7 @@ class UnderWay:
             raise
         if not result.run.provenance.get("interrupted"):
             if self._keep is not None:
-                move_checkpoints(self._folder, path)
+                _keep_checkpoints(self._folder, path, self._keep)
             clear(self._folder)
         return path
 
@@ -105,10 +105,17 @@ def finished_already(configuration: Configuration, about: dict[str, Any], care: 
     elif left.configuration == configurations.dumps(configuration):
         if left.about != made_with:
             return None  # it is an older one, which was about to be replaced
-        if _options(care, left.options)["keep"] is not None:
-            move_checkpoints(folder, care.out)
+        if (keep := _options(care, left.options)["keep"]) is not None:
+            _keep_checkpoints(folder, care.out, keep)
         clear(folder)
     return result
+
+
+def _keep_checkpoints(folder: Path, out: Path, keep: int | Literal["all"]) -> None:
+    """Puts as many as were asked for into the folder of a run that was saved; while it went on there may be more."""
+    if keep != "all":
+        leave_newest(folder / STRANDS, keep)
+    move_checkpoints(folder, out)
 
 
 def _is_part(out: Path, configuration: Configuration, *, goes_on: bool) -> bool:

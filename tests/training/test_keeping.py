@@ -16,7 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.store import destination
 from srgdqn.store.journal import Checkpoint, Journal, Snapshot, Stream
 from srgdqn.training import keeping as module
-from srgdqn.training.keeping import EVERY, Keeping, Pace
+from srgdqn.training.keeping import EVERY, Keeping, Pace, leave_newest
 
 
 class Clock:
@@ -317,12 +317,35 @@ def test_looking_changes_nothing(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == before
 
 
-@pytest.mark.parametrize(("keep", "left"), [(1, [5]), (2, [4, 5]), (None, [1, 2, 3, 4, 5])])
+@pytest.mark.parametrize(("keep", "left"), [(1, [4, 5]), (2, [4, 5]), (3, [3, 4, 5]), (None, [1, 2, 3, 4, 5])])
 def test_as_many_are_kept_as_was_said(keep: int | None, left: list[int], tmp_path: Path) -> None:
     strand = Keeping(tmp_path, keep=keep).strand("a")
     for turn in range(5):
         strand.save(snapshot(turn))
     assert Journal(tmp_path / "a").numbers() == left
+
+
+def test_a_damaged_checkpoint_costs_little_however_few_are_to_be_kept(tmp_path: Path) -> None:
+    strand = Keeping(tmp_path, keep=1).strand("a")
+    for turn in range(5):
+        strand.save(snapshot(turn, rows=turn))
+    (tmp_path / "a" / "000005.checkpoint").write_text("")
+    assert newest(Keeping(tmp_path, keep=1), "a") == 3
+
+
+def test_when_all_is_done_as_few_are_left_as_is_asked(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, keep=3)
+    for name in ("a", "b"):
+        strand = keeping.strand(name)
+        for turn in range(5):
+            strand.save(snapshot(turn, rows=2 * turn))
+    leave_newest(tmp_path, 1)
+    for name in ("a", "b"):
+        assert Journal(tmp_path / name).numbers() == [5]
+        assert newest(Keeping(tmp_path), name) == 4
+        needed = {piece.name for piece in Journal(tmp_path / name).open(5).pieces}
+        assert {path.name for path in (tmp_path / name).iterdir()} == needed | {"000005.checkpoint"}
+    leave_newest(tmp_path / "nowhere", 1)
 
 
 def test_below_and_forgotten(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ KeepCheckpoints = Annotated[
     int | None,
     _number_or_all,
     tyro.conf.arg(
-        help="Checkpoints that are kept, also once it is finished: a number, or all.",
+        help=f"Checkpoints that are kept, also once it is finished: a number, or all. Until then at least {KEPT} are.",
         help_behavior_hint=f"(default: {KEPT}, until it is finished)",
     ),
 ]
@@ -38,7 +38,7 @@ KeepCheckpointsOfCells = Annotated[
     int | None,
     _number_or_all,
     tyro.conf.arg(
-        help="Checkpoints that are kept of what is under way: a number, or all.",
+        help=f"Checkpoints that are kept of what is under way: a number (at least {KEPT} are), or all.",
         help_behavior_hint=f"(default: {KEPT})",
     ),
 ]

@@ -212,6 +212,12 @@ class Journal:
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"its content is not that of a checkpoint ({error})") from error
 
+    def prune(self) -> None:
+        """Removes all but the newest that are to be kept, where nobody goes on any more."""
+        for number in self.numbers():
+            self._remember(number)
+        self._prune()
+
     def _remember(self, number: int) -> None:
         """Takes note of what an older checkpoint needs; a damaged one is not kept any longer."""
         with contextlib.suppress(InputError):

@@ -80,12 +80,14 @@ class Keeping:
         stamp: str = "",
         complain: Complaint | None = None,
     ) -> None:
-        """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all).
+        """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all), but
+        never fewer than can do without the newest.
 
         What was kept with another `stamp`, which stands for versions and the like, is not gone on with. A `complain`
         that others have as well tells for all of them that the disk refuses.
         """
-        self.folder, self.every, self._keep, self._stamp = folder, every, keep, stamp
+        self.folder, self.every, self._stamp = folder, every, stamp
+        self._keep = None if keep is None else max(KEPT, keep)
         self._lock = threading.Lock()
         self._waiting: list[tuple[float, Strand, Callable[[], Snapshot]]] = []
         self.waiting_since = math.inf  # of the first of them; read at every block, and so without the lock
@@ -183,6 +185,12 @@ class Strand:
             self._keeping.complain(error)
             return False
         return True
+
+
+def leave_newest(folder: Path, keep: int) -> None:
+    """Leaves so many checkpoints of every strand that is kept in a folder, when all have come to their end."""
+    for name in Keeping(folder).strands():
+        Journal(folder / name, keep).prune()
 
 
 def _if_stamped(stamp: str, build: Callable[[Checkpoint], Built]) -> Callable[[Checkpoint], Built]:
