@@ -20,6 +20,7 @@ from srgdqn.again.living import lived_again
 from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
 from srgdqn.host.environments import Environment
+from srgdqn.native.structures import whole_teams
 from srgdqn.networks import NetworkFactory
 from srgdqn.replaying.story import Story, tell
 from srgdqn.replaying.tables import Traced, inner_table, iterations_table, joined
@@ -139,7 +140,7 @@ def _blocks(kept: Kept) -> int:
 
 def _traced(subject: Subject, lived: CompiledRound | HostedRound, first: int, stop: int) -> Iterator[Traced]:
     lived.advance(first)
-    lanes = subject.configuration.training.lanes if isinstance(subject.task, Task) else None
+    lanes = whole_teams(subject.configuration.training.lanes) if isinstance(subject.task, Task) else None
     tracer = Tracer(subject.configuration, lived.network, lanes)
     while lived.blocks < stop and lived.active:
         moment = lived.live()

@@ -123,6 +123,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 }
             )
         found.append(f"{each} {response(errors, rewards):+.4f}")
+    lost = sum(row["diverged"] for row in rows)
     panel = Panel(
         "SRG-DQN on MountainCar",
         "reward per action, last 20 %",
@@ -143,7 +144,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "dose-response",
                 "Reward against the estimator's error",
                 "A point per dose: coefficient c in 0, ½, 1 and b in 1, 4, 16, 64 transitions per inner iteration; "
-                "bars are 95 % intervals of the mean over rounds. A round that diverged scores as the random policy.",
+                f"bars are 95 % intervals of the mean over rounds. {lost} of {len(rows) * scale.dose_rounds:,} rounds "
+                "diverged, and score as the random policy.",
                 (panel,),
                 columns=1,
             ),

@@ -91,6 +91,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             )
     panel = Panel(TASK, "steps per episode (cut at 2,000)", {"episodes": "episodes"}, tuple(series))
     own = [row for row in rows if row["readings"] == readings[0]]
+    diverged = ", ".join(f"{row['diverged']} rounds of {row['algorithm']}" for row in own)
     return Section(
         name=FIGURE_3_LEFT.name,
         title=FIGURE_3_LEFT.title,
@@ -103,7 +104,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "figure-3-left",
                 "Episode length over episodes",
                 f"Mean over {scale.episode_rounds} rounds and one standard deviation. There is no time limit, but an "
-                "episode is cut at 2,000 steps and counted as censored.",
+                f"episode is cut at 2,000 steps and counted as censored. Diverged: {diverged}.",
                 (panel,),
                 columns=1,
             ),
