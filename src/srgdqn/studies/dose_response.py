@@ -123,7 +123,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 }
             )
         found.append(f"{each} {response(errors, rewards):+.4f}")
-    lost = sum(row["diverged"] for row in rows)
+    lost = pl.DataFrame(rows)["diverged"].sum()
     panel = Panel(
         "SRG-DQN on MountainCar",
         "reward per action, last 20 %",
