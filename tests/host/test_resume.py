@@ -374,6 +374,14 @@ def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
     assert frames * 36 * 36 <= written <= 1.5 * frames * 36 * 36
 
 
+def test_the_steps_of_open_episodes_may_take_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = 4 + 4 + 4  # bytes: an action, a reward and a seat
+    monkeypatch.setattr("srgdqn.store.memory.most_bytes", lambda: 1000 * step)
+    Trail(1).restore({"began": np.array([5])}, 1005)
+    with pytest.raises(InputError, match="its open episodes would take"):
+        Trail(1).restore({"began": np.array([5])}, 1006)
+
+
 STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False] * 30 + [True]), st.integers(0, 2))
 
 

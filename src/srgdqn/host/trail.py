@@ -11,6 +11,7 @@ from srgdqn.store.memory import check_room
 _FIRST_ROOM = 4_096  # steps
 
 _KINDS = {"action": np.int32, "reward": np.float32, "seat": np.int32}
+_ROW = sum(np.dtype(kind).itemsize for kind in _KINDS.values())  # bytes of a step
 
 
 class Trail:
@@ -58,7 +59,7 @@ class Trail:
             raise InputError("it does not tell when episodes began")
         if not ((began >= 0) & (began <= steps)).all():
             raise InputError("episodes began when there were no steps")
-        check_room(8 * (steps - int(began.min())), "its open episodes")
+        check_room(_ROW * (steps - int(began.min())), "its open episodes")
         self._began = began.copy()
         self._first, self.steps = int(began.min()), steps
         self._columns = {name: np.zeros(max(_FIRST_ROOM, steps - self._first), kind) for name, kind in _KINDS.items()}
