@@ -139,6 +139,31 @@ def test_a_folder_that_somebody_has_locked_is_written_to_all_the_same(tmp_path: 
         os.close(handle)
 
 
+def test_only_the_folder_that_is_locked_is_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not another one that has taken its place meanwhile, in which somebody may be at work."""
+    folder, moved = tmp_path / "folder", tmp_path / "moved"
+    names = [f".srgdqn-{module._mark()}-{number:016x}" for number in range(2)]
+
+    def fill() -> None:
+        (folder / names[0]).mkdir(parents=True)
+        (folder / names[0] / "file").write_text("half a fi")
+        (folder / names[1]).write_text("half a fi")
+
+    fill()
+    flock = fcntl.flock
+
+    def swapping(handle: int, how: int) -> None:
+        flock(handle, how)
+        if how & fcntl.LOCK_EX:
+            folder.rename(moved)
+            fill()
+
+    monkeypatch.setattr(fcntl, "flock", swapping)
+    with scratch(folder):
+        assert sorted(os.listdir(folder)) == names
+        assert os.listdir(moved) == []
+
+
 @pytest.mark.parametrize("missing", ["locks", "a name of the running system"])
 def test_without_what_it_needs_nothing_is_removed(
     missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -66,7 +66,7 @@ def _entered(folder: Path) -> int | None:
     try:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove_all(folder)
+            _remove_all(handle)
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:  # somebody holds the lock alone, who need not be one of us, or there are none here
         os.close(handle)
@@ -74,16 +74,15 @@ def _entered(folder: Path) -> int | None:
     return handle
 
 
-def _remove_all(folder: Path) -> None:
+def _remove_all(folder: int) -> None:
+    """Of the folder that is locked, whatever is by now at its path."""
     ours = re.compile(rf"{re.escape(_PREFIX)}{_mark()}-[0-9a-f]{{16}}(\..*)?")
     for name in os.listdir(folder):
         if ours.fullmatch(name):
-            path = folder / name
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+            try:
+                os.unlink(name, dir_fd=folder)
+            except OSError:  # as it is a folder
+                shutil.rmtree(name, ignore_errors=True, dir_fd=folder)
 
 
 @functools.cache
