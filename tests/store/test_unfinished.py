@@ -228,3 +228,18 @@ def test_what_a_kill_left_half_written_is_not_moved_with_them(tmp_path: Path) ->
     move_checkpoints(folder, out)
     names = sorted(os.listdir(out / CHECKPOINTS / "round-7"))
     assert names == ["000001.checkpoint", "000001.rows.piece"]
+
+
+def test_marks_and_locks_that_a_kill_left_are_not_moved_with_them(tmp_path: Path) -> None:
+    """As of a driver on many machines, and of a round that was being kept."""
+    folder, out = tmp_path / "a.unfinished", tmp_path / "a"
+    out.mkdir()
+    strands(folder)
+    (folder / STRANDS / ".shared").write_text("0" * 32)
+    for held in (".locks/rounds-0-3-abcdef", "round-7", "round-8"):
+        (folder / STRANDS / held).mkdir(parents=True, exist_ok=True)
+        (folder / STRANDS / held / locks.LOCK).write_text("123\n")
+    (folder / STRANDS / "round-9").mkdir()
+    move_checkpoints(folder, out)
+    assert sorted(os.listdir(out / CHECKPOINTS)) == ["round-7", "rounds-0-3-abcdef"]
+    assert sorted(os.listdir(out / CHECKPOINTS / "round-7")) == ["000001.checkpoint", "000001.rows.piece"]

@@ -19,7 +19,7 @@ from srgdqn.errors import InputError
 from srgdqn.store import manifest
 from srgdqn.store.destination import MANIFEST, disk_errors_told, sync_folder, write_file
 from srgdqn.store.folders import read_manifest, verified
-from srgdqn.store.locks import locked
+from srgdqn.store.locks import LOCK, locked
 from srgdqn.store.scratch import remove_what_is_left
 from srgdqn.store.told import is_count
 
@@ -137,10 +137,16 @@ def discard(folder: Path) -> None:
 
 
 def move_checkpoints(folder: Path, out: Path) -> None:
-    """Puts the checkpoints of a run that was saved into its folder."""
+    """Puts the checkpoints of a run that was saved into its folder, without what kills have left beside them."""
     if has_checkpoints(folder):
         with disk_errors_told(out / CHECKPOINTS):
-            for strand in (folder / STRANDS).iterdir():
-                remove_what_is_left(strand)
+            for strand in list((folder / STRANDS).iterdir()):
+                if any(strand.glob("*.checkpoint")):
+                    remove_what_is_left(strand)
+                    (strand / LOCK).unlink(missing_ok=True)
+                elif strand.is_dir():
+                    shutil.rmtree(strand)
+                else:
+                    strand.unlink()
             os.replace(folder / STRANDS, out / CHECKPOINTS)
             sync_folder(out)
