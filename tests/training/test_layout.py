@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from srgdqn.store.journal import Snapshot
 from srgdqn.training.keeping import Keeping
-from srgdqn.training.layout import chunks_of, saved_chunks, seats_left
+from srgdqn.training.layout import Chunk, chunks_of, saved_chunks, seats_left
 from srgdqn.training.parts import Part
 
 
@@ -22,8 +22,8 @@ def kept(keeping: Keeping, name: str, seats: Any, *, last: bool = False, lanes: 
     keeping.strand(name).save(Snapshot({"seats": seats, "last": last}, {"lanes.active": np.ones(lanes, bool)}, {}))
 
 
-def rounds_of(found: list[tuple[Any, list[Part]]]) -> list[list[tuple[int, range, slice]]]:
-    return [[tuple(part) for part in parts] for _, parts in found]  # type: ignore[misc]
+def rounds_of(found: list[Chunk]) -> list[list[tuple[int, range, slice]]]:
+    return [[tuple(part) for part in chunk.parts] for chunk in found]  # type: ignore[misc]
 
 
 def test_chunks_are_known_by_whose_rounds_they_have(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_chunks_are_known_by_whose_rounds_they_have(tmp_path: Path) -> None:
     kept(keeping, "a", [["me", 0, 4]])
     kept(keeping, "c", [["other", 0, 4]])
     found = saved_chunks(keeping, ["me"], rounds=10)
-    assert [seats for seats, _ in found] == [[("me", 0, 4)], [("me", 4, 8)]]
+    assert [(chunk.seats, chunk.kept_as) for chunk in found] == [([("me", 0, 4)], "a"), ([("me", 4, 8)], "b")]
     assert rounds_of(found) == [[(0, range(4), slice(0, 4))], [(0, range(4, 8), slice(0, 4))]]
     assert seats_left(10, 10, found) == [range(8, 10)]
 
@@ -40,13 +40,13 @@ def test_chunks_are_known_by_whose_rounds_they_have(tmp_path: Path) -> None:
 def test_parts_have_the_places_of_those_who_ask_now(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path)
     kept(keeping, "a", [["x", 2, 3], ["y", 0, 3], ["z", 0, 2]])
-    [(_, parts)] = saved_chunks(keeping, ["z", "y", "x"], rounds=3)
-    assert [tuple(part) for part in parts] == [
+    [chunk] = saved_chunks(keeping, ["z", "y", "x"], rounds=3)
+    assert [tuple(part) for part in chunk.parts] == [
         (2, range(2, 3), slice(0, 1)),
         (1, range(3), slice(1, 4)),
         (0, range(2), slice(4, 6)),
     ]
-    assert seats_left(9, 3, [([], parts)]) == [range(2, 3), range(6, 8)]
+    assert seats_left(9, 3, [chunk]) == [range(2, 3), range(6, 8)]
 
 
 @pytest.mark.parametrize("last", [True, False])
@@ -62,7 +62,7 @@ def test_a_round_is_in_one_chunk_only(tmp_path: Path) -> None:
     kept(keeping, "a", [["x", 0, 4]])
     kept(keeping, "b", [["x", 2, 6]])
     kept(keeping, "c", [["x", 6, 8]])
-    assert [seats for seats, _ in saved_chunks(keeping, ["x"], rounds=8)] == [[("x", 0, 4)], [("x", 6, 8)]]
+    assert [chunk.seats for chunk in saved_chunks(keeping, ["x"], rounds=8)] == [[("x", 0, 4)], [("x", 6, 8)]]
 
 
 def test_rounds_beyond_those_that_are_asked_for(tmp_path: Path) -> None:
@@ -102,14 +102,14 @@ def test_another_stamp_a_damaged_one_and_none(tmp_path: Path) -> None:
     kept(keeping, "c", [["x", 2, 3]])
     (tmp_path / "b" / "000001.checkpoint").write_bytes(b"")
     (tmp_path / "file").write_text("mine")
-    assert [seats for seats, _ in saved_chunks(keeping, ["x"], rounds=4)] == [[("x", 2, 3)]]
+    assert [chunk.seats for chunk in saved_chunks(keeping, ["x"], rounds=4)] == [[("x", 2, 3)]]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 5), st.integers(1, 4))
 def test_all_that_is_left_is_shared_out(gone: list[bool], together: int, workers: int, most: int) -> None:
     """Every seat once, in whole groups but for the last of each stretch, in no more than a chunk may have."""
     parts = [Part(0, range(seat, seat + 1), slice(0, 1)) for seat, is_gone in enumerate(gone) if is_gone]
-    left = seats_left(len(gone), len(gone), [([], [part]) for part in parts])
+    left = seats_left(len(gone), len(gone), [Chunk([], [part]) for part in parts])
     seats = [seat for seat, is_gone in enumerate(gone) if not is_gone]
     assert [seat for stretch in left for seat in stretch] == seats
     assert all(before.stop < after.start for before, after in itertools.pairwise(left))

@@ -325,6 +325,28 @@ def test_a_chunk_whose_end_is_damaged_is_trained_for_those_who_ask(
     assert "cannot be used" in capsys.readouterr().err
 
 
+def test_what_is_trained_in_the_place_of_a_damaged_chunk_is_gone_on_with_too(tmp_path: Path) -> None:
+    """It has fewer seats than the chunk that its strand was begun for."""
+    finished = swept_until_some_are_finished(tmp_path)
+    left = tuple(eta for eta in ETAS if eta not in finished)
+    damaged, *begun = sorted(tmp_path.iterdir(), key=lambda strand: -max(Journal(strand).numbers()))
+    for other in begun:
+        shutil.rmtree(other)
+    [*_, piece] = sorted(damaged.glob("*.rows.piece"))
+    piece.write_bytes(piece.read_bytes()[:-1])
+    cut = Cut(5)
+    dict(side_by_side(left, Keeping(tmp_path), workers=1, stop=cut.stop, listener=cut, segment_blocks=2))
+    steps = 0
+
+    def count(progress: Progress) -> None:
+        nonlocal steps
+        steps += progress.steps
+
+    found = dict(side_by_side(left, Keeping(tmp_path), listener=count))
+    assert all(same(found[eta], alone(eta)) for eta in left)
+    assert steps == 12 * 208 - 4 * 5 * 32  # of the twelve rounds, four had trained five segments of two blocks
+
+
 def test_a_grid_may_grow_while_it_is_under_way(tmp_path: Path) -> None:
     stop = threading.Event()
     cut = Cut(3)

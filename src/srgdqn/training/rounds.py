@@ -18,7 +18,7 @@ from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.keeping import Keeping, Strand
 from srgdqn.training.lane import PLAIN, Instruments
-from srgdqn.training.layout import chunks_of, most_boards, saved_chunks, seats_left
+from srgdqn.training.layout import Chunk, chunks_of, most_boards, saved_chunks, seats_left
 from srgdqn.training.parts import PartResult, parts_of
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
@@ -148,11 +148,11 @@ def train_side_by_side(
     new = chunks_of(left, programs.together, workers, most_boards(programs) * programs.width)
     for parts in (parts_of(chunk, rounds) for chunk in new):
         seats = [(who[part.configuration], part.rounds.start, part.rounds.stop) for part in parts]
-        chunks.append((seats, parts))
+        chunks.append(Chunk(seats, parts))
     settings = (task, user_network, segment_blocks, instruments, data, probe_at)
     jobs = [
-        Job(seats, tuple(parts), tuple(configurations[part.configuration] for part in parts), *settings)
-        for seats, parts in chunks
+        Job(seats, tuple(parts), tuple(configurations[part.configuration] for part in parts), *settings, kept_as)
+        for seats, parts, kept_as in chunks
     ]
     expected = Counter(part.configuration for job in jobs for part in job.parts)
     found: dict[int, list[PartResult]] = {place: [] for place in range(len(configurations))}

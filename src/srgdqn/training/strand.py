@@ -52,10 +52,13 @@ class Job(NamedTuple):
     instruments: Instruments = PLAIN
     data: Any = None  # for the instruments' source of batches
     probe_at: Choice = every_block
+    kept_as: str | None = None  # the strand that it goes on from, which may have been begun for more seats
 
     @property
     def name(self) -> str:
-        """What its strand is called, which depends on whose rounds they are alone."""
+        """What its strand is called: for one that begins, that depends on whose rounds they are alone."""
+        if self.kept_as is not None:
+            return self.kept_as
         if len(self.seats) == 1:
             who, first, stop = self.seats[0]
             return f"rounds-{first}-{stop - 1}-{who}"
