@@ -140,3 +140,11 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "tuned.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match=r"tuned\.json cannot be read"):
         find_evidence("tuned", tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["confirmatory", "tuned", "readings"])
+def test_what_the_package_is_released_with_was_judged_by_its_own_rules(kind: str) -> None:
+    """Whoever changes what decides has to judge anew."""
+    released = find_evidence(kind)
+    assert released is not None
+    assert released.is_current

@@ -103,9 +103,11 @@ def claims_digest() -> str:
 
 
 def _constants(module: ModuleType) -> str:
-    """What a module assigns, but for the experiment that it is, which has a title and words."""
+    """What a module assigns, but for the experiment that it is, which has a title and words, and for names of types,
+    which decide nothing.
+    """
     assigned = [
         node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.Assign | ast.AnnAssign)
     ]
     texts = [ast.unparse(node) for node in assigned]
-    return "\n".join(text for text in texts if "Experiment(" not in text)
+    return "\n".join(text for text in texts if "Experiment(" not in text and " = Literal[" not in text)
