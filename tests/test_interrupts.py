@@ -90,3 +90,44 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
     assert (ended.stdout, ended.stderr) == ("True False\nthe second is Python's own\nTrue\n", "")
+
+
+@pytest.mark.parametrize("ctrl_c", ["signal.default_int_handler", "signal.SIG_IGN"])
+def test_sigterm_is_an_interrupt_also_where_ctrl_c_is_ignored(ctrl_c: str, tmp_path: Path) -> None:
+    script = f"""
+import os, signal, time
+from srgdqn.interrupts import deferred_interrupts, terminations_as_interrupts, well_timed_interrupts
+
+signal.signal(signal.SIGINT, {ctrl_c})
+with terminations_as_interrupts() as terminated:
+    with deferred_interrupts() as asked:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert asked.wait(10)
+    assert terminated.is_set()
+    try:
+        with well_timed_interrupts():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(10)
+    except KeyboardInterrupt:
+        print("interrupted")
+assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "interrupted\n", "")
+
+
+def test_sigterm_passes_by_a_worker_and_not_by_what_it_starts(tmp_path: Path) -> None:
+    script = """
+import os, signal
+from srgdqn.interrupts import left_to_the_parent
+
+left_to_the_parent()
+os.kill(os.getpid(), signal.SIGTERM)
+child = os.fork()
+if not child:
+    os.kill(os.getpid(), signal.SIGTERM)
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "-15\n", "")

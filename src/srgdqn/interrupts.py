@@ -1,4 +1,4 @@
-"""Ctrl-C, made to reach the thread that waits."""
+"""Ctrl-C and SIGTERM, made to reach the thread that waits."""
 
 from __future__ import annotations
 
@@ -67,6 +67,45 @@ def _would_be_lost(stack: FrameType | None) -> bool:
             return True
         stack = stack.f_back
     return False
+
+
+@contextmanager
+def terminations_as_interrupts() -> Iterator[threading.Event]:
+    """Makes of SIGTERM, by which schedulers and containers announce that they are about to kill, what Ctrl-C is; the
+    event tells which of the two it was. Where somebody handles it already, they still do.
+    """
+    terminated = threading.Event()
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield terminated
+        return
+
+    def terminate(number: int, stack: FrameType | None) -> None:
+        terminated.set()
+        interrupt = signal.getsignal(signal.SIGINT)
+        if not callable(interrupt):  # Ctrl-C is ignored, as in the background of a shell: this is not to be
+            raise KeyboardInterrupt
+        interrupt(number, stack)
+
+    signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield terminated
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def left_to_the_parent() -> None:
+    """Lets SIGTERM pass by this process, whose parent hears of it as well and says what is to be done; those that this
+    one starts end by it, as ever.
+    """
+    mine = os.getpid()
+
+    def pass_by(number: int, stack: FrameType | None) -> None:
+        if os.getpid() != mine:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, pass_by)
 
 
 _deferred = threading.Lock()  # held while somebody hears of Ctrl-C instead of being interrupted

@@ -179,8 +179,9 @@ def test_an_interrupt_before_anything_was_reached_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ctrl_c_saves_what_was_reached(tmp_path: Path) -> None:
-    """In a terminal: the bar moves, Ctrl-C is pressed, and the folder has the run so far."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_saves_what_was_reached(number: signal.Signals, code: int, tmp_path: Path) -> None:
+    """In a terminal: the bar moves, Ctrl-C is pressed or SIGTERM comes, and the folder has the run so far."""
     master, slave = pty.openpty()
     folder = tmp_path / "run"
     words = [*TRAIN, "--steps", "500000000", "--eta", "0", "--out", str(folder)]  # without steps nothing diverges
@@ -205,14 +206,14 @@ def test_ctrl_c_saves_what_was_reached(tmp_path: Path) -> None:
             time.sleep(0.05)
         assert b"steps/s" in heard, heard.decode(errors="replace")
         assert not folder.exists()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, _ = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
     listener.join(10)
     os.close(master)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert b"what was reached is saved in" in heard
     assert b"Traceback" not in heard
     result = srgdqn.load(folder)

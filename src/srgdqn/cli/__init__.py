@@ -14,19 +14,25 @@ from collections.abc import Sequence
 from srgdqn.cli.commands import COMMANDS, show_completion, show_help
 from srgdqn.errors import InputError, printable, unknown
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.interrupts import is_interrupt, well_timed_interrupts
+from srgdqn.interrupts import is_interrupt, terminations_as_interrupts, well_timed_interrupts
 
 __all__ = ["main"]
 
-INTERRUPTED = 130  # what shells report for a program that was ended from the keyboard
+INTERRUPTED, TERMINATED = 130, 143  # what shells report for a program that was ended from the keyboard, or by SIGTERM
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code: 0, 1 for what failed, 2 for input that cannot be used, 130 for an
-    interrupt.
+    interrupt, 143 for SIGTERM, which is taken for one.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     _print_whatever_the_encoding()
+    with terminations_as_interrupts() as terminated:
+        code = _ended(arguments)
+    return TERMINATED if code == INTERRUPTED and terminated.is_set() else code
+
+
+def _ended(arguments: list[str]) -> int:
     try:
         with well_timed_interrupts():
             code = _run(arguments)

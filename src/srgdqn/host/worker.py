@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from srgdqn.host.failures import RAISED, told
 from srgdqn.host.messages import receive, send
+from srgdqn.interrupts import left_to_the_parent
 
 if TYPE_CHECKING:
     from srgdqn.host.job import Job
@@ -20,6 +21,7 @@ def main() -> None:
     inward = os.fdopen(os.dup(0), "rb")
     outward = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what an environment prints is not ours to read
+    left_to_the_parent()
     job, jax_options = receive(inward)
     numbers: queue.SimpleQueue[int | None] = queue.SimpleQueue()
     stop = threading.Event()
