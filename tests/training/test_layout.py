@@ -94,7 +94,7 @@ def test_what_does_not_tell_whose_rounds_it_has_is_left_alone(seats: Any, tmp_pa
     assert saved_chunks(keeping, ["x"], rounds=3) == []
 
 
-def test_another_stamp_a_damaged_one_and_none(tmp_path: Path) -> None:
+def test_another_stamp_a_damaged_one_and_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     keeping = Keeping(tmp_path, stamp="now")
     assert saved_chunks(keeping, ["x"], rounds=4) == []
     kept(keeping.stamped("then"), "a", [["x", 0, 1]])
@@ -102,7 +102,10 @@ def test_another_stamp_a_damaged_one_and_none(tmp_path: Path) -> None:
     kept(keeping, "c", [["x", 2, 3]])
     (tmp_path / "b" / "000001.checkpoint").write_bytes(b"")
     (tmp_path / "file").write_text("mine")
-    assert [chunk.seats for chunk in saved_chunks(keeping, ["x"], rounds=4)] == [[("x", 2, 3)]]
+    for _ in range(2):
+        assert [chunk.seats for chunk in saved_chunks(keeping, ["x"], rounds=4)] == [[("x", 2, 3)]]
+    [told] = capsys.readouterr().err.splitlines()  # once, and nothing of the other stamp, which may be somebody else's
+    assert told.startswith(f"warning: the checkpoint {tmp_path / 'b' / '000001.checkpoint'} cannot be used: ")
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(1, 9), st.integers(1, 5), st.integers(1, 4))

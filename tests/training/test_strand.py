@@ -203,6 +203,25 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert same(trained, uninterrupted(case, "xla"))
 
 
+def test_a_strand_of_which_nothing_is_left_is_told_of_though_its_rounds_are_shared_out_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = "steps, a target"
+    keeping = Keeping(tmp_path, every=0.0)
+    train_until(made(case, "xla"), keeping, 9, segment_blocks=1, workers=2)
+    first, *others = keeping.strands()
+    assert others
+    damaged = sorted((tmp_path / first).glob("*.checkpoint"))
+    for file in damaged:
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+    trained = train_rounds(*made(case, "xla"), keeping=Keeping(tmp_path, every=0.0), workers=3)
+    told = capsys.readouterr().err
+    assert all(told.count(f"the checkpoint {file} cannot be used: ") == 1 for file in damaged)
+    assert same(trained, uninterrupted(case, "xla"))
+
+
 def test_what_cannot_be_used_at_all_is_trained_from_the_beginning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

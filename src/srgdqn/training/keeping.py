@@ -25,6 +25,7 @@ _LONGEST = 600.0
 """but not more seldom than after so many seconds: what is new by then may take the longer, the longer one waits."""
 
 _STAMP = "stamp"
+_OTHER_STAMP = "it was made by another version or on another kind of machine"
 
 
 class Pace(NamedTuple):
@@ -47,11 +48,14 @@ def warn(text: str) -> None:
 
 
 class Complaint:
-    """Tells, once, that the disk refuses: of however many strands and cells that is so."""
+    """Tells, once, that the disk refuses, of however many strands and cells that is so; and of every checkpoint that
+    cannot be used, however often it is tried.
+    """
 
     def __init__(self, *, made: bool = False) -> None:
         self._lock = threading.Lock()
         self._made = made
+        self._unusable: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """In another process, nothing more is told of what was told before it began."""
@@ -63,6 +67,14 @@ class Complaint:
             before, self._made = self._made, True
         if not before:
             warn(f"no checkpoint could be made: {error} The run goes on without, and tries again.")
+
+    def of_checkpoint(self, problem: str) -> None:
+        """Tells what is wrong with a checkpoint, if nobody has."""
+        with self._lock:
+            before = problem in self._unusable
+            self._unusable.add(problem)
+        if not before:
+            warn(problem)
 
 
 class Keeping:
@@ -113,8 +125,17 @@ class Keeping:
         return Strand(self, Journal(self.folder / name, self._keep), self._stamp)
 
     def look(self, name: str, read: Callable[[Checkpoint], Built]) -> Built | None:
-        """What `read` gives of the strand's newest checkpoint that is whole in itself; None if there is none."""
-        return Journal(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), lambda problem: None)
+        """What `read` gives of the strand's newest checkpoint that is whole in itself; None if there is none.
+
+        Damaged ones are told of: their rounds may be shared out to strands of other names, which would not meet them.
+        Another stamp is not, as strands of others may lie in the same folder.
+        """
+
+        def tell(problem: str) -> None:
+            if not problem.endswith(_OTHER_STAMP):
+                self.complain.of_checkpoint(problem)
+
+        return Journal(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), tell)
 
     def forget(self, below: str = "") -> None:
         """Removes what is kept, or what is kept in a folder below, as it is saved elsewhere."""
@@ -151,7 +172,7 @@ class Strand:
 
     def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
         """What `build` makes of the newest good checkpoint; None if there is none."""
-        return self._journal.restore(_if_stamped(self._stamp, build), warn)
+        return self._journal.restore(_if_stamped(self._stamp, build), self._keeping.complain.of_checkpoint)
 
     def due(self) -> bool:
         """Whether it is time for a checkpoint, of this or of a strand that ended and waits for it."""
@@ -196,7 +217,7 @@ def leave_newest(folder: Path, keep: int) -> None:
 def _if_stamped(stamp: str, build: Callable[[Checkpoint], Built]) -> Callable[[Checkpoint], Built]:
     def checked(checkpoint: Checkpoint) -> Built:
         if checkpoint.about.get(_STAMP) != stamp:
-            raise InputError("it was made by another version or on another kind of machine")
+            raise InputError(_OTHER_STAMP)
         return build(checkpoint)
 
     return checked
