@@ -225,4 +225,5 @@ def test_departures_are_from_what_the_names_stand_for() -> None:
     configuration = synthetic("Pendulum", "svr-dqn", readings="printed", eta=0.5, steps=2_000).configuration
     assert departures(configuration) == {"eta": (0.5, 1e-3), "steps": (2_000, 20_000)}
     assert departures(synthetic("Pendulum", "dqn-gd", rounds=1).configuration) == {}
+    assert departures(synthetic("Pendulum", "dqn-gd", kernel="xla").configuration) == {}
     assert differing_options([configuration, configuration]) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from host_environments import SMALL, Counting, Slope
 from srgdqn.api import train_configured
 from srgdqn.comparison import summarise
 from srgdqn.configure import configure
+from srgdqn.curves import curve
 from srgdqn.errors import InputError
 from srgdqn.host.environments import source_of
 from srgdqn.host.judging import evaluation_seed
@@ -196,3 +199,26 @@ def test_what_images_show_is_learned(algorithm: str, environments: int) -> None:
     result = srgdqn.train(Lamp, algorithm, **options, **rates, progress=False)
     assert result.configuration.network.network == "cnn"
     assert result.evaluations["return"].to_list() == [20.0] * 5
+
+
+def test_an_interrupt_before_any_round_has_begun_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> list[Any]:
+        signal.raise_signal(signal.SIGINT)
+        return []
+
+    monkeypatch.setattr("srgdqn.host.rounds._train_here", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        srgdqn.train("CartPole-v1", "dqn-adam", **SMALL, steps=96, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_without_rounds_is_compared_and_cannot_be_evaluated(result: Result) -> None:
+    tables = {name: table.clear() for name, table in result.run.tables.items()}
+    parameters = {name: array[:0] for name, array in result.run.parameters.items()}
+    run = dataclasses.replace(result.run, tables=tables, parameters=parameters)
+    nothing = Result(run)
+    with pytest.raises(InputError, match="no round to evaluate"):
+        nothing.evaluate(episodes=1)
+    assert srgdqn.compare([nothing, result])["rounds"].to_list() == [0, 1]
+    low, high = curve(nothing, points="returns").interval_band()
+    assert low.shape == high.shape == (0,)

@@ -186,9 +186,15 @@ def differing_options(configurations: Sequence[Configuration]) -> list[str]:
 
 
 def departures(configuration: Configuration) -> dict[str, tuple[Any, Any]]:
-    """The options whose values are not those that the names stand for: (the value, what the names stand for)."""
+    """The options whose values are not those that the names stand for: (the value, what the names stand for). A kernel
+    that was decided on, where that is left to the program, is none of them.
+    """
     named = named_options(configuration.task.task, configuration.algorithm, configuration.readings)
-    return {name: (value, named[name]) for name, value in configuration.options().items() if value != named[name]}
+    return {
+        name: (value, named[name])
+        for name, value in configuration.options().items()
+        if value != named[name] and (name, named[name]) != ("kernel", "auto")
+    }
 
 
 def option_text(value: Any) -> str:

@@ -64,8 +64,10 @@ class Curve:
         NaN where fewer than two rounds are left.
         """
         rounds = len(self.values)
-        picks = np.random.default_rng(seed).multinomial(rounds, np.full(rounds, 1 / rounds), size=_RESAMPLES)
         low, high = np.full((2, self.values.shape[1]), np.nan)
+        if not rounds:
+            return low, high
+        picks = np.random.default_rng(seed).multinomial(rounds, np.full(rounds, 1 / rounds), size=_RESAMPLES)
         told = np.flatnonzero(self.counts > 1)
         # Points that the same rounds have are resampled together: one product of matrices instead of one per point.
         masks, kinds = np.unique(np.isfinite(self.values[:, told]), axis=1, return_inverse=True)

@@ -152,6 +152,8 @@ class Result:
         if episodes < 1:
             raise InputError(f"episodes is {episodes}, but must be 1 or more. Give 100 for a steady mean.")
         chosen = self.rounds["round"].to_list() if rounds is None else list(rounds)
+        if not chosen:
+            raise InputError("there is no round to evaluate. Give a run that was not interrupted before any had begun.")
         rows = self._rows_of(chosen)
 
         seed = self.configuration.training.seed if seed is None else seed

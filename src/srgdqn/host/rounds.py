@@ -64,6 +64,8 @@ def train_on_host(
         else:
             run = engine or train_in_processes
             outcomes = run(configuration, task, user_network, workers, shared, stopping, measure_noise, keeping)
+    if interrupted.is_set() and not outcomes:
+        raise KeyboardInterrupt  # before any round had begun: there is nothing to keep
     outcomes = sorted(outcomes, key=lambda outcome: outcome.number)
     lived = [outcome for outcome in outcomes if outcome.tables]
     names = lived[0].policies if lived else ()
