@@ -70,7 +70,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("train CartPole --steps 1000", "too short a budget for a single outer iteration"),
         ("train CartPole --steps 5000 --episodes 5", "a budget has one unit"),
         ("train CartPole --out /proc/run", "cannot be written to"),
-        ("train CartPole --out .", "exists already"),
+        ("train CartPole --out .", "is the working folder. Give a folder below it, such as "),
         ("train --config missing.toml", "missing.toml cannot be read (No such file or directory)"),
         ("train --config .", "cannot be read (Is a directory)"),
         ("sweep --eta 1 2", "no task was given"),

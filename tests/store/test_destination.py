@@ -1,5 +1,6 @@
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,16 @@ class TestRefusals:
 
     def make_folder(self, root: Path) -> Path:
         (root / "folder").mkdir()
+        (root / "folder" / "letters").write_text("dear")
         return root / "folder"
+
+    def make_link_to_an_empty_folder(self, root: Path) -> Path:
+        (root / "empty").mkdir()
+        (root / "link").symlink_to(root / "empty")
+        return root / "link"
+
+    def where_a_volume_is(self, root: Path) -> Path:
+        return Path("/proc")
 
     def make_dangling_link(self, root: Path) -> Path:
         (root / "link").symlink_to(root / "nowhere")
@@ -77,9 +87,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("make", "said"),
         [
-            (make_file, "exists already. Give another folder"),
-            (make_folder, "exists already. Give another folder"),
-            (make_dangling_link, "exists already. Give another folder"),
+            (make_file, "exists already and is not the folder of a run"),
+            (make_folder, "exists already and is not the folder of a run"),
+            (make_dangling_link, "exists already and is not the folder of a run"),
+            (make_link_to_an_empty_folder, "exists already and is not the folder of a run"),
+            (where_a_volume_is, "is where a volume is mounted. Give a folder below it, such as /proc/run."),
             (below_a_file, "file is not a folder. Give a folder elsewhere"),
             (far_below_a_file, "file is not a folder. Give a folder elsewhere"),
             (below_a_dangling_link, "link is not a folder. Give a folder elsewhere"),
@@ -99,6 +111,7 @@ class TestRefusals:
                 attempt()
             assert said in str(caught.value)
             assert str(folder) in str(caught.value)
+            assert "--overwrite" not in str(caught.value)  # which would be refused as well
         assert sorted(os.listdir(tmp_path)) == before
 
     @pytest.mark.parametrize("make", [make_file, make_dangling_link])
@@ -128,10 +141,18 @@ def test_overwriting_replaces_the_whole_folder(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_an_empty_folder_may_be_overwritten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_an_empty_folder_is_as_good_as_none(overwrite: bool, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    write_folder(tmp_path / "run", CONTENTS, overwrite=True)
+    write_folder(tmp_path / "run", CONTENTS, overwrite=overwrite)
     assert contents(tmp_path / "run") == CONTENTS
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_private_folder_stays_private(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir(mode=0o700)
+    write_folder(tmp_path / "run", CONTENTS)
+    assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o700
 
 
 class Failing:

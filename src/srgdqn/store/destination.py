@@ -152,10 +152,11 @@ def _probe(folder: Path) -> None:
 
 
 def _check_replaceable(path: Path, *, overwrite: bool) -> None:
-    if not overwrite:
-        raise InputError(
-            f"{path} exists already. Give another folder, or overwrite it (--overwrite, or overwrite=True in Python)."
-        )
+    """An `InputError` unless a run can take the place of what is there: an empty folder, or a run if so wished."""
+    # A folder appears whole by being renamed: to the first of these nothing can be, and the second would be gone.
+    for refused, what in ((os.path.ismount(path), "where a volume is mounted"), (_is_here(path), "the working folder")):
+        if refused:
+            raise InputError(f"{path} is {what}. Give a folder below it, such as {path / 'run'}.")
     try:
         names = os.listdir(path)
     except OSError:
@@ -165,6 +166,17 @@ def _check_replaceable(path: Path, *, overwrite: bool) -> None:
             f"{path} exists already and is not the folder of a run, so that it will not be overwritten. "
             "Give another folder."
         )
+    if names and not overwrite:
+        raise InputError(
+            f"{path} exists already. Give another folder, or overwrite it (--overwrite, or overwrite=True in Python)."
+        )
+
+
+def _is_here(path: Path) -> bool:
+    try:
+        return os.path.samefile(path, os.curdir)
+    except OSError:  # there is none
+        return False
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -186,6 +198,8 @@ def sync_folder(folder: Path) -> None:
 
 def _move(written: Path, path: Path, *, overwrite: bool) -> None:
     if not (overwrite and os.path.lexists(path)):
+        if path.is_dir():  # an empty one, which is replaced; one that was private stays so
+            shutil.copymode(path, written)
         os.rename(written, path)
         return
     # A folder cannot replace a full one in one go: the old run steps aside, and comes back if anything fails.
