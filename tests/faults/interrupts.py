@@ -1,7 +1,10 @@
-"""Ctrl-C at every stage: exit code 130, no traceback, and --resume ends with the bits of a run nobody disturbed."""
+"""Ctrl-C and SIGTERM at every stage: exit code 130 or 143, no traceback, and --resume ends with the bits of a run nobody
+disturbed.
+"""
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 import signal
@@ -13,8 +16,12 @@ from typing import Any
 from commands import Command
 from workshop import Workshop
 
-# Python ends itself by the signal where it interrupted what was made from text, and shells report both as 130.
-_INTERRUPTED = (130, -signal.SIGINT)
+# Python ends itself by the signal where it interrupted what was made from text, and shells report both as 130. SIGTERM
+# ends it likewise before the program's first line, and after its last.
+_ENDED = {
+    signal.SIGINT: {130: "exit code 130", -signal.SIGINT: "exit code 130"},
+    signal.SIGTERM: {143: "exit code 143", -signal.SIGTERM: "SIGTERM before it began or after it ended"},
+}
 
 
 def drill(workshop: Workshop, commands: tuple[Command, ...], interrupts: int, seed: int) -> dict[str, Any]:
@@ -22,18 +29,20 @@ def drill(workshop: Workshop, commands: tuple[Command, ...], interrupts: int, se
     choice = random.Random(seed)
     counts, lock = Counter[str](), threading.Lock()
 
-    def one(command: Command, share: float) -> None:
+    def one(command: Command, share: float, number: signal.Signals) -> None:
         place = workshop.place()
         child = workshop.start(command, place, resume=False)
         child.wait_until(lambda: False, share * workshop.expected(command).seconds, 0.002)
-        child.signal(signal.SIGINT, everyone=True)  # as a terminal does: to all processes that it knows of
+        child.signal(number, everyone=True)  # as a terminal or a scheduler does: to all processes that it knows of
         code, said = child.wait(), child.said()
-        what = {0: "finished first", **dict.fromkeys(_INTERRUPTED, "exit code 130")}.get(code, "WRONG")
+        what = {0: "finished first", **_ENDED[number]}.get(code, "WRONG")
         if "Traceback" in said or what == "WRONG":
             # Before Python has come to the program's first line, how it ends is Python's.
             what = "WRONG" if "/srgdqn/" in said or what == "finished first" else "before it began"
         if what == "WRONG":
-            workshop.problem("interrupts", f"{command.name} at {share:.0%}: exit code {code}", place, said)
+            workshop.problem(
+                "interrupts", f"{command.name}, {number.name} at {share:.0%}: exit code {code}", place, said
+            )
         again = workshop.start(command, place, resume=True)
         same = workshop.check("interrupts", command, place, again, again.wait())
         if same and what != "WRONG":
@@ -46,7 +55,8 @@ def drill(workshop: Workshop, commands: tuple[Command, ...], interrupts: int, se
         workshop.expected(command)
     with ThreadPoolExecutor(2) as pool:
         spread = [(k + choice.random()) / interrupts * 1.05 for k in range(interrupts)]
-        jobs = [pool.submit(one, command, share) for share in spread for command in commands]
+        turns = itertools.cycle(_ENDED)
+        jobs = [pool.submit(one, command, share, next(turns)) for share in spread for command in commands]
         for job in jobs:
             job.result()
     return dict(counts)
