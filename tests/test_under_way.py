@@ -101,7 +101,11 @@ def test_a_part_of_which_no_checkpoint_is_left_begins_again(whole: Result, cut: 
     part = train(out, checkpoint_every=3600)
     assert part.run.provenance["interrupted"] is True
     shutil.rmtree(beside(out))
-    with pytest.raises(InputError, match="exists already"):
+    words = r"exists already: it is what was reached of a run that was interrupted.* Begin it again \(--resume"
+    with pytest.raises(InputError, match=words):
+        train(out)
+    words = r"exists already: it is another run, of which a part is saved \(seed was 0, and now is 1\)\. Give what that"
+    with pytest.raises(InputError, match=words):
         train(out, resume=True, seed=1)
     cut.counted()
     assert outcome(train(out, resume=True)) == outcome(whole) == outcome(srgdqn.load(out))
@@ -229,7 +233,10 @@ def test_another_version_would_give_other_bits(
     with monkeypatch.context() as patched:
         edited = {**here, "source": "an edited file", "versions": {**here["versions"], "jax": "0.0"}}
         patched.setattr("srgdqn.api.provenance", lambda module: edited)
-        words = "cannot go on to the same bits, as it was begun with another source and versions"
+        words = (
+            rf"cannot go on to the same bits, as it was begun with another source and versions \(source was \w+, and "
+            rf"now is an edited file; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what it was begun with"
+        )
         with pytest.raises(InputError, match=words):
             train(out, resume=True)
     assert outcome(train(out, resume=True)) == outcome(whole)
@@ -268,14 +275,19 @@ def test_a_finished_run_of_another_network_is_neither_handed_out_nor_replaced(ou
 
 def test_a_finished_run_of_another_precision_is_another_run(out: Path) -> None:
     single = train(out, resume=True)
-    with jax.enable_x64(True), pytest.raises(InputError, match="exists already"):
+    words = r"exists already: it is another run, which is finished \(precision was float32, and now is float64\)"
+    with jax.enable_x64(True), pytest.raises(InputError, match=words):
         train(out, resume=True)
     assert outcome(train(out, resume=True)) == outcome(single)
 
 
 def test_a_finished_run_of_another_configuration_is_not_replaced(out: Path) -> None:
     train(out)
-    with pytest.raises(InputError, match="exists already"):
+    words = (
+        r"exists already: it is another run, which is finished \(eta was 0\.\d+, and now is 0\.25\)\. Give what that "
+        r"one was begun with, or another folder, or begin anew with --overwrite instead of --resume\."
+    )
+    with pytest.raises(InputError, match=words):
         train(out, resume=True, eta=0.25)
     assert os.listdir(out.parent) == ["a"]
 
@@ -374,7 +386,8 @@ def test_that_another_run_is_to_be_replaced_may_be_said_while_it_goes_on(
     killed(cut, out)
     train(tmp_path / "other", seed=5)
     shutil.move(tmp_path / "other", out)
-    with pytest.raises(InputError, match="exists already"):
+    words = r"it is another run, which is finished \(seed was 5, and now is 0\)\. .* give --overwrite as well"
+    with pytest.raises(InputError, match=words):
         train(out, resume=True)
     cut.after = 1
     with pytest.raises(Killed):

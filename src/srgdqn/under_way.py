@@ -14,7 +14,8 @@ from srgdqn.errors import InputError
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store import configurations
-from srgdqn.store.care import KEPT, Care
+from srgdqn.store.care import GO_ON, KEPT, Care
+from srgdqn.store.changes import changes
 from srgdqn.store.destination import MANIFEST, check_destination
 from srgdqn.store.provenance import OF_RUNS, what_bits_depend_on
 from srgdqn.store.unfinished import (
@@ -65,6 +66,8 @@ def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> Un
     # One that was interrupted before its first checkpoint has left nothing but its part, which begins again.
     goes_on = before is not None
     replaces = options["overwrite"] or (care.resume and _is_part(care.out, configuration, goes_on=goes_on))
+    if care.resume and not replaces and os.path.lexists(care.out / MANIFEST):
+        raise _is_another(care.out, configuration, about, goes_on=goes_on)
     check_destination(care.out, overwrite=replaces)
     if before is None:
         clear(folder)
@@ -140,15 +143,27 @@ def _options(care: Care, before: Mapping[str, Any]) -> dict[str, Any]:
     return {**options, "overwrite": bool(options["overwrite"])}
 
 
+def _is_another(out: Path, configuration: Configuration, about: Mapping[str, Any], *, goes_on: bool) -> InputError:
+    """What to raise where another run is saved than the one that is to go on."""
+    there = load_result(out)
+    state = "of which a part is saved" if there.run.provenance.get("interrupted") else "which is finished"
+    made_with = what_bits_depend_on(there.run.provenance)
+    then, now = ({name: each[name] for name in OF_RUNS} for each in (made_with, about))
+    different = changes({**_values(there.configuration), **then}, {**_values(configuration), **now})
+    told = f" ({different[0]})" if different else ""
+    anew = "give --overwrite as well, to replace it" if goes_on else "begin anew with --overwrite instead of --resume"
+    return InputError(
+        f"{out} exists already: it is another run, {state}{told}. Give what that one was begun with, or another "
+        f"folder, or {anew}."
+    )
+
+
 def _before(folder: Path, request: Request, care: Care) -> Request | None:
     """What was asked when the run began that now goes on; None if one begins."""
     if not has_checkpoints(folder) or (care.overwrite and not care.resume):
         return None
     if not care.resume:
-        raise InputError(
-            f"{folder} has the checkpoints of a run that was not finished. Go on with it (--resume, or resume=True in "
-            "Python), or begin anew (--overwrite, or overwrite=True)."
-        )
+        raise InputError(f"{folder} has the checkpoints of a run that was not finished. {GO_ON}")
     before = read_request(folder)
     if before is None:
         return None
@@ -158,8 +173,8 @@ def _before(folder: Path, request: Request, care: Care) -> Request | None:
     changed = [name for name in request.about if before.about.get(name) != request.about[name]]
     if changed:
         raise InputError(
-            f"the run in {folder} cannot go on to the same bits, as it was begun with another {' and '.join(changed)}. "
-            f"{anew}"
+            f"the run in {folder} cannot go on to the same bits, as it was begun with another {' and '.join(changed)} "
+            f"({'; '.join(changes(before.about, request.about))}). {anew}"
         )
     return before
 
@@ -170,9 +185,8 @@ def _told(before: Request, now: Request) -> str:
         then, asked = (configurations.loads(each.configuration) for each in (before, now))
     except InputError:
         return ""
-    values = {"algorithm": (then.algorithm, asked.algorithm), "readings": (then.readings, asked.readings)}
-    values |= {name: (value, asked.options()[name]) for name, value in then.options().items()}
-    for name, (old, new) in values.items():
-        if old != new:
-            return f": {name} was {old}, and now is {new}"
-    return ""
+    return "".join(f": {change}" for change in changes(_values(then), _values(asked))[:1])
+
+
+def _values(configuration: Configuration) -> dict[str, Any]:
+    return {"algorithm": configuration.algorithm, "readings": configuration.readings, **configuration.options()}

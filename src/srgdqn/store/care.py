@@ -11,10 +11,13 @@ from typing import Literal
 
 from srgdqn.errors import InputError
 from srgdqn.interrupts import is_interrupt
+from srgdqn.store import manifest
 from srgdqn.store.destination import MANIFEST, check_destination
-from srgdqn.store.folders import read_ordinary
+from srgdqn.store.folders import read_manifest, read_ordinary
 from srgdqn.store.unfinished import beside, has_checkpoints, occupied
 
+GO_ON = "Go on with it (--resume, or resume=True in Python), or begin anew (--overwrite, or overwrite=True)."
+"""What is advised about a run that is not finished."""
 KEPT = 2
 """Checkpoints that there are of a strand while it goes on: should the newest be damaged, there is one before it."""
 
@@ -41,8 +44,13 @@ class Care:
         if self.keep is not None and self.keep != "all" and not (type(self.keep) is int and self.keep >= 1):
             raise InputError(f"keep_checkpoints is {self.keep!r}. Give a whole number from 1 on, or 'all'.")
         # What there is of one that was not finished is told of once it is known to be nobody's.
-        unfinished = has_checkpoints(beside(self.out))
-        check_destination(self.out, overwrite=self.overwrite or self.resume or unfinished)
+        replaces = self.overwrite or self.resume or has_checkpoints(beside(self.out))
+        if not replaces and _is_part(self.out):
+            raise InputError(
+                f"{self.out} exists already: it is what was reached of a run that was interrupted, of which no "
+                "checkpoint is left. Begin it again (--resume, or resume=True in Python), or give another folder."
+            )
+        check_destination(self.out, overwrite=replaces)
         return self
 
     @contextlib.contextmanager
@@ -74,3 +82,11 @@ class Care:
             return read_ordinary(self.out / MANIFEST)
         except InputError:
             return None
+
+
+def _is_part(out: Path) -> bool:
+    """Whether a run is saved there that was interrupted, by what its manifest tells."""
+    try:
+        return bool(read_manifest(out, manifest.RUN).provenance.get("interrupted"))
+    except InputError:
+        return False
