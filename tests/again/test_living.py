@@ -1,6 +1,7 @@
 """Rounds lived again are the run's own, from the beginning and from every checkpoint, whichever kind they are of."""
 
 import itertools
+import shutil
 from pathlib import Path
 
 import jax
@@ -8,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import srgdqn
 from kept_runs import kept_run
 from srgdqn.again.checkpoints import checkpoints_of
 from srgdqn.again.living import lived_again
@@ -107,8 +109,8 @@ def test_the_kernels_rounds_are_its_own(tmp_path: Path, kernel: None) -> None:
     del kernel
     kept_run(tmp_path / "run", kernel="native", lanes=8)
     subject = subject_of(tmp_path / "run")
-    for start in (None, checkpoints_of(subject, 2)[2]):
-        with lived_again(subject, 2, start) as lived:
+    for starts in ((), checkpoints_of(subject, 2)[2:3]):
+        with lived_again(subject, 2, *starts) as lived:
             while lived.active:
                 lived.live()
             assert_ends_as_stored(subject, 2, lived.policies()[0])
@@ -127,13 +129,44 @@ class TestWhatCannotBeDone:
         with jax.enable_x64(True), pytest.raises(InputError, match=r"computed in float32.*JAX_ENABLE_X64=0"):
             subject_of(compiled)
 
-    def test_a_damaged_checkpoint_is_told_with_its_name(self, tmp_path: Path) -> None:
-        kept_run(tmp_path / "run", kernel="xla", rounds=1)
+
+@pytest.mark.parametrize("kind", ["compiled", "hosted"])
+class TestDamagedCheckpoints:
+    """They are told of with their names, and gone on without."""
+
+    @pytest.fixture
+    @staticmethod
+    def strand(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+        shutil.copytree(request.getfixturevalue(kind), tmp_path / "run")
+        return sorted((tmp_path / "run" / "checkpoints").iterdir())[0]
+
+    def test_one_that_cannot_be_read(self, strand: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         subject = subject_of(tmp_path / "run")
-        [strand] = (tmp_path / "run" / "checkpoints").iterdir()
-        file = sorted(strand.glob("*.checkpoint"))[1]
-        data = bytearray(file.read_bytes())
-        data[-1] ^= 1
-        file.write_bytes(data)
-        with pytest.raises(InputError, match=f"the checkpoint 2 in .*{strand.name} cannot be used"):
-            checkpoints_of(subject, 0)
+        before = [each.blocks for each in checkpoints_of(subject, 0)]
+        damage(sorted(strand.glob("*.checkpoint"))[1])
+        capsys.readouterr()
+        assert [each.blocks for each in checkpoints_of(subject, 0)] == [before[0], *before[2:]]
+        assert capsys.readouterr().err.startswith(f"warning: the checkpoint 2 in {strand} cannot be used: ")
+        assert srgdqn.verify(tmp_path / "run", 0, how="segments", progress=False).verdict == "identical"
+        assert srgdqn.replay_round(tmp_path / "run", 0).faithful
+
+    def test_one_whose_replay_is_lost(self, strand: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """It can still be compared with, but not gone on from."""
+        subject = subject_of(tmp_path / "run")
+        before = [each.blocks * subject.block for each in checkpoints_of(subject, 0) if not each.at_the_end]
+        damage(sorted(strand.glob("*.replay.piece"))[-1])
+        done = srgdqn.verify(tmp_path / "run", 0, how="segments", progress=False)
+        assert done.verdict == "identical"
+        assert [each.until_step for each in done.segments[:-1]] == before
+        assert done.segments[-1].from_step == before[-2]
+        [told] = capsys.readouterr().err.splitlines()
+        assert told.startswith(f"warning: the checkpoint {len(before)} in {strand} cannot be used: ")
+        replay = srgdqn.replay_round(tmp_path / "run", 0, from_step=before[-1] + subject.block)
+        assert replay.faithful
+        assert replay.started_at == before[-2]
+
+
+def damage(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +15,7 @@ from srgdqn.store.journal import Checkpoint, Journal
 from srgdqn.store.unfinished import CHECKPOINTS
 from srgdqn.tasks import Task
 from srgdqn.training.chunk_state import seats_of, standing_of
+from srgdqn.training.keeping import warn
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import endings_of
@@ -34,10 +33,14 @@ class Kept(NamedTuple):
     """What the round goes on from: `CompiledRound`'s, or a checkpoint that `HostedRound` takes."""
     policy: Callable[[], dict[str, np.ndarray]]
     """The arrays of the round's policy by then, by path."""
+    place: str = ""
+    """What it is called where it is told of."""
 
 
 def checkpoints_of(subject: Subject, number: int) -> list[Kept]:
-    """Those of a round that can be used, oldest first; none where the run keeps none."""
+    """Those of a round that can be used, oldest first; none where the run keeps none. Damaged ones are told of, be they
+    of this round or of another; those of which a piece is damaged are found out when they are opened.
+    """
     root = subject.folder / CHECKPOINTS
     if not root.is_dir():
         return []
@@ -45,32 +48,21 @@ def checkpoints_of(subject: Subject, number: int) -> list[Kept]:
     for strand in sorted(entry for entry in root.iterdir() if entry.is_dir()):
         journal = Journal(strand, None)
         for place in journal.numbers():
-            with _told_where(strand, place):
+            where = f"{place} in {strand}"
+            try:
                 checkpoint = journal.open(place)
                 kept = (_compiled if isinstance(subject.task, Task) else _hosted)(subject, number, checkpoint)
+            except InputError as error:
+                tell_unusable(where, error)
+                continue
             if kept is not None:
-                found[kept.blocks] = kept._replace(open=_telling_where(kept.open, strand, place))
+                found[kept.blocks] = kept._replace(place=where)
     return [found[blocks] for blocks in sorted(found)]
 
 
-def _telling_where(build: Callable[[], Any], strand: Path, place: int) -> Callable[[], Any]:
-    def told() -> Any:
-        with _told_where(strand, place):
-            return build()
-
-    return told
-
-
-@contextmanager
-def _told_where(strand: Path, place: int) -> Iterator[None]:
-    """What is wrong with a checkpoint is told with its name."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(
-            f"the checkpoint {place} in {strand} cannot be used: {str(error).rstrip('.')}. Move that folder away to go "
-            "on without."
-        ) from error
+def tell_unusable(place: str, error: InputError) -> None:
+    """Tells of a checkpoint that is damaged, and that the others do without."""
+    warn(f"the checkpoint {place} cannot be used: {str(error).rstrip('.')}. It is gone on without.")
 
 
 def _compiled(subject: Subject, number: int, checkpoint: Checkpoint) -> Kept | None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from srgdqn.again.checkpoints import Kept
+from srgdqn.again.checkpoints import Kept, tell_unusable
 from srgdqn.again.compiled import CompiledRound
 from srgdqn.again.hosted import HostedRound
 from srgdqn.again.subject import Subject
+from srgdqn.errors import InputError
 from srgdqn.tasks import Task
 
 
 @contextmanager
-def lived_again(subject: Subject, number: int, start: Kept | None = None) -> Iterator[CompiledRound | HostedRound]:
-    """A round of a run, from its first step or from a checkpoint."""
-    given = None if start is None else start.open()
-    if isinstance(subject.task, Task):
-        yield CompiledRound(subject, number, given)
-        return
-    hosted = HostedRound(subject, number, given)
+def lived_again(subject: Subject, number: int, *starts: Kept) -> Iterator[CompiledRound | HostedRound]:
+    """A round of a run, from the last of these checkpoints that is good, or from its first step where none is."""
+    lived = _begun(subject, number, starts)
     try:
-        yield hosted
+        yield lived
     finally:
-        hosted.close()
+        if isinstance(lived, HostedRound):
+            lived.close()
+
+
+def _begun(subject: Subject, number: int, starts: Sequence[Kept]) -> CompiledRound | HostedRound:
+    kind = CompiledRound if isinstance(subject.task, Task) else HostedRound
+    for start in reversed(starts):
+        try:
+            return kind(subject, number, start.open())
+        except InputError as error:
+            tell_unusable(start.place, error)
+    return kind(subject, number)

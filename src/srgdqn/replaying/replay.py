@@ -95,7 +95,7 @@ def replay_round(
 ) -> Replay:
     """Lives a round of a saved run again, and traces a stretch of it in full.
 
-    It begins at the newest checkpoint before the stretch, or at the round's beginning where there is none.
+    It begins at the newest good checkpoint before the stretch, or at the round's beginning where there is none.
 
     Args:
       folder: where the run was saved.
@@ -111,8 +111,8 @@ def replay_round(
     """
     subject = subject_of(folder, network=network, environment=environment)
     first, stop = _stretch(subject, round, from_step, until_step)
-    start = max((each for each in checkpoints_of(subject, round) if _serves(each, first)), key=_blocks, default=None)
-    with lived_again(subject, round, start) as lived:
+    starts = [each for each in checkpoints_of(subject, round) if _serves(each, first)]
+    with lived_again(subject, round, *starts) as lived:
         began = lived.steps
         traced = list(_traced(subject, lived, first, stop))
         problems, checked = _held_against(subject, round, lived, began, stop)
@@ -132,10 +132,6 @@ def replay_round(
 
 def _serves(kept: Kept, first: int) -> bool:
     return kept.blocks <= first and not kept.at_the_end
-
-
-def _blocks(kept: Kept) -> int:
-    return kept.blocks
 
 
 def _traced(subject: Subject, lived: CompiledRound | HostedRound, first: int, stop: int) -> Iterator[Traced]:

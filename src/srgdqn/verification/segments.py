@@ -11,7 +11,7 @@ taken. Then the segment's learning is repeated on the transitions that the run i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,6 +22,7 @@ from srgdqn.again.checkpoints import Kept, checkpoints_of
 from srgdqn.again.forced import forced_learning
 from srgdqn.again.living import lived_again
 from srgdqn.again.subject import Subject
+from srgdqn.errors import InputError
 from srgdqn.tasks import Task
 
 FACTOR = 100.0
@@ -99,24 +100,28 @@ class SegmentCheck:
 
 def check_segments(subject: Subject, number: int) -> Iterator[SegmentCheck]:
     """Every segment of a round: from its beginning to its first checkpoint, from each to the next, and from the last to
-    its end, whose parameters the run has.
+    its end, whose parameters the run has. Where a checkpoint is damaged, segments go from the one before to the next.
     """
     lived = subject.row_of(number)["steps"]
     end = -(-lived // subject.block)
     kept = [each for each in checkpoints_of(subject, number) if not each.at_the_end and each.blocks < end]
-    for start, upcoming in zip([None, *kept], [*kept, None], strict=True):
+    starts: list[Kept] = []
+    for upcoming in [*kept, None]:
         blocks = end if upcoming is None else upcoming.blocks
         stored = subject.result.parameters_of(number) if upcoming is None else upcoming.policy()
-        check = _lived(subject, number, start, min(blocks * subject.block, lived), blocks, stored)
-        if check.finding == "undecided" and start is not None and upcoming is not None:
-            check = _forced(subject, check, start, upcoming, stored) or check
+        check = _lived(subject, number, starts, min(blocks * subject.block, lived), blocks, stored)
+        starts = [each for each in starts if each.blocks * subject.block <= check.from_step]  # those after it are bad
+        if check.finding == "undecided" and starts and upcoming is not None:
+            check = _forced(subject, check, starts[-1], upcoming, stored) or check
         yield check
+        if upcoming is not None:
+            starts.append(upcoming)
 
 
 def _lived(
-    subject: Subject, number: int, start: Kept | None, until: int, blocks: int, stored: dict[str, np.ndarray]
+    subject: Subject, number: int, starts: Sequence[Kept], until: int, blocks: int, stored: dict[str, np.ndarray]
 ) -> SegmentCheck:
-    with lived_again(subject, number, start) as round_:
+    with lived_again(subject, number, *starts) as round_:
         first, begin = round_.steps, round_.policies()[0]
         round_.beside_copies(_copies(subject), _nudge(np.random.default_rng(0)))
         round_.advance(blocks)
@@ -132,7 +137,11 @@ def _forced(
     """The same on the transitions that the run made; None where they are not at hand."""
     if not isinstance(subject.task, Task):
         return None
-    learning, states = forced_learning(subject), (start.open(), end.open())
+    learning = forced_learning(subject)
+    try:
+        states = start.open(), end.open()
+    except InputError:  # the end's replay is damaged, which is told of when the next segment begins
+        return None
     if not learning.possible(*states):
         return None
     policies = learning.learned(*states, _copies(subject), _nudge(np.random.default_rng(0)))
