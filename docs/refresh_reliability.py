@@ -56,7 +56,7 @@ def told(report: dict[str, Any]) -> str:
         ("disks", "Disks that are full or read-only"),
         ("rivals", "Rivals"),
         ("clocks", "Clocks that jump"),
-        ("interrupts", "Ctrl-C"),
+        ("interrupts", "Ctrl-C and SIGTERM"),
     ):
         if found := drills.get(name):
             counted = ", ".join(f"{what.replace('_', '-')} {count}" for what, count in found.items())

@@ -80,7 +80,7 @@ def _read(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--kills", type=int, default=120)
     parser.add_argument("--damages", type=int, default=1000)
-    parser.add_argument("--interrupts", type=int, default=8, help="of each of five commands")
+    parser.add_argument("--interrupts", type=int, default=12, help="of each of five commands")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(DRILLS), help=",".join(DRILLS))
     parser.add_argument("--report", type=Path)

@@ -1,5 +1,5 @@
-"""Ctrl-C and SIGTERM at every stage: exit code 130 or 143, no traceback, and --resume ends with the bits of a run nobody
-disturbed.
+"""Ctrl-C and SIGTERM at every stage: exit code 130 or 143, no traceback, and --resume ends with the bits of a run that
+nobody disturbed.
 """
 
 from __future__ import annotations
