@@ -235,7 +235,7 @@ def test_another_version_would_give_other_bits(
         patched.setattr("srgdqn.api.provenance", lambda module: edited)
         words = (
             rf"cannot go on to the same bits, as it was begun with another source and versions \(source was \w+, and "
-            rf"now is an edited file; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what it was begun with"
+            rf"now is an edited file; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what it was begun"
         )
         with pytest.raises(InputError, match=words):
             train(out, resume=True)

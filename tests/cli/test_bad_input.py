@@ -178,6 +178,15 @@ def test_damaged_folders_are_refused(refused, tmp_path: Path, command: str) -> N
     assert "is not the folder of a run" in refused(command, "run")
 
 
+@pytest.mark.parametrize("command", ["show", "verify", "evaluate"])
+def test_a_run_that_is_not_finished_is_told_as_such(refused, tmp_path: Path, command: str) -> None:
+    (tmp_path / "run.unfinished" / "strands" / "rounds-0-1").mkdir(parents=True)
+    (tmp_path / "run.unfinished" / "strands" / "rounds-0-1" / "000001.checkpoint").touch()
+    said = refused(command, "run")
+    assert "the run to run is not finished. Its checkpoints are in" in said
+    assert "'srgdqn train --out run --resume' (resume=True in Python) goes on from there." in said
+
+
 def test_figures_are_not_overwritten(refused, tmp_path: Path) -> None:
     synthetic(steps=2_000).save(tmp_path / "run")
     Path("comparison.png").write_text("precious")

@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from command_line import INTERRUPTIBLE, TRAIN, command, written_on
 from reported import report
 from srgdqn.cli import main
 from srgdqn.configure import configure
+from srgdqn.store.unfinished import beside, has_checkpoints
 from srgdqn.watching import JsonLines
 from srgdqn.watching.live import live_file, live_rows
 from synthetic_runs import synthetic
@@ -153,8 +155,8 @@ def test_ctrl_c_ends_the_watching_quietly(tmp_path: Path) -> None:
 
 def test_a_killed_run_is_told_as_such(tmp_path: Path) -> None:
     folder = tmp_path / "a"
-    with training(folder) as run, terminal("watch", str(folder)) as screen:
-        screen.wait_for(lambda text: "steps/s" in text)
+    with training(folder, "--checkpoint-every", "0") as run, terminal("watch", str(folder)) as screen:
+        screen.wait_for(lambda text: "steps/s" in text and "left" in text and has_checkpoints(beside(folder)))
         run.kill()
         assert screen.end() == 2
         assert "its process is gone" in screen.screen
@@ -162,7 +164,11 @@ def test_a_killed_run_is_told_as_such(tmp_path: Path) -> None:
     once = command("watch", str(folder), "--once")
     assert once.returncode == 2
     assert "its process is gone" in once.stdout
+    assert not re.search(r"\bleft\b|steps/s", once.stdout)
     assert once.stderr.startswith("error: the run to")
+    assert once.stderr.endswith(f"'srgdqn train --out {folder} --resume' (resume=True in Python) goes on from there.\n")
+    shutil.rmtree(beside(folder))
+    assert command("watch", str(folder), "--once").stderr.endswith("as far as it was written. Train it again.\n")
 
 
 @pytest.fixture(autouse=True)

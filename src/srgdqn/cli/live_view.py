@@ -42,9 +42,13 @@ _COLUMNS = (
 _DISPENSABLE = ("ε", "max_q", "ep_len_mean", "loss", "episodes")  # where a terminal is narrow, in this order
 
 
-def view(watched: Watched, state: str, *, width: int, blocks: bool = True, most: int = MOST_ROUNDS) -> RenderableType:
-    """The whole view. `state` says how the run is; `width` is the terminal's, and `blocks` whether it can draw them."""
-    parts: list[RenderableType] = [_title(watched), _progress(watched), Text(state)]
+def view(
+    watched: Watched, state: str, *, width: int, blocks: bool = True, most: int = MOST_ROUNDS, moves: bool = True
+) -> RenderableType:
+    """The whole view. `state` says how the run is; `width` is the terminal's, and `blocks` whether it can draw them.
+    Speed and time left are told of a run that `moves`, and only until it has ended.
+    """
+    parts: list[RenderableType] = [_title(watched), _progress(watched, moves=moves and not watched.ended), Text(state)]
     if watched.rounds:
         parts.append(_table(watched, width=width, marks=BLOCKS if blocks else PLAIN, most=most))
     return Group(*parts)
@@ -58,11 +62,11 @@ def _title(watched: Watched) -> Text:
     return Text(title, style="bold")
 
 
-def _progress(watched: Watched) -> RenderableType:
+def _progress(watched: Watched, *, moves: bool) -> RenderableType:
     words = [f"{100 * watched.share:.0f} %"]
-    if watched.speed is not None and not watched.ended:
+    if watched.speed is not None and moves:
         words.append(f"{watched.speed:,.0f} steps/s")
-    if watched.seconds_left is not None and not watched.ended:
+    if watched.seconds_left is not None and moves:
         words.append(f"{duration(watched.seconds_left)} left")
     line = Table.grid(padding=(0, 1))
     line.add_row(ProgressBar(total=1.0, completed=watched.share, width=_BAR), Text(" · ".join(words)))

@@ -14,11 +14,13 @@ import tyro
 from srgdqn.cli.parsing import OneRun, parse, the_run
 from srgdqn.errors import InputError
 from srgdqn.store.destination import MANIFEST
+from srgdqn.store.unfinished import how_to_go_on
 from srgdqn.watching.json_lines import LineReader
 from srgdqn.watching.live import is_abandoned, live_file
 from srgdqn.watching.watched import Watched
 
 _PAUSE = 0.5  # seconds between two looks
+_GONE = "its process is gone"
 _SILENCE = 15.0  # seconds without news that are worth mentioning
 
 
@@ -73,9 +75,10 @@ class _Place:
         return not self.is_file and (self.given / MANIFEST).exists()
 
     def lost(self) -> InputError:
+        advice = None if self.is_file else how_to_go_on(self.given)
         return InputError(
             f"the run to {self.given} ended without being saved. What it had come to is in {self.rows}, as far as it "
-            "was written. Train it again."
+            f"was written. {advice or 'Train it again.'}"
         )
 
 
@@ -86,7 +89,7 @@ def _look_once(place: _Place) -> int:
     if place.update(watched):
         abandoned = not place.is_file and is_abandoned(place.rows)
         if watched.header:
-            out.print(_drawn(watched, "its process is gone" if abandoned else _state(watched), out))
+            out.print(_drawn(watched, _GONE if abandoned else _state(watched), out))
         if abandoned:
             raise place.lost()
         return 0
@@ -123,7 +126,7 @@ def _follow(place: _Place) -> int:
         return 0
     if abandoned or not place.is_saved:
         if watched.header:
-            out.print(_drawn(watched, "its process is gone", out))
+            out.print(_drawn(watched, _GONE, out))
         raise place.lost()
     return _show_saved(place, out)
 
@@ -155,4 +158,4 @@ def _drawn(watched: Watched, state: str, out: Any) -> Any:
     blocks = out.encoding.lower().startswith("utf")
     # In a terminal everything is to be seen at once: title, bar, state, the table's head and its caption take a dozen.
     most = min(MOST_ROUNDS, max(out.height - 12, 3)) if out.is_terminal else MOST_ROUNDS
-    return view(watched, state, width=out.width, blocks=blocks, most=most)
+    return view(watched, state, width=out.width, blocks=blocks, most=most, moves=state != _GONE)

@@ -17,6 +17,7 @@ from srgdqn.store import configurations, manifest, parameters, parquet, tables
 from srgdqn.store.destination import MANIFEST, check_destination, write_folder
 from srgdqn.store.folders import damaged, decoded, read_manifest, verified
 from srgdqn.store.told import check_told
+from srgdqn.store.unfinished import how_to_go_on
 
 __all__ = ["Run", "check_destination", "load", "save"]
 
@@ -53,6 +54,8 @@ def save(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -
 def load(folder: str | os.PathLike[str]) -> Run:
     """The run in a folder, if not a byte of it differs from what was saved. Runs no code from it, follows no links."""
     path = Path(folder)
+    if not os.path.lexists(path / MANIFEST) and (advice := how_to_go_on(path)) is not None:
+        raise InputError(f"the run to {path} is not finished. {advice}")
     listed = read_manifest(path, manifest.RUN)
     for name in (_CONFIGURATION, _PARAMETERS):
         if name not in listed.files:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,6 +97,15 @@ def write_request(folder: Path, request: Request) -> None:
 def has_checkpoints(folder: Path) -> bool:
     """Whether anything is to go on from."""
     return any((folder / STRANDS).glob("*/*.checkpoint"))
+
+
+def how_to_go_on(out: str | os.PathLike[str]) -> str | None:
+    """What there is of a run that was to be saved there, and what goes on with it, in words; None if nothing is."""
+    path = Path(os.path.abspath(out))
+    if not path.name or not has_checkpoints(beside(path)):
+        return None
+    command = f"srgdqn train --out {shlex.quote(str(out))} --resume"
+    return f"Its checkpoints are in {beside(path)}, and '{command}' (resume=True in Python) goes on from there."
 
 
 @contextlib.contextmanager
