@@ -78,6 +78,22 @@ def test_one_bit_of_one_parameter(kind: str, request: pytest.FixtureRequest, tmp
     assert 0 < difference.relative < 1e-6
 
 
+@pytest.mark.parametrize("kind", ["compiled", "hosted"])
+def test_one_bit_at_the_end_of_a_segment(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Under the conditions of the run any other bit refutes it, however small an error that is."""
+    folder = request.getfixturevalue(kind)
+    assert srgdqn.verify(folder, 0, how="segments", progress=False).verdict == "identical"
+    other = with_another_bit(folder, tmp_path / "other", "network.layers.0.weight", (0, 2, 3))
+    copytree(folder / "checkpoints", other / "checkpoints")
+    done = srgdqn.verify(other, 0, how="segments", progress=False)
+    assert (done.verdict, done.holds, done.conditions) == ("differs", False, ())
+    *before, last = done.segments
+    assert {each.finding for each in before} == {"agrees"}
+    assert 0 < last.error < 1e-6
+    assert last.finding == "differs"
+    assert last.words.endswith("every bit is to be the same")
+
+
 def test_one_value_of_one_table(compiled: Path, tmp_path: Path) -> None:
     episodes = load(compiled).tables["episodes"]
     row = int((episodes["round"] == 1).arg_true()[3])

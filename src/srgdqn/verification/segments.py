@@ -1,4 +1,5 @@
 """Segments of a round recomputed where equal bits are not to be expected, each from a state that the run itself kept.
+Where they are to be expected after all, any other bit is a difference.
 
 Rounds are chaotic: a difference in the last bit grows until two trajectories have nothing in common. So ends of runs
 say nothing, and segments are compared, each from a checkpoint to the next. How much of an error rounding explains is
@@ -24,6 +25,7 @@ from srgdqn.again.living import lived_again
 from srgdqn.again.subject import Subject
 from srgdqn.errors import InputError
 from srgdqn.tasks import Task
+from srgdqn.verification.differences import parameter_differences
 
 FACTOR = 100.0
 """Programs of another kind round in every operation of every iteration, the copies were changed but once."""
@@ -55,11 +57,15 @@ class SegmentCheck:
     """Whether it was learned again on the transitions that the run made, as those made here were others."""
     parted_at: int | None
     """The environment step by which episodes ended otherwise here than in the run; None if all ended alike."""
+    same_bits: bool
+    """Whether every recomputed number is the stored one to the bit."""
+    exact: bool
+    """Whether conditions are as when the run was made, so that every bit is to be the same."""
 
     @property
     def identical(self) -> bool:
         """Whether the parameters at its end are the same to the bit."""
-        return self.error == 0.0 and not self.forced
+        return self.same_bits and not self.forced
 
     @property
     def share(self) -> float:
@@ -73,9 +79,11 @@ class SegmentCheck:
 
     @property
     def finding(self) -> Finding:
-        """Whether it agrees. Where rounding explains any error, or may have led to other transitions and those of the
-        run are not at hand, nothing can be told.
+        """Whether it agrees: to the bit where that is to be expected. Elsewhere, where rounding explains any error, or
+        may have led to other transitions and those of the run are not at hand, nothing can be told.
         """
+        if self.exact:
+            return "agrees" if self.same_bits else "differs"
         if self.error == 0.0:
             return "agrees"
         if not (np.isfinite(self.share) and self.bound < 1.0):
@@ -91,6 +99,8 @@ class SegmentCheck:
             return "the same to the bit"
         on_its_own = " on the transitions that the run made" if self.forced else ""
         said = f"the error{on_its_own} is {self.share:.2g} of the distance moved"
+        if self.exact:
+            return f"{said}, where conditions are as when the run was made and every bit is to be the same"
         if self.finding != "undecided":
             return f"{said}, {'within' if self.finding == 'agrees' else 'BEYOND'} the bound of {self.bound:.2g}"
         if self.bound >= 1.0:
@@ -98,9 +108,11 @@ class SegmentCheck:
         return f"{said}, beyond the bound of {self.bound:.2g}, but other actions may have been taken here"
 
 
-def check_segments(subject: Subject, number: int) -> Iterator[SegmentCheck]:
+def check_segments(subject: Subject, number: int, *, exact: bool) -> Iterator[SegmentCheck]:
     """Every segment of a round: from its beginning to its first checkpoint, from each to the next, and from the last to
     its end, whose parameters the run has. Where a checkpoint is damaged, segments go from the one before to the next.
+
+    `exact`: whether conditions are as when the run was made.
     """
     lived = subject.row_of(number)["steps"]
     end = -(-lived // subject.block)
@@ -109,7 +121,7 @@ def check_segments(subject: Subject, number: int) -> Iterator[SegmentCheck]:
     for upcoming in [*kept, None]:
         blocks = end if upcoming is None else upcoming.blocks
         stored = subject.result.parameters_of(number) if upcoming is None else upcoming.policy()
-        check = _lived(subject, number, starts, min(blocks * subject.block, lived), blocks, stored)
+        check = _lived(subject, number, starts, min(blocks * subject.block, lived), blocks, stored, exact)
         starts = [each for each in starts if each.blocks * subject.block <= check.from_step]  # those after it are bad
         if check.finding == "undecided" and starts and upcoming is not None:
             check = _forced(subject, check, starts[-1], upcoming, stored) or check
@@ -119,7 +131,13 @@ def check_segments(subject: Subject, number: int) -> Iterator[SegmentCheck]:
 
 
 def _lived(
-    subject: Subject, number: int, starts: Sequence[Kept], until: int, blocks: int, stored: dict[str, np.ndarray]
+    subject: Subject,
+    number: int,
+    starts: Sequence[Kept],
+    until: int,
+    blocks: int,
+    stored: dict[str, np.ndarray],
+    exact: bool,
 ) -> SegmentCheck:
     with lived_again(subject, number, *starts) as round_:
         first, begin = round_.steps, round_.policies()[0]
@@ -128,7 +146,7 @@ def _lived(
         policies = round_.policies()
         ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
     parted = parted_at(subject, number, first, until, ends)
-    return _found((number, first, until), begin, stored, policies, forced=False, parted=parted)
+    return _found((number, first, until), begin, stored, policies, forced=False, parted=parted, exact=exact)
 
 
 def _forced(
@@ -146,7 +164,7 @@ def _forced(
         return None
     policies = learning.learned(*states, _copies(subject), _nudge(np.random.default_rng(0)))
     span = check.number, check.from_step, check.until_step
-    return _found(span, start.policy(), stored, policies, forced=True, parted=check.parted_at)
+    return _found(span, start.policy(), stored, policies, forced=True, parted=check.parted_at, exact=check.exact)
 
 
 def _copies(subject: Subject) -> int:
@@ -161,6 +179,7 @@ def _found(
     *,
     forced: bool,
     parted: int | None,
+    exact: bool,
 ) -> SegmentCheck:
     own, *copies = policies
     apart = {path: own[path].astype(float) - array.astype(float) for path, array in stored.items()}
@@ -173,6 +192,8 @@ def _found(
         rounding=float(np.median([_distance(copy, own) for copy in copies])),
         forced=forced,
         parted_at=parted,
+        same_bits=not parameter_differences(stored, own)[0],
+        exact=exact,
     )
 
 

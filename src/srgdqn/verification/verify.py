@@ -42,7 +42,7 @@ class Verification:
     @property
     def verdict(self) -> Verdict:
         """Identical to the bit; agreeing within the bound of every segment; differing; or undecided, as of some segment
-        nothing can be told.
+        nothing can be told. Where no condition is another, whatever is not identical differs.
         """
         if self.rounds:
             return "identical" if all(check.identical for check in self.rounds) else "differs"
@@ -74,8 +74,9 @@ def verify(
       folder: where the run was saved.
       round: the number of the round; `"all"` of them; by default one chosen at random.
       steps: recompute the first so many environment steps only.
-      how: `whole` rounds to the bit; `segments` between kept checkpoints, within a bound; or `auto`: the latter only
-        where versions, the compiler or the instruction set are others than the run was made with.
+      how: `whole` rounds to the bit; `segments` between kept checkpoints, within a bound (to the bit where conditions
+        are as when the run was made); or `auto`: the latter only where versions, the compiler or the instruction set
+        are others than the run was made with.
       seed: chooses the round at random, in the same way every time.
       network: the user's own, where the run was trained with one.
       environment: likewise.
@@ -98,7 +99,8 @@ def verify(
         )
     named = f"verifying {', '.join(map(str, numbers)) if len(numbers) < 4 else f'{len(numbers)} rounds'}"
     with reporting(subject.configuration, progress, title=named) as listener:
-        segments = [each for number in numbers for each in check_segments(subject, number)] if in_segments else []
+        exact = not conditions
+        segments = [each for number in numbers if in_segments for each in check_segments(subject, number, exact=exact)]
         rounds = [] if in_segments else list(check_rounds(subject, numbers, steps, listener))
     return Verification(str(folder), tuple(conditions), seed, tuple(rounds), tuple(segments))
 
