@@ -43,6 +43,8 @@ def test_the_first_round_that_diverged_is_told_of(diverged: Path, capsys: pytest
     assert f"to {iterations:,}, lived again from its first step" in shown
     assert "left its usual size of this stretch" in shown
     assert "was the first that was no finite number" in shown or "every number was still finite" in shown
+    assert "did not diverge" not in shown
+    assert "diverged later" not in shown
     assert f"frozen at step {step:,} with the parameters that it had before outer iteration {iterations:,}" in shown
     assert "4 arrays of final parameters, to the bit" in shown
     assert "found nothing that speaks against it" in shown
@@ -68,6 +70,7 @@ def test_a_stretch_and_a_figure(diverged: Path, capsys: pytest.CaptureFixture[st
     assert main([*words, "--out", "norms.png"]) == 0
     shown = words_of(capsys)
     assert "saved in norms.png" in shown
+    assert f"The round diverged later, at step {ended:,}." in shown
     assert Path("norms.png").read_bytes()[:4] == b"\x89PNG"
     assert main([*words, "--out", "norms.png"]) == 2
     assert "exists already" in capsys.readouterr().err
@@ -87,7 +90,9 @@ def test_a_run_in_which_none_diverged_needs_a_round(trained: Path, capsys: pytes
     assert main(["replay", str(trained)]) == 2
     assert "no round of this run diverged. Say which one to replay: --round 0." in capsys.readouterr().err
     assert main(["replay", str(trained), "--round", "0"]) == 0
-    assert "stayed at its usual size" in words_of(capsys)
+    shown = words_of(capsys)
+    assert "stayed at its usual size" in shown
+    assert "The round did not diverge" in shown
 
 
 @pytest.mark.parametrize(

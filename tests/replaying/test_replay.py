@@ -47,6 +47,8 @@ def test_the_iteration_that_was_discarded_is_the_last_traced(diverged: Path) -> 
         assert replay.faithful
         assert replay.difference == 0.0  # the traced parameters are the run's own, to the bit
         assert not replay.iterations["discarded"][:-1].any()
+        assert replay.diverged_at == row["diverged_at"]
+        assert str(replay).endswith(f"faithful; diverged at step {row['diverged_at']:,}>")
 
 
 def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(diverged: Path) -> None:
@@ -123,6 +125,7 @@ def test_a_healthy_stretch_agrees_with_the_runs_own_curves(healthy: Path) -> Non
     ):
         assert found.mean() == pytest.approx(curves[column][0], rel=1e-5)
     assert replay.story.discarded is None
+    assert str(replay) == f"<Replay of {healthy}, round 1: outer iterations 5 to 7, faithful; did not diverge>"
 
 
 def test_it_begins_at_the_newest_checkpoint_before_the_stretch(healthy: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -110,7 +110,7 @@ def _show(done: Replayed, saved: Path | None) -> None:
     )
     _show_inner(done)
     out = console()
-    for sentence in done.story.words:
+    for sentence in (*done.story.words, *_beyond_the_stretch(done)):
         out.print(sentence)
     out.print()
     same = "the same bits" if done.difference == 0 else f"within {done.difference:.2g} of their norm"
@@ -124,6 +124,14 @@ def _show(done: Replayed, saved: Path | None) -> None:
     if saved is not None:
         rows.append(("saved in", str(saved)))
     print_rows("is this what the run did?", rows)
+
+
+def _beyond_the_stretch(done: Replayed) -> Iterator[str]:
+    """What became of the round, where the stretch does not show it."""
+    if done.diverged_at is None:
+        yield "The round did not diverge: none of its outer iterations was discarded."
+    elif done.story.discarded is None:
+        yield f"The round diverged later, at step {done.diverged_at:,}."
 
 
 def _show_inner(done: Replayed) -> None:
@@ -155,6 +163,7 @@ def _content(done: Replayed) -> dict[str, Any]:
     return {
         "run": done.run,
         "round": done.number,
+        "diverged_at": done.diverged_at,
         "started_at": done.started_at,
         "faithful": done.faithful,
         "problems": done.problems,

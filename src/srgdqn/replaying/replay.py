@@ -42,6 +42,8 @@ class Replay:
 
     run: str
     number: int
+    diverged_at: int | None
+    """The environment step at which the round diverged; None if it did not."""
     started_at: int
     """Environment steps of the checkpoint that it was lived again from; 0 for the round's beginning."""
     iterations: pl.DataFrame
@@ -56,6 +58,13 @@ class Replay:
     """What was held against the run."""
     conditions: tuple[Condition, ...]
     """What is other here than when the run was made."""
+
+    def __repr__(self) -> str:
+        """In a line, without the tables."""
+        first, last = self.iterations["outer_iteration"][0], self.iterations["outer_iteration"][-1]
+        end = "did not diverge" if self.diverged_at is None else f"diverged at step {self.diverged_at:,}"
+        faithful = "faithful" if self.faithful else "not what the run did"
+        return f"<Replay of {self.run}, round {self.number}: outer iterations {first:,} to {last:,}, {faithful}; {end}>"
 
     @property
     def faithful(self) -> bool:
@@ -120,6 +129,7 @@ def replay_round(
     return Replay(
         str(folder),
         round,
+        subject.row_of(round)["diverged_at"],
         began,
         iterations,
         inner,
