@@ -24,6 +24,7 @@ from srgdqn.store.unfinished import (
     beside,
     clear,
     has_checkpoints,
+    how_to_go_on,
     move_checkpoints,
     read_request,
     write_request,
@@ -44,14 +45,25 @@ class UnderWay:
         """Saves the run. One that was interrupted can still go on; of one that is finished, what is to be kept is."""
         try:
             path = result.save(self._care.out, overwrite=self._replaces)
-        except BaseException:  # then it is saved by going on with it
+        except BaseException as error:  # then it is saved by going on with it
             self.keeping.flush()
+            if isinstance(error, InputError) and isinstance(error.__cause__, OSError):
+                raise self._not_saved(error.__cause__) from error
             raise
         if not result.run.provenance.get("interrupted"):
             if self._keep is not None:
                 _keep_checkpoints(self._folder, path, self._keep)
             clear(self._folder)
         return path
+
+    def _not_saved(self, refusal: OSError) -> InputError:
+        """What to raise where the disk refuses."""
+        advice = how_to_go_on(self._care.out) or "Then train it again, as there is no checkpoint of it either."
+        reason = refusal.strerror or refusal
+        return InputError(
+            f"the run could not be saved in {self._care.out}: {reason}. Nothing was changed there. Free some space. "
+            f"{advice}"
+        )
 
 
 def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> UnderWay:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,7 @@ from cut_short import CutShort, Killed
 from srgdqn.cli import main
 from srgdqn.configure import configure
 from srgdqn.result import Result
+from srgdqn.store import destination
 from srgdqn.store.journal import Journal
 from srgdqn.store.unfinished import beside
 from srgdqn.studies.catalogue import EXPERIMENTS
@@ -142,6 +144,39 @@ def test_ctrl_c_once_the_run_is_saved_says_so(
         patched.setattr(srgdqn.api, "train_configured", interrupted)
         assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_run_for_which_there_is_no_room_is_saved_by_going_on(
+    kept: bool,
+    whole: Result,
+    cut: CutShort,
+    out: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write = destination._write
+
+    def full(path: Path, data: bytes) -> None:
+        if path.suffix == ".parquet" or (not kept and path.suffix in (".checkpoint", ".piece")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, data)
+
+    words = [word for word in TRAIN if word != "--quiet"]
+    with monkeypatch.context() as patched:
+        patched.setattr(destination, "_write", full)
+        assert main([*words, "--out", str(out)]) == 2
+    shown = capsys.readouterr()
+    assert "not saved: see below" in shown.out
+    assert "--out DIR" not in shown.out
+    assert f"error: the run could not be saved in {out}: No space left on device. Nothing was changed" in shown.err
+    assert ("Then train it again" in shown.err) == (not kept)
+    if kept:
+        assert f"'srgdqn train --out {out} --resume' (resume=True in Python) goes on from there." in shown.err
+        cut.counted()
+        assert main(["train", "--out", str(out), "--resume", "--quiet"]) == 0
+        assert cut.counted() == 0
+        assert outcome(srgdqn.load(out)) == outcome(whole)
 
 
 def test_a_run_is_begun_anew_on_request(

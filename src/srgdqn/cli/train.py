@@ -315,7 +315,7 @@ def _finish(asked: _Asked, result: Result, under_way: UnderWay | None) -> int:
     except InputError as error:
         saved, problem = None, error
     if asked.json or not asked.quiet:
-        _tell(result, saved, as_json=asked.json)
+        _tell(result, saved, as_json=asked.json, failed=problem is not None)
     if problem is not None:
         raise problem
     if result.run.provenance.get("interrupted"):
@@ -326,7 +326,8 @@ def _finish(asked: _Asked, result: Result, under_way: UnderWay | None) -> int:
     return 0
 
 
-def _tell(result: Result, saved: Path | None, *, as_json: bool) -> None:
+def _tell(result: Result, saved: Path | None, *, as_json: bool, failed: bool) -> None:
+    """Says what the run came to, and where it is saved, or that this `failed`."""
     from srgdqn.cli.presentation import phase_seconds, print_json, print_summary
     from srgdqn.comparison import summarise
 
@@ -335,7 +336,8 @@ def _tell(result: Result, saved: Path | None, *, as_json: bool) -> None:
         place = None if saved is None else str(saved)
         print_json({**summary.as_dict(), "phase_seconds": phase_seconds(result), "saved": place})
     else:
-        print_summary(result, summary, "not saved: give --out DIR to keep a run" if saved is None else str(saved))
+        nowhere = "not saved: see below" if failed else "not saved: give --out DIR to keep a run"
+        print_summary(result, summary, nowhere if saved is None else str(saved))
 
 
 def _show_help(asked: _Asked) -> None:
