@@ -374,6 +374,19 @@ def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
     assert frames * 36 * 36 <= written <= 1.5 * frames * 36 * 36
 
 
+def test_a_damaged_piece_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configuration, task = made(*CASES["CartPole, kernel"])
+    train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=0.0), stopping=after(8))
+    for piece in (tmp_path / "round-0").glob("*.rows.piece"):
+        data = bytearray(piece.read_bytes())
+        data[-1] ^= 1
+        piece.write_bytes(data)
+    assert train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=0.0)).whole
+    told = capsys.readouterr().err
+    assert ".rows.piece: it is damaged, as its digest is not that of its content" in told
+    assert "none of this configuration's" not in told
+
+
 def test_the_steps_of_open_episodes_may_take_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     step = 4 + 4 + 4  # bytes: an action, a reward and a seat
     monkeypatch.setattr("srgdqn.store.memory.most_bytes", lambda: 1000 * step)

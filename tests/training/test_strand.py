@@ -200,6 +200,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     told = capsys.readouterr().err
     assert told.startswith("warning: the checkpoint ")
     assert " cannot be used: " in told
+    assert ": it is damaged, as its digest is not that of its content" in told
     assert same(trained, uninterrupted(case, "xla"))
 
 

@@ -109,6 +109,8 @@ def round_standing(checkpoint: Checkpoint, round_: HostRound, identity: str) -> 
                 memory.take(name, first, rows)
         if not about["last"]:
             memory.settle(_below(_MEMORY, tensors), round_.task.actions.count)
+    except InputError:  # which says what is wrong: it is damaged, say
+        raise
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise InputError(f"it is none of this configuration's ({error})") from error
     if recorder.blocks != round_.blocks:

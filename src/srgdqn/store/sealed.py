@@ -54,7 +54,7 @@ def unseal(form: Form, data: bytes) -> Opened:
         raise InputError(f"it holds tensors, but no {form.name}")
     digest = _digest(metadata[form.name], tensors)
     if metadata.get("sha256") != digest:
-        raise InputError("its digest is not that of its content")
+        raise InputError("it is damaged, as its digest is not that of its content")
     content = strict_json.parse(metadata[form.name], finite=False)
     if not isinstance(content, dict):
         raise InputError(f"its {form.name} cannot be read (it is no object)")

@@ -92,6 +92,8 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
                 timings += timed_from(rows)
             else:
                 recorder.take(name, rows)
+    except InputError:  # which says what is wrong: it is damaged, say
+        raise
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise InputError(f"it is none of this configuration's ({error})") from error
     first, stop = checkpoint.spans.get("replay", (0, 0))
