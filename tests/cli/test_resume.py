@@ -329,6 +329,23 @@ def test_a_sweep_goes_on_from_its_checkpoints(words: list[str], how: Any, cut_sw
     assert sorted(os.listdir(folder)) == ["cells", "heat-map.png", "sweep.json", "table.parquet"]
 
 
+@pytest.mark.parametrize("begun", [True, False])
+def test_ctrl_c_amid_a_sweep_tells_what_is_there(
+    begun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    name = "srgdqn.sweeps.gridded.shelves" if begun else "srgdqn.sweeps.gridded.run_grid"
+    monkeypatch.setattr(name, interrupted)
+    assert main([*GRID, "--out", str(tmp_path / "grid")]) == 130
+    assert (tmp_path / "grid").exists() == begun
+    told = (
+        f"what was reached is in {tmp_path / 'grid'}, and the same command goes on." if begun else "nothing was saved."
+    )
+    assert capsys.readouterr().err == f"interrupted: {told}\n"
+
+
 def test_a_sweep_without_a_folder_is_kept_nowhere(cut_sweep: CutShort, capsys: pytest.CaptureFixture[str]) -> None:
     cut_sweep.after, cut_sweep.how = 2, "interrupt"
     assert main(GRID) == 130

@@ -41,7 +41,7 @@ def test_a_folder_that_somebody_began_meanwhile_is_theirs(kind: str, untrained: 
         run: Any = functools.partial(gridded.run_grid, MINE, TRIED, cells_of(MINE, TRIED))
     else:
         run = functools.partial(searching.run_search, MINE, plan)
-    with pytest.raises(InputError, match="sweep holds another sweep: its options is"):
+    with pytest.raises(InputError, match=r"sweep holds another sweep: \w+ was .+, and now is .+\. Give"):
         run(folder, "greedy-return", lambda progress: None)
     assert read_about(folder).base.as_words() == OTHERS.as_words()
 

@@ -121,9 +121,10 @@ def test_a_grid_may_grow(swept: tuple[Path, Sweep], tmp_path: Path) -> None:
 @pytest.mark.parametrize("other", [dict(rounds=2), dict(seed=1), dict(gamma=0.5)])
 def test_another_question_is_refused(swept: tuple[Path, Sweep], other: dict[str, Any]) -> None:
     folder, _ = swept
-    with pytest.raises(InputError, match="holds another sweep: its options"):
+    [(name, value)] = other.items()
+    with pytest.raises(InputError, match=rf"holds another sweep: {name} was .+, and now is {value}\. Give what it was"):
         srgdqn.sweep("CartPole", "srg-dqn", VALUES, folder=folder, **{**OPTIONS, **other})
-    with pytest.raises(InputError, match="holds another sweep: its algorithm"):
+    with pytest.raises(InputError, match="holds another sweep: algorithm was srg-dqn, and now is svr-dqn"):
         srgdqn.sweep("CartPole", "svr-dqn", VALUES, folder=folder, **OPTIONS)
 
 

@@ -94,9 +94,9 @@ def test_ended_in_the_midst_of_a_batch_it_goes_on_as_if_it_had_not_been(
     loaded = srgdqn.load_sweep(folder)
     assert loaded.table.equals(whole.table)
     assert not loaded.interrupted
-    with pytest.raises(InputError, match="holds another sweep: its space"):
+    with pytest.raises(InputError, match=r"holds another sweep: eta was .*, and now is .*0\.1"):
         srgdqn.search("CartPole", "srg-dqn", {"eta": (1e-3, 1e-1)}, folder=folder, **OPTIONS)
-    with pytest.raises(InputError, match="holds another sweep: its kind"):
+    with pytest.raises(InputError, match="holds another sweep: kind was a search, and now is a grid"):
         srgdqn.sweep("CartPole", "srg-dqn", {"eta": [1e-3]}, folder=folder, **OPTIONS)
 
 

@@ -23,7 +23,7 @@ from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.presets import PRESETS
 from srgdqn.settings import Configuration
-from srgdqn.sweeps.folder import check_folder
+from srgdqn.sweeps.folder import ABOUT, check_folder
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
 from srgdqn.sweeps.notation import read_value, written
 from srgdqn.sweeps.ranges import space_from_words
@@ -96,9 +96,9 @@ def run(words: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # before anything was trained, or for a second time
-        if folder is None:
+        if folder is None or not (folder / ABOUT).exists():
             raise
-        print(f"interrupted: the cells that were finished are in {folder}.", file=sys.stderr)
+        print(f"interrupted: what was reached is in {folder}, and the same command goes on.", file=sys.stderr)
         return INTERRUPTED
     return _finish(asked, swept, folder, figure)
 

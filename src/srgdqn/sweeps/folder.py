@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from srgdqn.errors import InputError
 from srgdqn.settings.checks import check_option
 from srgdqn.store import strict_json
+from srgdqn.store.changes import changes
 from srgdqn.store.destination import check_destination, make_folder, write_file
 from srgdqn.store.folders import read_ordinary
 from srgdqn.store.locks import LOCK, locked
@@ -82,13 +83,12 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
         if (path / name).is_symlink():
             raise InputError(f"{path / name} leads elsewhere, where a sweep would be written to. Give another folder.")
     check_stays_within(path / CELLS_UNDER_WAY)
-    there, here = {**_fixed(begun.plan), **begun.base.as_words()}, {**_fixed(plan), **base.as_words()}
-    for name in {**here, **there}:
-        if there.get(name) != here.get(name):
-            raise InputError(
-                f"{path} holds another sweep: its {name} is {_told(there.get(name))}, and {_told(here.get(name))} is "
-                "asked for. Give another folder."
-            )
+    different = changes(
+        {**_fixed(begun.plan), **begun.base.as_words()},
+        {**_fixed(plan), **base.as_words()},
+    )
+    if different:
+        raise InputError(f"{path} holds another sweep: {different[0]}. Give what it was begun with, or another folder.")
     return path
 
 
@@ -174,7 +174,3 @@ def _fixed(plan: dict[str, Any]) -> dict[str, Any]:
     if "space" not in plan:
         return {"kind": "a grid"}
     return {"kind": "a search", "space": plan["space"], "sampler_seed": plan["sampler_seed"]}
-
-
-def _told(thing: Any) -> str:
-    return json.dumps(thing, ensure_ascii=False)
