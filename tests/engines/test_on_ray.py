@@ -1,6 +1,9 @@
 """The Ray engine, on a Ray of its own and on clusters of several nodes whose workers, nodes and drivers are killed."""
 
 import json
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +122,58 @@ def test_without_ray_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("srgdqn.extras.find_spec", lambda package: None)
     with pytest.raises(InputError, match=r"pip install 'srgdqn\[ray\]'"), connected():
         pass
+
+
+# Without a Ray: what is done around its calls
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Callable[[], None]]:
+    """What happens in the midst of calls into Ray, by their names; nothing but that does."""
+    ray = pytest.importorskip("ray")
+    within: dict[str, Callable[[], None]] = {}
+
+    def called(name: str, outcome: Any) -> Callable[..., Any]:
+        def call(*given: Any, **options: Any) -> Any:
+            within.get(name, lambda: None)()
+            return outcome
+
+        return call
+
+    for name, outcome in {"init": None, "cluster_resources": {"CPU": 2.0}, "shutdown": None}.items():
+        monkeypatch.setattr(ray, name, called(name, outcome))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return within
+
+
+@pytest.mark.parametrize("moment", ["init", "cluster_resources", "shutdown"])
+def test_an_interrupt_waits_until_ray_is_done(moment: str, calls: dict[str, Callable[[], None]]) -> None:
+    done = []
+
+    def interrupted() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append(moment)
+
+    calls.update({"shutdown": lambda: done.append("ended"), moment: interrupted})
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), connected():
+        done.append("connected")
+    assert done == (["connected", moment] if moment == "shutdown" else [moment, "ended"])
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_nobody_else_can_read_the_token(there: bool, calls: dict[str, Callable[[], None]], tmp_path: Path) -> None:
+    folder = tmp_path / ".ray"
+    if there:
+        folder.mkdir(mode=0o755)
+
+    def made() -> None:
+        folder.mkdir(exist_ok=True)
+        (folder / "auth_token").write_text("a word")
+        (folder / "auth_token").chmod(0o644)
+
+    calls["init"] = made
+    with connected():
+        assert (folder / "auth_token").stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == (0o755 if there else 0o700)

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from srgdqn.cores import usable_cores
@@ -64,14 +65,46 @@ def connected(address: str | None = None) -> Iterator[None]:
     require("ray", "ray", "--engine ray")
     for name, value in _SILENCE.items():
         os.environ.setdefault(name, value)
-    import ray
+    with _undisturbed():
+        import ray
 
     if ray.is_initialized():
         yield
         return
     logging.getLogger("ray").setLevel(logging.ERROR)
     address = address or os.environ.get("RAY_ADDRESS") or "local"
+    if address != "local":
+        _check(address)
     ended_by = signal.getsignal(signal.SIGTERM)  # Ray sets a handler of its own
+    try:
+        with _undisturbed():
+            _start(address)
+            cores = ray.cluster_resources().get("CPU")
+        if not cores:
+            warnings.warn(f"the Ray cluster at {address} has no core yet: the work waits for nodes.", stacklevel=2)
+        yield
+    finally:
+        with _undisturbed():
+            ray.shutdown()
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, ended_by)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Lets Ctrl-C through only afterwards: in the midst of Ray's compiled code it may end the process by a fault. A
+    second one is not put off.
+    """
+    with deferred_interrupts() as interrupted:
+        yield
+    if interrupted.is_set():
+        raise KeyboardInterrupt
+
+
+def _start(address: str) -> None:
+    """Connects this process to a cluster, or starts a Ray of our own."""
+    import ray
+
     quiet: dict[str, Any] = dict(log_to_driver=False, logging_level="ERROR")
     try:
         with warnings.catch_warnings():
@@ -79,23 +112,28 @@ def connected(address: str | None = None) -> Iterator[None]:
             warnings.simplefilter("ignore", RuntimeWarning)
             if address == "local":
                 own: dict[str, Any] = dict(include_dashboard=False, object_store_memory=_OBJECT_BYTES)
-                ray.init(address="local", num_cpus=usable_cores(), _node_ip_address="127.0.0.1", **own, **quiet)
+                with _token_closed():
+                    ray.init(address="local", num_cpus=usable_cores(), _node_ip_address="127.0.0.1", **own, **quiet)
             else:
-                _check(address)
                 ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        ray.shutdown()
         raise _refused(address, " ".join(str(error).split())) from error
+
+
+@contextlib.contextmanager
+def _token_closed() -> Iterator[None]:
+    """Keeps other users of this machine from the token that Ray makes, and knows us by: it would be readable for all.
+
+    Not by the umask, which Ray's processes would have as well, and what they keep in a folder that others share.
+    """
+    folder = Path.home() / ".ray"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700)
     try:
-        if not ray.cluster_resources().get("CPU"):
-            warnings.warn(f"the Ray cluster at {address} has no core yet: the work waits for nodes.", stacklevel=2)
         yield
     finally:
-        ray.shutdown()
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, ended_by)
+        with contextlib.suppress(OSError):
+            (folder / "auth_token").chmod(0o600)
 
 
 def run_on_ray(
@@ -128,7 +166,9 @@ def cluster_cores() -> int:
     """How many cores there are in the cluster that this process is connected to."""
     import ray
 
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+    with _undisturbed():
+        cores = ray.cluster_resources().get("CPU", 1)
+    return max(1, int(cores))
 
 
 def _run(
