@@ -17,7 +17,9 @@ from srgdqn.store import configurations
 from srgdqn.store.care import GO_ON, KEPT, Care
 from srgdqn.store.changes import changes
 from srgdqn.store.destination import MANIFEST, check_destination
+from srgdqn.store.journal import Checkpoint
 from srgdqn.store.provenance import OF_RUNS, what_bits_depend_on
+from srgdqn.store.told import is_count
 from srgdqn.store.unfinished import (
     STRANDS,
     Request,
@@ -40,6 +42,11 @@ class UnderWay:
         self._keep, self._replaces = options["keep"], replaces
         keep = KEPT if self._keep is None else None if self._keep == "all" else self._keep
         self.keeping = Keeping(folder / STRANDS, options["every"], keep, stamp)
+
+    def reached(self) -> list[int]:
+        """The blocks that each strand had lived at its last checkpoint, of those that have one."""
+        found = (self.keeping.look(name, _blocks_lived) for name in self.keeping.strands())
+        return [blocks for blocks in found if blocks is not None]
 
     def save(self, result: Result) -> Path:
         """Saves the run. One that was interrupted can still go on; of one that is finished, what is to be kept is."""
@@ -124,6 +131,12 @@ def finished_already(configuration: Configuration, about: dict[str, Any], care: 
             _keep_checkpoints(folder, care.out, keep)
         clear(folder)
     return result
+
+
+def _blocks_lived(checkpoint: Checkpoint) -> int | None:
+    """Of a chunk of compiled rounds, or of a round on the host."""
+    blocks = checkpoint.about.get("blocks_done", checkpoint.about.get("blocks"))
+    return blocks if is_count(blocks) else None
 
 
 def _keep_checkpoints(folder: Path, out: Path, keep: int | Literal["all"]) -> None:

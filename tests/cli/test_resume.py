@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,22 @@ def test_ctrl_c_is_gone_on_with(whole: Result, cut: CutShort, out: Path, capsys:
     assert cut.counted() == WHOLE - reached
     assert outcome(srgdqn.load(out)) == outcome(whole)
     assert os.listdir(out.parent) == ["a"]
+
+
+def test_from_where_a_run_goes_on_is_told(cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    killed(cut, *TRAIN, "--out", str(out))
+    shutil.copytree(beside(out), beside(out.with_name("b")))
+    capsys.readouterr()
+    assert main(["train", "--out", str(out), "--resume"]) == 0
+    told = re.fullmatch(r"going on from step (\d+) of 200\n", capsys.readouterr().err)
+    assert told is not None
+    assert 0 < int(told[1]) < 200
+    assert 6 * (200 - int(told[1])) <= cut.counted() < WHOLE
+    for words in (["--json"], ["--quiet"]):
+        shutil.copytree(beside(out.with_name("b")), beside(out), dirs_exist_ok=True)
+        shutil.rmtree(out)
+        assert main(["train", "--out", str(out), "--resume", *words]) == 0
+        assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("as_what", [KeyboardInterrupt, ImportError])

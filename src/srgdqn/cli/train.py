@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -131,6 +132,8 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
                 if not is_compiled(configuration.task.task):  # only these can measure their gradients on the way
                     engine["measure_noise"] = bool(loggers)
                 engine["keeping"] = None if run is None else run.keeping
+                if run is not None and not (asked.quiet or asked.json):
+                    _tell_from_where(configuration, run.reached())
                 try:
                     result = train_configured(configuration, progress=False, listener=listener, **engine)
                 except EnvironmentFailedError as error:
@@ -142,6 +145,21 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
         print(f"error: {failure}", file=sys.stderr)
         return 1
     return code
+
+
+def _tell_from_where(configuration: Configuration, reached: Sequence[int]) -> None:
+    """Says from where a run goes on whose strands have lived so many blocks; nothing of one that begins."""
+    from srgdqn.training.clock import budget_of
+
+    if not reached:
+        return
+    budget, block = budget_of(configuration.training), configuration.training.learning_frequency
+    most, whole = math.inf, ""
+    if budget.unit == "steps":
+        most, whole = budget.amount, f" of {budget.amount:,}"  # which the last block may exceed
+    steps = sorted({min(blocks * block, most) for blocks in reached})
+    told = f"step {steps[0]:,}" if len(steps) == 1 else f"steps {steps[0]:,} to {steps[-1]:,}, as rounds differ,"
+    print(f"going on from {told}{whole}", file=sys.stderr, flush=True)
 
 
 def _care(asked: _Asked) -> Care | None:
@@ -191,7 +209,7 @@ _CONFIG = (
     "TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file, "
     "and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."
 )
-_OUT = "New folder that the run is saved in. While it is under way, 'srgdqn watch DIR' shows how it goes."
+_OUT = "New or empty folder that the run is saved in. While it is under way, 'srgdqn watch DIR' shows how it goes."
 _TENSORBOARD = (
     "New folder for TensorBoard: event files of every round while it goes on (pip install 'srgdqn[tensorboard]')."
 )
