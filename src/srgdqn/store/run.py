@@ -55,7 +55,7 @@ def load(folder: str | os.PathLike[str]) -> Run:
     """The run in a folder, if not a byte of it differs from what was saved. Runs no code from it, follows no links."""
     path = Path(folder)
     if not os.path.lexists(path / MANIFEST) and (advice := how_to_go_on(path)) is not None:
-        raise InputError(f"the run to {path} is not finished. {advice}")
+        raise InputError(f"the run to {path} is not finished: 'srgdqn watch' shows if it is under way. {advice}")
     listed = read_manifest(path, manifest.RUN)
     for name in (_CONFIGURATION, _PARAMETERS):
         if name not in listed.files:
