@@ -12,6 +12,8 @@ _BEGIN = """
 import gc, os, signal, sys, time
 from srgdqn.interrupts import well_timed_interrupts
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored, as in the background
+
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -75,6 +77,7 @@ def test_an_interrupt_that_is_deferred_twice_is_heard_of_by_the_outer_one() -> N
 import os, signal
 from srgdqn.interrupts import deferred_interrupts
 
+signal.signal(signal.SIGINT, signal.default_int_handler)
 with deferred_interrupts() as outer:
     with deferred_interrupts() as inner:
         os.kill(os.getpid(), signal.SIGINT)

@@ -56,7 +56,7 @@ def test_a_saved_configuration_repeats_the_run(
     assert shown.err == ""
     assert summary["saved"] == str(again)
     assert summary["reward"]["mean"] == pytest.approx(first.curves.filter(step=2_000)["reward"].mean())
-    assert summary["phase_seconds"].keys() == {"compile", "train", "evaluate"}
+    assert summary["phase_seconds"].keys() - {"compile"} == {"train", "evaluate"}  # what was compiled here is not again
     assert summary["interrupted"] is False
     assert summary["diverged"] == []
 
