@@ -14,7 +14,7 @@ from srgdqn.errors import InputError
 from srgdqn.result import Result, load_result
 from srgdqn.settings import Configuration
 from srgdqn.store import configurations
-from srgdqn.store.care import GO_ON, KEPT, Care
+from srgdqn.store.care import KEPT, Care
 from srgdqn.store.changes import changes
 from srgdqn.store.destination import MANIFEST, check_destination
 from srgdqn.store.journal import Checkpoint
@@ -188,7 +188,10 @@ def _before(folder: Path, request: Request, care: Care) -> Request | None:
     if not has_checkpoints(folder) or (care.overwrite and not care.resume):
         return None
     if not care.resume:
-        raise InputError(f"{folder} has the checkpoints of a run that was not finished. {GO_ON}")
+        raise InputError(
+            f"{folder} has the checkpoints of a run that was not finished. Go on with it (--resume, or resume=True in "
+            "Python), or begin anew (--overwrite, or overwrite=True)."
+        )
     before = read_request(folder)
     if before is None:
         return None

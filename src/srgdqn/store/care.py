@@ -16,8 +16,6 @@ from srgdqn.store.destination import MANIFEST, check_destination
 from srgdqn.store.folders import read_manifest, read_ordinary
 from srgdqn.store.unfinished import beside, has_checkpoints, occupied
 
-GO_ON = "Go on with it (--resume, or resume=True in Python), or begin anew (--overwrite, or overwrite=True)."
-"""What is advised about a run that is not finished."""
 KEPT = 2
 """Checkpoints that there are of a strand while it goes on: should the newest be damaged, there is one before it."""
 
