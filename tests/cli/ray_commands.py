@@ -114,8 +114,9 @@ def trained(folder: Path) -> Seen:
 
             seen[name]["killed"] = signalled([*on_ray, "--checkpoint-every", "0.2"], kept)
             on_ray.append("--resume")
-            now = time.time()
-            seen[name]["interrupted"] = signalled(on_ray, lambda now=now: kept(since=now), signal.SIGINT)
+            for how, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):
+                now = time.time()
+                seen[name][how] = signalled(on_ray, lambda now=now: kept(since=now), number)
         seen[name]["there"] = done(on_ray)
         seen[name]["same"] = same(here, there)
         manifest = json.loads(next(there.rglob("manifest.json")).read_text())

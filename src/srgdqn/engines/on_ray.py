@@ -75,18 +75,21 @@ def connected(address: str | None = None) -> Iterator[None]:
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     if address != "local":
         _check(address)
+    in_main = threading.current_thread() is threading.main_thread()
     ended_by = signal.getsignal(signal.SIGTERM)  # Ray sets a handler of its own
     try:
         with _undisturbed():
             _start(address)
             cores = ray.cluster_resources().get("CPU")
+            if in_main and callable(ended_by):  # who saves what was reached is not to be ended by Ray's
+                signal.signal(signal.SIGTERM, ended_by)
         if not cores:
             warnings.warn(f"the Ray cluster at {address} has no core yet: the work waits for nodes.", stacklevel=2)
         yield
     finally:
         with _undisturbed():
             ray.shutdown()
-            if threading.current_thread() is threading.main_thread():
+            if in_main:
                 signal.signal(signal.SIGTERM, ended_by)
 
 
