@@ -297,13 +297,15 @@ def side_by_side(etas: tuple[float, ...], keeping: Keeping, **engine: Any) -> It
 
 
 def swept_until_some_are_finished(folder: Path) -> set[float]:
-    """Ends a sweep of four cells of six rounds, whose chunks have sixteen seats, once the first two are finished."""
-    stop, finished = threading.Event(), set()
-    for eta, trained in side_by_side(ETAS, Keeping(folder, every=0.0), workers=1, stop=stop, segment_blocks=2):
+    """Ends a sweep of four cells of six rounds, whose chunks have sixteen seats, once the first two are finished: in
+    the first segment of the second chunk, after the seven of the first.
+    """
+    cut, finished = Cut(8), set()
+    keeping = Keeping(folder, every=0.0)
+    for eta, trained in side_by_side(ETAS, keeping, workers=1, stop=cut.stop, listener=cut, segment_blocks=2):
         if not trained.interrupted:
             assert same(trained, alone(eta))
             finished.add(eta)
-            stop.set()
     assert finished == {0.01, 0.02}
     return finished
 
