@@ -35,18 +35,10 @@ def well_timed_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
-    since: list[float] = []
+    before, later = signal.getsignal(signal.SIGINT), _Later()
 
     def interrupt(number: int, stack: FrameType | None) -> None:
-        since.append(time.monotonic())
-        if _would_be_lost(stack) and since[-1] - since[0] < _PATIENCE:
-            again = threading.Timer(_PAUSE, os.kill, (os.getpid(), signal.SIGINT))
-            again.daemon = True
-            again.start()
-            return
-        since.clear()
-        if callable(before):
+        if not later.comes(number, stack) and callable(before):
             before(number, stack)
 
     if before is not signal.default_int_handler:  # ignored, as in the background of a shell, or somebody's own
@@ -58,6 +50,25 @@ def well_timed_interrupts() -> Iterator[None]:
     finally:
         if signal.getsignal(signal.SIGINT) is interrupt:
             signal.signal(signal.SIGINT, before)
+
+
+class _Later:
+    """Sends signals once more, a moment later, that would be lost now."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def comes(self, number: int, stack: FrameType | None) -> bool:
+        """Whether it comes later. One that was put off for long is not any more."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if _would_be_lost(stack) and now - self._since < _PATIENCE:
+            again = threading.Timer(_PAUSE, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+            return True
+        self._since = None
+        return False
 
 
 def _would_be_lost(stack: FrameType | None) -> bool:
@@ -74,7 +85,7 @@ def terminations_as_interrupts() -> Iterator[threading.Event]:
     """Makes of SIGTERM, by which schedulers and containers announce that they are about to kill, what Ctrl-C is; the
     event tells which of the two it was. Where somebody handles it already, they still do.
     """
-    terminated = threading.Event()
+    terminated, later = threading.Event(), _Later()
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield terminated
@@ -83,9 +94,10 @@ def terminations_as_interrupts() -> Iterator[threading.Event]:
     def terminate(number: int, stack: FrameType | None) -> None:
         terminated.set()
         interrupt = signal.getsignal(signal.SIGINT)
-        if not callable(interrupt):  # Ctrl-C is ignored, as in the background of a shell: this is not to be
+        if callable(interrupt):
+            interrupt(number, stack)
+        elif not later.comes(number, stack):  # Ctrl-C is ignored, as in the background of a shell: this is not to be
             raise KeyboardInterrupt
-        interrupt(number, stack)
 
     signal.signal(signal.SIGTERM, terminate)
     try:

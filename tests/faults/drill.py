@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -35,6 +36,7 @@ DRILLS = ("kills", "damages", "disks", "rivals", "clocks", "interrupts")
 def main(words: list[str] | None = None) -> int:
     """Runs the drill; 0 if nothing was wrong."""
     asked = _read(words)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored in the background, also by children
     root = Path(tempfile.mkdtemp(prefix="srgdqn-drill-"))
     os.environ.setdefault("SRGDQN_CACHE", str(root / "programs"))
     workshop = Workshop(root)
