@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,24 +82,39 @@ class Killer:
         self.left -= 1
 
 
+def killed(path: Path, plan: SearchPlan, at: int) -> bool:
+    """Whether a search was killed before that statement; it was over by then otherwise."""
+    killer = Killer(at)
+    sqlalchemy.event.listen(sqlalchemy.engine.Engine, "before_cursor_execute", killer)
+    try:
+        with open_study(path, plan) as study:
+            make(study, plan)
+    except KilledError:
+        return True
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.engine.Engine, "before_cursor_execute", killer)
+    return False
+
+
 def test_killed_before_any_statement_it_makes_the_same_trials(tmp_path: Path) -> None:
-    plan = plan_of(trials=5, at_once=2)
-    undisturbed = searched(tmp_path / "undisturbed.sqlite3", plan)
-    assert len({trial[2]["eta"] for trial in undisturbed}) == 5
-    at, kills = 0, 0
-    while True:
-        path, killer = tmp_path / f"{at}.sqlite3", Killer(at)
-        sqlalchemy.event.listen(sqlalchemy.engine.Engine, "before_cursor_execute", killer)
-        try:
-            searched(path, plan)
-            break
-        except KilledError:
-            kills += 1
-        finally:
-            sqlalchemy.event.remove(sqlalchemy.engine.Engine, "before_cursor_execute", killer)
+    plan, empty = plan_of(trials=3, at_once=2), tmp_path / "empty.sqlite3"
+    with open_study(empty, plan):
+        pass
+    undisturbed = searched(Path(shutil.copy(empty, tmp_path / "undisturbed.sqlite3")), plan)
+    assert len({trial[2]["eta"] for trial in undisturbed}) == 3
+    at = 0
+    while killed(path := Path(shutil.copy(empty, tmp_path / f"{at}.sqlite3")), plan, at):
         assert searched(path, plan) == undisturbed, at
         at += 1
-    assert kills > 5 * 3  # each trial is made, given its parameters, and told
+    assert at > 3 * 3  # each trial is made, given its parameters, and told
+
+
+def test_killed_while_its_file_is_made_it_is_made_again(tmp_path: Path) -> None:
+    plan = plan_of(trials=2, at_once=2)
+    undisturbed = searched(tmp_path / "undisturbed.sqlite3", plan)
+    for at in (0, 1, 7, 15):
+        assert killed(tmp_path / f"{at}.sqlite3", plan, at)
+        assert searched(tmp_path / f"{at}.sqlite3", plan) == undisturbed, at
 
 
 def test_a_batch_is_seeded_by_what_came_before_it(tmp_path: Path) -> None:
