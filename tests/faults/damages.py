@@ -122,10 +122,14 @@ def ask(words: list[str]) -> Answer:
     return Answer(code, out.getvalue(), err.getvalue())
 
 
+# On a busy machine the moment between the second checkpoint and the end of a short run is easily missed.
+_TRIES = 25
+
+
 def _under_way(workshop: Workshop, command: Command) -> Target | None:
     """What a run leaves that is killed once it has some checkpoints; None if it could not be caught in time."""
     expected = workshop.expected(command)
-    for _ in range(5):
+    for _ in range(_TRIES):
         place = workshop.place()
         child = workshop.start(command, place, resume=False)
         child.wait_until(lambda place=place: len(checkpoints_below(place)) > 1)
