@@ -165,6 +165,7 @@ def test_what_was_reached_is_what_was_kept(tmp_path: Path) -> None:
 
 def test_a_run_that_had_come_to_its_end_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = "divergence on several boards"
+    whole = uninterrupted(case, "xla")
     keeping = Keeping(tmp_path)
     train_rounds(*made(case, "xla"), keeping=keeping, workers=1)
     assert keeping.strands() == []  # there was no need to keep its end
@@ -178,7 +179,7 @@ def test_a_run_that_had_come_to_its_end_is_not_trained_again(tmp_path: Path, mon
     heard: list[Progress] = []
     trained = train_rounds(*made(case, "xla"), keeping=Keeping(tmp_path), listener=heard.append)
     assert not trained.interrupted
-    assert same(trained, uninterrupted(case, "xla"))
+    assert same(trained, whole)
     diverged = np.ma.count(trained.tables["rounds"]["diverged_at"])
     assert LANES < diverged < 12
     assert [(each.share, each.steps, each.diverged, each.ended) for each in heard] == [(1.0, 0, diverged, True)]
