@@ -18,7 +18,7 @@ from srgdqn.measurements.theorem_queries import QUERIES_SCHEMA
 from srgdqn.result import Result
 from srgdqn.store.measurement import Measured
 from srgdqn.store.run import Run
-from srgdqn.store.tables import SCHEMAS
+from srgdqn.store.tables import SCHEMAS, in_order
 from srgdqn.studies.pilot import Pilot
 
 ROUNDS = 24
@@ -124,7 +124,10 @@ def planted_run(
     longest = max(columns["rounds"]["steps"])
     for chunk in range(-(-rounds // configuration.training.lanes)):
         add("timings", chunk=chunk, phase="train", step=longest, seconds=seconds)
-    tables = {name: pl.DataFrame(given, schema=SCHEMAS[name], strict=False) for name, given in columns.items()}
+    # Sorted by round, as the tables of all runs are marked.
+    tables = {
+        name: in_order(pl.DataFrame(given, schema=SCHEMAS[name], strict=False)) for name, given in columns.items()
+    }
     parameters = {"network.layers.0.weight": np.zeros((rounds, 2, 2), np.float32)}
     return Result(Run(configuration, tables, parameters, {"interrupted": False}))
 

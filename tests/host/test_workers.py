@@ -110,7 +110,8 @@ def test_a_second_ctrl_c_keeps_the_rounds_that_are_done(monkeypatch: pytest.Monk
     told = SharedProgress(lambda progress: None, 2)
     task = host_task(configuration, source)
     outcomes = workers.train_in_processes(configuration, task, None, 2, told, stopping, measure_noise=False)
-    assert [(outcome.number, outcome.whole) for outcome in outcomes] == [(0, True)]
+    # Round 1 may have been told to stop before it had begun to hang.
+    assert [(outcome.number, outcome.whole) for outcome in outcomes] in ([(0, True)], [(0, True), (1, False)])
 
 
 def test_a_killed_process_costs_its_round_alone() -> None:
