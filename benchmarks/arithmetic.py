@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 
 ACTING, FULL_BATCH, INNER, ADAM = "acting", "full-batch step", "inner iterations", "Adam process"
 

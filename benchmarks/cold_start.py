@@ -24,8 +24,8 @@ from typing import Any
 
 from measuring import circumstances, spread, without_a_cache_of_programs
 from reporting import Bar, Panel, between, place_for, print_table, write_report
-from srgdqn.algorithms import ALGORITHMS, PAPER
-from srgdqn.presets import PRESETS
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.config.presets import PRESETS
 
 LIMIT = 300.0  # seconds for any process
 REFUSED = 2  # the exit code for input that cannot be used

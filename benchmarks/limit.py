@@ -20,7 +20,7 @@ from measuring import circumstances, pinned_to, spread, usable
 from problems import counts_of, problem_of
 from reporting import console, place_for, write_report
 from shares import STAGES, Run, part_rows, share_row
-from srgdqn.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS
 from training_speed import steps_per_second
 
 TIMED = (

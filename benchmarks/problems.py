@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from arithmetic import ACTING, Operations, outer_iteration, parts_of_a_block
 from compiler_count import compiler_count
 from srgdqn import learner, tasks
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.gradients import Transitions
 from srgdqn.networks import Network, make_network
-from srgdqn.settings import Configuration
 from srgdqn.training.interaction import action_count, observation_size
 
 

@@ -21,7 +21,8 @@ from kernels import kernels
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, between, console, place_for, print_table, write_report
 from srgdqn import tasks
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.gradients import Transitions
 from srgdqn.learner import (
@@ -32,7 +33,6 @@ from srgdqn.learner import (
     queries_per_iteration,
 )
 from srgdqn.networks import make_network
-from srgdqn.settings import Configuration
 from srgdqn.training.effort import some_effort
 from srgdqn.training.program import lane_numbers
 from training_speed import steps_per_second

@@ -23,10 +23,10 @@ from marked import replace
 
 import srgdqn
 from srgdqn.comparison import option_text, summarise
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS
 from srgdqn.host.environments import close, source_of
 from srgdqn.host.task import host_task
-from srgdqn.presets import HOST_DEFAULTS, HOST_PRESETS
 from srgdqn.store.destination import write_file
 from srgdqn.store.provenance import provenance
 

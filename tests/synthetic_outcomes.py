@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from srgdqn.algorithms import PAPER
-from srgdqn.configure import configure
+from srgdqn.config.algorithms import PAPER
+from srgdqn.config.configure import configure
 from srgdqn.measurements.theorem_1 import PAPER_ETA_SCHEMA
 from srgdqn.measurements.theorem_growth import GROWTH_SCHEMA
 from srgdqn.measurements.theorem_inequality import INEQUALITY_SCHEMA

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.result import Result
 from srgdqn.store.run import Run
 from srgdqn.store.tables import frame

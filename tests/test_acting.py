@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from srgdqn.acting import epsilon, epsilon_greedy
-from srgdqn.settings import ActingSettings
+from srgdqn.config import ActingSettings
 
 SHARES = st.floats(0, 1, width=32)
 

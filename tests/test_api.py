@@ -18,8 +18,8 @@ import pytest
 import srgdqn
 from srgdqn import tasks
 from srgdqn.api import train_configured
+from srgdqn.config import option_names
 from srgdqn.errors import InputError
-from srgdqn.settings import option_names
 from srgdqn.store.tables import SCHEMAS
 from srgdqn.training import train_rounds
 from srgdqn.training.evaluation import evaluation_keys

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.algorithms import ALGORITHMS
-from srgdqn.configure import configure
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.configure import configure
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from srgdqn.algorithms import ALGORITHMS
-from srgdqn.settings import option_names
+from srgdqn.config import option_names
+from srgdqn.config.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])

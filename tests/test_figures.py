@@ -8,8 +8,8 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from srgdqn.algorithms import ALGORITHMS, PAPER
 from srgdqn.charts import STYLES
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.curves import curve
 from srgdqn.errors import InputError
 from srgdqn.figure_paths import check_figure

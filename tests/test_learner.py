@@ -18,7 +18,9 @@ from hypothesis import assume, given, settings
 from jax.flatten_util import ravel_pytree
 
 import reference
-from srgdqn.algorithms import ALGORITHMS, algorithm
+from srgdqn.config import Configuration
+from srgdqn.config.algorithms import ALGORITHMS, algorithm
+from srgdqn.config.readings import READINGS, readings
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS, Direction, Estimator, Query, register_estimator
 from srgdqn.gradients import Transitions
@@ -33,8 +35,6 @@ from srgdqn.learner import (
 )
 from srgdqn.networks import make_network
 from srgdqn.networks.mlp import MLP, Layer
-from srgdqn.readings import READINGS, readings
-from srgdqn.settings import Configuration
 
 SIZES = (3, 5, 2)
 ROWS, INNER = 5, 3

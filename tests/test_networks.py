@@ -15,11 +15,11 @@ from hypothesis import given, settings
 
 import numpy_cnn
 import reference
+from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
 from srgdqn.networks import MLP, make_network
 from srgdqn.networks.convolution import convolve
 from srgdqn.networks.mlp import Layer
-from srgdqn.settings import NetworkSettings
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "softplus"])

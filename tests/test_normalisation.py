@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 
 from srgdqn import normalisation
+from srgdqn.config import NormalisationSettings
 from srgdqn.normalisation import Moments, Normaliser, init_normaliser, normalise_observation, normalise_reward
-from srgdqn.settings import NormalisationSettings
 
 BLOCK, SIZE = 4, 3
 BOTH = NormalisationSettings(normalise_observations=True, normalise_rewards=True)

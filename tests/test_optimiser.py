@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 
 import reference
+from srgdqn.config import OptimiserSettings
 from srgdqn.optimiser import adam, clip, descend, init_adam, schedule
-from srgdqn.settings import OptimiserSettings
 
 STEPS = 50
 

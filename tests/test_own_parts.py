@@ -9,7 +9,7 @@ import pytest
 
 import srgdqn
 from host_environments import SMALL, Counting
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.estimators import ESTIMATORS, estimator
 from srgdqn.host.environments import source_of
 from srgdqn.kept import why_not_this

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from srgdqn import progress
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.training.rounds import Progress
 
 

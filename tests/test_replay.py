@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from scipy import stats
 
+from srgdqn.config import ReplaySettings
 from srgdqn.gradients import Transitions
 from srgdqn.replay import draw_slots, pack, ring_length, unpack, write
-from srgdqn.settings import ReplaySettings
 
 UNWRITTEN = -1.0
 DRAWN = 64

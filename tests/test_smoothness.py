@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given
 
 import reference
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
 from srgdqn.networks import make_network
 from srgdqn.networks.mlp import MLP, Layer
-from srgdqn.settings import Configuration
 from srgdqn.smoothness import (
     bound_step_size,
     linear_smoothness,

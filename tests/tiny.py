@@ -17,9 +17,9 @@ from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
 from srgdqn import tasks
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.result import Result
-from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 
 BLOCK, LANES, HIDDEN, TIME_LIMIT = 16, 4, 4, 12

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import reference
+from srgdqn.config import Configuration
 from srgdqn.gradients import Transitions
 from srgdqn.networks.mlp import MLP, Layer
-from srgdqn.settings import Configuration
 
 # In double precision the two differ by rounding alone.
 CLOSE = 1e-9

@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 # Not when it is first used, as its module has the same name and would take its place here.
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 
 if TYPE_CHECKING:
     from srgdqn.agent import Agent

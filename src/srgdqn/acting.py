@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from srgdqn.settings import ActingSettings
+from srgdqn.config import ActingSettings
 
 
 def epsilon(settings: ActingSettings, progress: Float[Array, ""] | float) -> Array:

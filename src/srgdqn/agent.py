@@ -19,7 +19,12 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from srgdqn.callbacks import CallbackLike, as_callback
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check_stored
+from srgdqn.config.coercion import shown
+from srgdqn.config.configure import configure
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
@@ -32,7 +37,6 @@ from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.host.telling import Telling
-from srgdqn.identifiers import is_identifier
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.learner import batch_rows
 from srgdqn.native.choice import settled_on_host
@@ -41,10 +45,6 @@ from srgdqn.networks.naming import named
 from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
 from srgdqn.replay import ring_length
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import check_stored
-from srgdqn.settings.coercion import shown
-from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.shipping.export import write_policy
 from srgdqn.shipping.plain import PlainPolicy
 from srgdqn.shipping.playing import without_screen

@@ -16,7 +16,12 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check
+from srgdqn.config.configure import configure
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import for_training, ready
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
@@ -26,19 +31,14 @@ from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.registry import check_name
 from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import about_task, host_task
-from srgdqn.identifiers import is_identifier
 from srgdqn.interrupts import let_interrupts_through
 from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled, settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import named
 from srgdqn.own_parts import own_parts
-from srgdqn.presets import is_compiled
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import check
-from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.care import Care
 from srgdqn.store.inputs import inputs_of
 from srgdqn.store.provenance import LOCAL, provenance, what_bits_depend_on

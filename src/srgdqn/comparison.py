@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from srgdqn.configure import named_options
+from srgdqn.config import Configuration
+from srgdqn.config.checks import BUDGETS
+from srgdqn.config.configure import named_options
+from srgdqn.config.readings import READINGS
 from srgdqn.curves import training_seconds, windows_of
 from srgdqn.errors import InputError
-from srgdqn.readings import READINGS
 from srgdqn.result import Result
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import BUDGETS
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from srgdqn.api import what_decides
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.result import Result
-from srgdqn.settings import Configuration
 from srgdqn.store.destination import MANIFEST
 from srgdqn.store.provenance import stale, what_bits_depend_on
 

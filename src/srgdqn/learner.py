@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from srgdqn.config import Configuration
 from srgdqn.estimators import Query, Work, estimator
 from srgdqn.gradients import GradientSource, Transitions, make_batch, make_gradients
 from srgdqn.networks import Network, Parameters
 from srgdqn.optimiser import AdamState, adam, clip, descend, init_adam, schedule
-from srgdqn.settings import Configuration
 
 __all__ = [
     "LearnerState",

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from srgdqn.config import OptimiserSettings
 from srgdqn.networks import Parameters
-from srgdqn.settings import OptimiserSettings
 
 
 class AdamState(NamedTuple):

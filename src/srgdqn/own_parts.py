@@ -8,11 +8,11 @@ import equinox as eqx
 import gymnasium as gym
 from gymnasium.experimental.functional import FuncEnv
 
+from srgdqn.config import Configuration
+from srgdqn.config.identifiers import plain
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.environments import Source
-from srgdqn.identifiers import plain
 from srgdqn.networks import NetworkFactory
-from srgdqn.settings import Configuration
 from srgdqn.store.inputs import told, told_of_entry_point, told_of_environment
 from srgdqn.store.parameters import digest
 from srgdqn.trees import by_path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 
 if TYPE_CHECKING:
     from srgdqn.training.rounds import Listener

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
+from srgdqn.config import ReplaySettings
 from srgdqn.gradients import Transitions
-from srgdqn.settings import ReplaySettings
 
 Ring = Float[Array, "slots width"]
 

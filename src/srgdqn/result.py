@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from srgdqn.config import Configuration
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.identifiers import is_identifier
-from srgdqn.presets import PRESETS
-from srgdqn.settings import Configuration
-from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.run import Run, load, save
 from srgdqn.store.tables import frame
 from srgdqn.store.told import required

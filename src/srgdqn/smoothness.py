@@ -16,11 +16,11 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.gradients import Batch, Transitions, make_batch
 from srgdqn.gradients.loss import loss_of
 from srgdqn.networks import Network, Parameters
-from srgdqn.settings import Configuration
 
 __all__ = ["bound_step_size", "linear_smoothness", "local_smoothness", "tanh_smoothness", "theory_step_size"]
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.result import Result, load_result
-from srgdqn.settings import Configuration
 from srgdqn.store import configurations
 from srgdqn.store.care import KEPT, Care
 from srgdqn.store.changes import changes

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.algorithms import PAPER
 from srgdqn.claims import CLAIMS, Judgement, contrasts, judge
 from srgdqn.claims.rules import ERROR_RATE, RESAMPLES
 from srgdqn.claims.statements import OTHERS, OURS
+from srgdqn.config.algorithms import PAPER
 from srgdqn.studies.catalogue import EXPERIMENTS
 from synthetic_outcomes import CHANCE, PILOT, ROUNDS, TASKS, anchors, exact_anchors, planted_run, spread, world
 

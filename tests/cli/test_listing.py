@@ -2,13 +2,13 @@ import json
 
 import pytest
 
-from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli import main
 from srgdqn.cli.listing import DIRECTIONS, queries_formula
-from srgdqn.configure import configure
-from srgdqn.presets import HOST_PRESETS, PRESETS
-from srgdqn.readings import READINGS
-from srgdqn.settings.checks import ESTIMATORS
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.checks import ESTIMATORS
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import HOST_PRESETS, PRESETS
+from srgdqn.config.readings import READINGS
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli import main
 from srgdqn.cli.options import options
 from srgdqn.cli.train import _read
-from srgdqn.presets import PRESETS
-from srgdqn.settings import Configuration, option_names
+from srgdqn.config import Configuration, option_names
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.presets import PRESETS
 
 
 def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
@@ -36,7 +36,7 @@ def test_every_option_of_every_room_is_there_but_those_that_names_decide() -> No
 def test_help_shows_the_values_that_the_names_stand_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from srgdqn.configure import configure
+    from srgdqn.config.configure import configure
 
     for task, algorithm, readings in [("MountainCar", "srg-dqn", "printed"), ("CartPole", "dqn-adam", "corrected")]:
         shown = defaults_in(help_of(capsys, monkeypatch, task, algorithm, "--readings", readings))

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from srgdqn.algorithms import PAPER
 from srgdqn.claims import CLAIMS, Judgement
 from srgdqn.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.claims.rules import Measured
 from srgdqn.cli import main
-from srgdqn.configure import configure
+from srgdqn.config.algorithms import PAPER
+from srgdqn.config.configure import configure
 from srgdqn.statistics import Interval
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell

@@ -16,7 +16,7 @@ import pytest
 import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.cli import main
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.result import Result
 from srgdqn.store import destination
 from srgdqn.store.journal import Journal
@@ -372,7 +372,7 @@ def test_a_sweep_without_a_folder_is_kept_nowhere(cut_sweep: CutShort, capsys: p
 
 
 def cells(scale: Any, readings: str) -> list[Cell]:
-    from srgdqn.algorithms import PAPER
+    from srgdqn.config.algorithms import PAPER
     from srgdqn.studies.figure_2 import TASKS
 
     names = [f"{task}-{algorithm}-{readings}" for task in TASKS for algorithm in (*PAPER, "random")]

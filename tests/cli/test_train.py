@@ -15,10 +15,10 @@ import srgdqn
 from command_line import INTERRUPTIBLE, TRAIN, command, written_on
 from srgdqn.api import with_kernel
 from srgdqn.cli import main
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.result import Result
-from srgdqn.settings import Configuration
 from srgdqn.store.configurations import dumps
 from srgdqn.store.tables import SCHEMAS
 from synthetic_runs import synthetic

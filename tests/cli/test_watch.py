@@ -24,7 +24,7 @@ import srgdqn
 from command_line import INTERRUPTIBLE, TRAIN, command, written_on
 from reported import report
 from srgdqn.cli import main
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.store.unfinished import beside, has_checkpoints
 from srgdqn.watching import JsonLines
 from srgdqn.watching.live import live_file, live_rows

@@ -13,12 +13,12 @@ from typing import Any
 
 from ray_nodes import ADDRESS, Cluster
 from srgdqn.api import train_configured
-from srgdqn.configure import configure, defaults_of
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure, defaults_of
 from srgdqn.engines.host_on_ray import rounds_on_ray
 from srgdqn.engines.on_ray import connected
 from srgdqn.engines.strands_on_ray import strands_on_ray
 from srgdqn.result import Result
-from srgdqn.settings import Configuration
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.reports import Progress
 from tiny import STUBBORN, TINY, bits, levers

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from host_environments import SMALL, Slope
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import host_preset
 from srgdqn.engines.host_on_ray import _Work
 from srgdqn.engines.packing import packed
 from srgdqn.engines.shared_folders import marked
 from srgdqn.host.environments import source_of
 from srgdqn.host.job import job_of
 from srgdqn.host.task import host_task
-from srgdqn.presets import host_preset
 from srgdqn.store.journal import Journal
 from srgdqn.store.locks import locked
 from srgdqn.training.keeping import Keeping

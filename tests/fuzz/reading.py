@@ -246,7 +246,7 @@ def _view(watched: Any) -> None:
 
 
 def _configuration(place: Path) -> Any:
-    from srgdqn.settings.checks import check_stored
+    from srgdqn.config.checks import check_stored
     from srgdqn.store.configurations import loads
     from srgdqn.store.folders import read_ordinary
 
@@ -258,7 +258,7 @@ def _configuration(place: Path) -> Any:
 
 
 def _use_configuration(configuration: Any, thorough: bool) -> None:
-    from srgdqn.settings.checks import check
+    from srgdqn.config.checks import check
     from srgdqn.store.configurations import dumps, loads
 
     if configuration is not None:
@@ -273,8 +273,8 @@ def _options(place: Path) -> Any:
 
 
 def _use_options(asked: Any, thorough: bool) -> None:
-    from srgdqn.settings import Configuration
-    from srgdqn.settings.checks import check
+    from srgdqn.config import Configuration
+    from srgdqn.config.checks import check
 
     check(Configuration().with_options(asked.options))
 

@@ -17,12 +17,12 @@ import pytest
 from hypothesis import assume, given, settings
 
 import reference
+from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions, make_batch, make_gradients
 from srgdqn.gradients.loss import loss_of, loss_slope
 from srgdqn.networks import make_network
 from srgdqn.networks.mlp import MLP, Layer
-from srgdqn.settings import GradientSettings, NetworkSettings
 
 DIFFERENTIATIONS = ["closed-form", "autodiff"]
 ROWS = 6

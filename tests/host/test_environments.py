@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 
 import srgdqn
 from host_environments import SMALL, Slope
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
+from srgdqn.config.identifiers import is_identifier, options_of, plain, with_options
+from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
 from srgdqn.host import environments
 from srgdqn.host.defaults import defaults_for
 from srgdqn.host.environments import close, source_of
 from srgdqn.host.registry import check_name, known_identifier, newest_version
 from srgdqn.host.task import host_task, make_player
-from srgdqn.identifiers import is_identifier, options_of, plain, with_options
-from srgdqn.presets import host_preset
 
 
 @pytest.fixture

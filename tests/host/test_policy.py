@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
+from srgdqn.config import NetworkSettings
 from srgdqn.host.evaluating import policy_of
 from srgdqn.host.policy import CompiledPolicy, NumPyPolicy
 from srgdqn.networks import Network, make_network
 from srgdqn.normalisation import Moments, Normaliser, normalise_observation
-from srgdqn.settings import NetworkSettings
 from translation import flat
 
 INPUTS, ACTIONS = 3, 4

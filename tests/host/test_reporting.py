@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 import reference
 import srgdqn
 from host_environments import SMALL, Slope
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import host_preset
 from srgdqn.host.environments import source_of
 from srgdqn.host.gradient_noise import GradientNoise
 from srgdqn.host.program import host_program
 from srgdqn.host.reporting import RoundReports
 from srgdqn.host.round import HostRound
 from srgdqn.host.task import host_task, make_player
-from srgdqn.presets import host_preset
-from srgdqn.settings import Configuration
 from srgdqn.training.reports import RoundReport
 from translation import flat, from_packed, options_of
 

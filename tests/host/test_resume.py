@@ -22,7 +22,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from host_environments import SMALL, Counting, Slope
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
 from srgdqn.host.environments import source_of
 from srgdqn.host.rounds import train_on_host
@@ -30,8 +32,6 @@ from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, host_task
 from srgdqn.host.trail import Trail
 from srgdqn.host.training import RoundOutcome, train_round
-from srgdqn.presets import host_preset
-from srgdqn.settings import Configuration
 from srgdqn.store.journal import Journal
 from srgdqn.store.locks import locked
 from srgdqn.training.keeping import Keeping

@@ -15,14 +15,14 @@ from gymnasium.vector import SyncVectorEnv
 
 import reference
 from host_environments import SMALL, Slope, slope_start, slope_step
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import host_preset
 from srgdqn.host.environments import source_of
 from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
 from srgdqn.host.task import host_task, make_player, reset_seed
 from srgdqn.learner import batch_rows
-from srgdqn.presets import host_preset
-from srgdqn.settings import Configuration
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import TERMINATED, TRUNCATED, round_keys
 from translation import flat, options_of

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 
 import reference
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
 from srgdqn.networks import make_network
-from srgdqn.settings import Configuration
 from tiny import TIME_LIMIT, tiny
 from translation import CLOSE, mean_gradient, options_of, to_packed, to_parameters
 

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 
 import reference
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
@@ -45,7 +46,6 @@ from srgdqn.measurements.theorem_queries import (
     theory_step_sizes,
 )
 from srgdqn.networks import make_network
-from srgdqn.settings import Configuration
 from srgdqn.smoothness import bound_step_size, theory_step_size
 
 N, M, LANES = 5, 3, 2

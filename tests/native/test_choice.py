@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import srgdqn
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.native import choice
 from srgdqn.native.build import NoKernelError
 from srgdqn.native.choice import Surroundings, settled
-from srgdqn.settings import Configuration
 from tiny import TINY, Levers
 
 USUAL = Surroundings(own_environment=False, double=False, on_cpu=True)

@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 import random_words
 import reference
 from native_rounds import Native, chosen, live_slots, native, random_lanes, words_of
-from srgdqn.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.native.structures import MOST_LAYERS
 from srgdqn.training.lane import BlockLog, Lane
 from tiny import bits

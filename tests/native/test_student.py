@@ -12,13 +12,13 @@ import pytest
 from hypothesis import assume, given, settings
 
 import reference
-from srgdqn.algorithms import ALGORITHMS
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.configure import configure
 from srgdqn.host.learning import NativeLearning
 from srgdqn.host.memory import FlatMemory
 from srgdqn.learner import LearnerState, batch_rows, init_learner
 from srgdqn.normalisation import Normaliser
-from srgdqn.settings import Configuration
 from translation import flat, from_packed, options_of, to_packed, to_parameters
 
 pytestmark = pytest.mark.usefixtures("kernel")

@@ -11,13 +11,13 @@ import pytest
 
 import reference
 from srgdqn.again.moment import Moment
-from srgdqn.algorithms import algorithm
+from srgdqn.config import Configuration
+from srgdqn.config.algorithms import algorithm
+from srgdqn.config.readings import readings
 from srgdqn.learner import init_learner
 from srgdqn.networks import make_network
 from srgdqn.normalisation import Normaliser
-from srgdqn.readings import readings
 from srgdqn.replaying.tracing import Tracer, scaled_norm
-from srgdqn.settings import Configuration
 from translation import options_of, to_parameters, to_transitions
 
 SIZES, ROWS, INNER = (3, 5, 2), 6, 4

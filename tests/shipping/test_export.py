@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import srgdqn
 from random_policies import ACTIVATIONS, clear, convolutional, exact, perceptron
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.result import Result
 from srgdqn.shipping.export import write_policy

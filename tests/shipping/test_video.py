@@ -16,9 +16,9 @@ from PIL import Image
 
 import srgdqn
 from host_environments import SMALL
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS
 from srgdqn.result import Result
 from srgdqn.shipping.playing import Played, play, playing_environment, without_screen
 from srgdqn.shipping.video import film

@@ -8,10 +8,10 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srgdqn.configure import configure
+from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config.checks import check
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration, option_names, rooms
-from srgdqn.settings.checks import check
 from srgdqn.store.configurations import dumps, loads, options_from_toml
 
 SINGLE = dict(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.store.configurations import dumps
 from srgdqn.store.inputs import hashed, inputs_of, told, told_of_entry_point
 

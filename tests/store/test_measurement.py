@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.store import manifest
 from srgdqn.store import run as runs

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from srgdqn.claims import CLAIMS
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import check
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check
 from srgdqn.store import configurations
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell

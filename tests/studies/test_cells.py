@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.native.build import NoKernelError

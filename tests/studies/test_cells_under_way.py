@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cut_short import CutShort, Killed
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.result import Result
 from srgdqn.store.provenance import provenance

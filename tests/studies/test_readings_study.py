@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.algorithms import PAPER
-from srgdqn.readings import READINGS as SETS
+from srgdqn.config.algorithms import PAPER
+from srgdqn.config.readings import READINGS as SETS
 from srgdqn.studies import figure_2, figure_3_left, readings_study
 from srgdqn.studies.readings_study import READINGS, cells, design, effects, label
 from srgdqn.studies.scale import CONFIRMATORY, QUICK

@@ -5,7 +5,7 @@ import jax
 import numpy as np
 import pytest
 
-from srgdqn.algorithms import ALGORITHMS, PAPER
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.studies import readings_study, tuning
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.algorithms import PAPER
+from srgdqn.config.algorithms import PAPER
 from srgdqn.result import Result
 from srgdqn.store.run import Run
 from srgdqn.studies import training_time

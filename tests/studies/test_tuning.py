@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.algorithms import ALGORITHMS, PAPER
-from srgdqn.presets import PRESETS
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.config.presets import PRESETS
 from srgdqn.studies import tuning
 from srgdqn.studies.figure_2 import TASKS
 from srgdqn.studies.scale import CONFIRMATORY, QUICK

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.presets import HOST_DEFAULTS, IMAGE_DEFAULTS
 from srgdqn.errors import InputError
-from srgdqn.presets import HOST_DEFAULTS, IMAGE_DEFAULTS
 from srgdqn.sweeps.grid import Base, cells_of, checked_values
 from srgdqn.sweeps.notation import read_value, written
 

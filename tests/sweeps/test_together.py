@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.result import Result
-from srgdqn.settings import Configuration
 from srgdqn.sweeps import together
 from srgdqn.training import Progress
 from tiny import tiny

@@ -13,9 +13,9 @@ import pytest
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Dict, Discrete
 
+from srgdqn.config.presets import preset
+from srgdqn.config.task import TaskSettings
 from srgdqn.errors import InputError
-from srgdqn.presets import preset
-from srgdqn.settings.task import TaskSettings
 from srgdqn.tasks import CartPole, MountainCar, Pendulum, Task, adopt, make
 
 OPTIONS = {field.name for field in dataclasses.fields(TaskSettings)}

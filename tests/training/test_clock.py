@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from srgdqn.settings import TrainingSettings
+from srgdqn.config import TrainingSettings
 from srgdqn.training.clock import Budget, budget_of, limits_of, total_blocks
 
 COUNTS = st.integers(1, 200)

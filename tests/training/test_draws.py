@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.training.draws import Draws, draw_block
 
 ROUNDS, BLOCKS, STEPS, ACTIONS, ROWS, INNER, PICKED = 3, 50, 16, 3, 8, 4, 2

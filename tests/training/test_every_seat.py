@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from srgdqn import tasks
-from srgdqn.configure import configure
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.tasks import Task
 from srgdqn.training.chunk import train_chunk
 from srgdqn.training.program import programs_for

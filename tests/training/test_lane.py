@@ -14,8 +14,8 @@ from jax.flatten_util import ravel_pytree
 
 import reference
 from srgdqn import tasks
-from srgdqn.configure import configure
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.tasks import Task
 from srgdqn.training import lane, program, train_rounds
 from srgdqn.training.chunk import train_chunk

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from srgdqn import tasks
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.training.chunk import train_chunk
 from srgdqn.training.program import programs_for
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from srgdqn import tasks
-from srgdqn.settings import option_names
+from srgdqn.config import option_names
 from srgdqn.training import program, train_rounds
 from srgdqn.training.batches import from_replay
 from srgdqn.training.lane import Instruments

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 
 from host_environments import SMALL
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
-from srgdqn.presets import host_preset
-from srgdqn.settings import Configuration
 from srgdqn.training import recorder as recording
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog

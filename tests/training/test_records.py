@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 import numpy as np
 from hypothesis import given, settings
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.tasks import Task
 from srgdqn.training.evaluation import Evaluation

@@ -34,8 +34,8 @@ import reference
 import replica
 from replica import Chance, Learner, Round, Rows, Settings, Transition
 from srgdqn import tasks
-from srgdqn.configure import configure
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.statistics import bootstrap_interval
 from srgdqn.training import train_rounds
 from srgdqn.training.chunk import train_chunk

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host_environments import SMALL
-from srgdqn.configure import configure
-from srgdqn.presets import host_preset
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import host_preset
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import Endings

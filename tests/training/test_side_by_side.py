@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
 from srgdqn.training.parts import parts_of
 from tiny import bits, reproducible, tiny

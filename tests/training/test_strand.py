@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.store.journal import Journal
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from reported import report
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.watching import JsonLines
 from srgdqn.watching.json_lines import LineReader

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from reported import report
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration
 from srgdqn.training import Progress, train_rounds
 from srgdqn.training.reports import RoundReport
 from srgdqn.watching import JsonLines, listening

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reported import report
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.watching.live import is_abandoned, live_file, live_rows
 
 

@@ -12,18 +12,18 @@ import polars as pl
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.api import task_of, with_kernel
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.environments import Environment, Source, source_of
 from srgdqn.host.evaluating import same_task
 from srgdqn.host.task import HostTask
-from srgdqn.identifiers import is_identifier
 from srgdqn.networks import NetworkFactory
-from srgdqn.presets import PRESETS
 from srgdqn.result import Result, load_result
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import check
-from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.tasks import Task
 from srgdqn.training.precision import is_double
 

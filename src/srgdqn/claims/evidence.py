@@ -21,9 +21,9 @@ import polars as pl
 from srgdqn.claims.digest import claims_digest
 from srgdqn.claims.judgement import Judgement
 from srgdqn.claims.rules import Measured, Verdict
+from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
 from srgdqn.report.contents import Table
-from srgdqn.settings.coercion import shown
 from srgdqn.statistics import Interval
 from srgdqn.store import strict_json
 from srgdqn.store.destination import write_file

@@ -81,7 +81,7 @@ def _all_commands() -> Any:
     from srgdqn.cli.verify import Verify
     from srgdqn.cli.video import Video
     from srgdqn.cli.watch import Watch
-    from srgdqn.settings import Configuration
+    from srgdqn.config import Configuration
 
     train, sweep = (form(Configuration(), choices=True) for form in (train_form, sweep_form))
     forms = (train, Watch, sweep, Evaluate, Show, Verify, Replay, Compare, Export, Video, List, Reproduce)

@@ -126,8 +126,8 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
 
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
     """What a reader of the tables should know before drawing conclusions, and labels do not tell."""
-    from srgdqn.algorithms import ALGORITHMS
     from srgdqn.comparison import differing_options, option_text
+    from srgdqn.config.algorithms import ALGORITHMS
 
     notes = [f"{summary.label} was interrupted." for summary in summaries if summary.interrupted]
     if len({summary.algorithm for summary in summaries}) == 1:

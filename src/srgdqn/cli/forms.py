@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from srgdqn.cli.options import Option, options
-from srgdqn.readings import READINGS
-from srgdqn.settings import Configuration, rooms
+from srgdqn.config import Configuration, rooms
+from srgdqn.config.readings import READINGS
 
 
 def command_form(

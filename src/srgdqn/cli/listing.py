@@ -9,13 +9,13 @@ from typing import Any
 
 import tyro
 
-from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli.options import as_text
 from srgdqn.cli.parsing import parse
-from srgdqn.presets import HOST_PRESETS, PRESETS, host_preset
-from srgdqn.readings import READINGS
-from srgdqn.settings.checks import BUDGETS, ESTIMATORS
-from srgdqn.settings.task import REWARDS
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.checks import BUDGETS, ESTIMATORS
+from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset
+from srgdqn.config.readings import READINGS
+from srgdqn.config.task import REWARDS
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
 

@@ -10,9 +10,9 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 from tyro.constructors import PrimitiveConstructorSpec
 
+from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config.coercion import coerce, literal, option_annotations
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration, option_names, rooms
-from srgdqn.settings.coercion import coerce, literal, option_annotations
 
 # Told by the positional names, or only in Python.
 _NOT_ON_THE_COMMAND_LINE = ("task", "network")

@@ -17,8 +17,8 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import RefusedError
+from srgdqn.config.synonyms import called_here
 from srgdqn.errors import InputError, unknown
-from srgdqn.settings.synonyms import called_here
 
 _LARGEST = 2**31 - 1
 

@@ -11,8 +11,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from srgdqn.config.checks import BUDGETS
 from srgdqn.errors import printable
-from srgdqn.settings.checks import BUDGETS
 
 if TYPE_CHECKING:
     from srgdqn.comparison import Spread, Summary

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import tyro
 
 from srgdqn.cli.parsing import OneRun, parse, the_run
-from srgdqn.presets import PRESETS
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import BUDGETS
+from srgdqn.config import Configuration
+from srgdqn.config.checks import BUDGETS
+from srgdqn.config.presets import PRESETS
 
 if TYPE_CHECKING:
     from srgdqn.result import Result

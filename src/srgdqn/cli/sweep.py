@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from srgdqn.algorithms import ALGORITHMS
 from srgdqn.cli import care as care_options
 from srgdqn.cli import where
 from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional, readings_option
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, RefusedError, options
 from srgdqn.cli.parsing import one_of, parse_with_stray, task_and_algorithm, whole
-from srgdqn.configure import composed
+from srgdqn.config import Configuration
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.configure import composed
+from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.presets import PRESETS
-from srgdqn.settings import Configuration
 from srgdqn.sweeps.folder import ABOUT, check_folder
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
 from srgdqn.sweeps.notation import read_value, written

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
 import tyro
 
-from srgdqn.algorithms import ALGORITHMS
-from srgdqn.algorithms import algorithm as algorithm_named
 from srgdqn.cli import care as care_options
 from srgdqn.cli import where
 from srgdqn.cli.forms import annotated, command_form, flag, path_option, positional, readings_option
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray, task_and_algorithm
-from srgdqn.configure import composed, configure, defaults_of, layered, named_options
+from srgdqn.config import Configuration, option_names
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import algorithm as algorithm_named
+from srgdqn.config.configure import composed, configure, defaults_of, layered, named_options
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compiled
+from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ENGINES, for_training, ready
 from srgdqn.errors import InputError
-from srgdqn.identifiers import is_identifier
-from srgdqn.presets import PRESETS, is_compiled, preset, resembles_compiled
-from srgdqn.readings import readings as readings_named
-from srgdqn.settings import Configuration, option_names
-from srgdqn.settings.network import BUILT_IN_NETWORKS
 from srgdqn.store.care import Care
 from srgdqn.store.configurations import LONGEST, UserOptions, options_from_toml
 

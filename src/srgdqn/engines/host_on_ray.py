@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import equinox as eqx
 import jax
 
+from srgdqn.config import Configuration
 from srgdqn.engines.now_and_then import Heard, now_and_then
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.packing import packed, the_same
@@ -20,7 +21,6 @@ from srgdqn.host.job import Job, job_of
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.networks import NetworkFactory, make_network
-from srgdqn.settings import Configuration
 from srgdqn.store.locks import OccupiedError
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.shared_progress import SharedProgress

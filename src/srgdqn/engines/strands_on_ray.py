@@ -12,14 +12,14 @@ import jax
 import numpy as np
 
 from srgdqn import tasks
+from srgdqn.config import Configuration
+from srgdqn.config.presets import is_compiled
 from srgdqn.engines.now_and_then import Heard, now_and_then
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
 from srgdqn.estimators import Estimator, make_known, own_estimators
-from srgdqn.presets import is_compiled
-from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.parts import PartResult

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import Array
 
+from srgdqn.config import GradientSettings
 from srgdqn.errors import InputError
 from srgdqn.gradients.autodiff import autodiff_mean
 from srgdqn.gradients.bellman import Batch, Transitions, make_batch
@@ -15,7 +16,6 @@ from srgdqn.gradients.closed_form import closed_form_query, multiply_out
 from srgdqn.gradients.closed_form_mean import closed_form_mean
 from srgdqn.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
 from srgdqn.networks import Network, Parameters
-from srgdqn.settings import GradientSettings
 
 __all__ = ["Batch", "Compact", "GradientSource", "Transitions", "make_batch", "make_gradients"]
 

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from srgdqn.config import GradientSettings
 from srgdqn.gradients.bellman import Batch, bellman_target
 from srgdqn.gradients.loss import loss_of
 from srgdqn.networks import Network, Parameters
-from srgdqn.settings import GradientSettings
 
 
 def autodiff_mean(

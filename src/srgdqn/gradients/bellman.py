@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from srgdqn.config import GradientSettings
 from srgdqn.networks import Network, Parameters
-from srgdqn.settings import GradientSettings
 
 
 class Transitions(NamedTuple):

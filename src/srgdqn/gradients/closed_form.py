@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from srgdqn.config import GradientSettings
 from srgdqn.gradients.bellman import Batch, bellman_target
 from srgdqn.gradients.loss import loss_of, loss_slope
 from srgdqn.networks import MLP
 from srgdqn.networks.mlp import ACTIVATIONS, Layer
-from srgdqn.settings import GradientSettings
 
 
 class Factors(NamedTuple):

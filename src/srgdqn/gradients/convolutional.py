@@ -13,11 +13,11 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array
 
+from srgdqn.config import GradientSettings
 from srgdqn.gradients.bellman import Batch
 from srgdqn.gradients.closed_form import Factors, closed_form_query, multiply_out
 from srgdqn.networks import CNN, MLP
 from srgdqn.networks.convolution import Convolution
-from srgdqn.settings import GradientSettings
 
 
 class PartlyFactored(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from srgdqn.settings import GradientSettings
+from srgdqn.config import GradientSettings
 
 
 def loss_of(settings: GradientSettings, error: Array) -> Array:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from srgdqn.config.presets import host_preset
 from srgdqn.host.environments import Source, close
 from srgdqn.host.spaces import is_image, space_of
-from srgdqn.presets import host_preset
 
 
 def defaults_for(source: Source) -> dict[str, Any]:

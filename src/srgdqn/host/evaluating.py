@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from srgdqn.config import Configuration
 from srgdqn.host.environments import Source, close
 from srgdqn.host.judging import judge
 from srgdqn.host.policy import GreedyPolicy, greedy_policy
@@ -14,7 +15,6 @@ from srgdqn.host.spaces import Actions, Observations
 from srgdqn.host.task import HostTask, check_same_spaces, host_task
 from srgdqn.networks import Network, Parameters
 from srgdqn.normalisation import Normaliser, normalise_observation
-from srgdqn.settings import Configuration
 from srgdqn.store.told import required
 from srgdqn.training.evaluation import Evaluation
 

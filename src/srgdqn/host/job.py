@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import gymnasium
 
+from srgdqn.config import Configuration
+from srgdqn.config.identifiers import plain
 from srgdqn.estimators import make_known, own_estimators
 from srgdqn.host.environments import source_of
 from srgdqn.host.task import HostTask, host_task
-from srgdqn.identifiers import plain
 from srgdqn.networks import NetworkFactory
-from srgdqn.settings import Configuration
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.precision import is_double
 

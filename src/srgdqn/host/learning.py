@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.host.memory import Memory
 from srgdqn.host.policy import GreedyPolicy, greedy_policy
 from srgdqn.host.program import HostProgram
@@ -14,7 +15,6 @@ from srgdqn.learner import LearnerState, batch_rows
 from srgdqn.native import structures
 from srgdqn.native.calls import Student
 from srgdqn.normalisation import Normaliser
-from srgdqn.settings import Configuration
 
 
 class Learning(Protocol):

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from srgdqn.config.normalisation import VARIANCE_FLOOR
 from srgdqn.networks import MLP, Network, Parameters
 from srgdqn.normalisation import Normaliser
-from srgdqn.settings.normalisation import VARIANCE_FLOOR
 
 
 class ActsOnOne(Protocol):

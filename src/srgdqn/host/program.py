@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.acting import epsilon
+from srgdqn.config import Configuration
 from srgdqn.gradients import Transitions
 from srgdqn.learner import LearnerState, batch_rows, init_learner
 from srgdqn.networks import Network, NetworkFactory, Parameters, make_network
 from srgdqn.normalisation import Normaliser, init_normaliser, merge, normalise_observation, observe
 from srgdqn.replay import ring_length, unpack
-from srgdqn.settings import Configuration
 from srgdqn.training.batches import Served, choose_rows
 from srgdqn.training.clock import Limits
 from srgdqn.training.draws import draw_block

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.host.diary import Diary
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.frames import FrameMemory
@@ -19,7 +20,6 @@ from srgdqn.host.program import HostProgram, numbers_of
 from srgdqn.host.task import HostTask
 from srgdqn.learner import LearnerState
 from srgdqn.normalisation import Normaliser
-from srgdqn.settings import Configuration
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.lane import as_stored
 from srgdqn.training.pages import ANEW

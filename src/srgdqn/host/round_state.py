@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.host.playing import CopiesPlayer, Player
 from srgdqn.host.round import HostRound
 from srgdqn.host.trail import Trail
-from srgdqn.settings import Configuration
 from srgdqn.store.journal import Checkpoint, Snapshot, Stream
 from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
 from srgdqn.training.recorder import Recorder

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import equinox as eqx
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.cores import usable_cores
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.host.workers import train_in_processes
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.networks import NetworkFactory
-from srgdqn.settings import Configuration
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.records import merge_tables
 from srgdqn.training.reports import Listener

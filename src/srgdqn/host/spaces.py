@@ -12,8 +12,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
+from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
-from srgdqn.settings.coercion import shown
 from srgdqn.store.told import NUMBER_TYPES, is_count
 
 Kind = Literal["vector", "one-hot", "image"]

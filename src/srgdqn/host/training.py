@@ -13,6 +13,7 @@ import gymnasium as gym
 import jax
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.host.environments import close
 from srgdqn.host.failures import EnvironmentFailedError
@@ -26,7 +27,6 @@ from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.host.telling import Telling
 from srgdqn.networks import NetworkFactory
-from srgdqn.settings import Configuration
 from srgdqn.store.journal import Checkpoint, Snapshot
 from srgdqn.training.chunk import evaluation_due
 from srgdqn.training.evaluation import Evaluation

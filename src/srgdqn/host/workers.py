@@ -17,6 +17,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.host.failures import told as told_of
 from srgdqn.host.job import job_of
@@ -24,7 +25,6 @@ from srgdqn.host.messages import packed, receive, send, send_packed
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
 from srgdqn.networks import NetworkFactory, make_network
-from srgdqn.settings import Configuration
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.reports import RoundReport
 from srgdqn.training.shared_progress import SharedProgress

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from srgdqn.config import Configuration
 from srgdqn.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner import init_learner, outer_iteration
 from srgdqn.measurements.exact_gradient import exact_gradient
 from srgdqn.networks import Network, Parameters
-from srgdqn.settings import Configuration
 
 ESTIMATORS = ("srg", "svrg")
 

@@ -14,10 +14,10 @@ import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from srgdqn.acting import epsilon_greedy
+from srgdqn.config import Configuration
 from srgdqn.measurements.exact_gradient import exact_gradient
 from srgdqn.networks import Network, Parameters
 from srgdqn.replay import pack
-from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.interaction import Situation, action_count, begin_episode, take_step
 

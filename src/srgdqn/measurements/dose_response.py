@@ -17,6 +17,7 @@ import numpy as np
 import optax
 import polars as pl
 
+from srgdqn.config import Configuration
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner import init_learner, outer_iteration
 from srgdqn.measurements.compiled import call_compiled
@@ -24,7 +25,6 @@ from srgdqn.measurements.exact_gradient import exact_gradient
 from srgdqn.measurements.gradient_spread import first_layers
 from srgdqn.measurements.recorded import Hear, at_moment, at_steps, batch_at, record
 from srgdqn.networks import Network
-from srgdqn.settings import Configuration
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.7  # of the time, roughly

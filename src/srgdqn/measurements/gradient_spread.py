@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from srgdqn.config import Configuration
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner import LearnerState, Trace, init_learner, outer_iteration
 from srgdqn.measurements.anchor_distances import ESTIMATORS, alike
@@ -28,7 +29,6 @@ from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.recorded import Hear, RecordedRun, block_of, record
 from srgdqn.networks import MLP, Network, Parameters
 from srgdqn.replay import unpack
-from srgdqn.settings import Configuration
 
 QUANTITIES = ("delta", "gradient")
 _TRAINING_SHARE = 0.5  # of the time, roughly

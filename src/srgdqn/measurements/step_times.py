@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from srgdqn import tasks
+from srgdqn.config import Configuration
 from srgdqn.interrupts import ToldToStopError
 from srgdqn.measurements.recorded import Hear
-from srgdqn.settings import Configuration
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import budget_of
 from srgdqn.training.program import programs_for

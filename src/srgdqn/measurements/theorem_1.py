@@ -16,6 +16,7 @@ import jax
 import numpy as np
 import polars as pl
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
@@ -25,7 +26,6 @@ from srgdqn.measurements.theorem_inequality import RunLoop, inequality_rows, mak
 from srgdqn.measurements.theorem_problems import Problem, compiled, first_terms, make_problem
 from srgdqn.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows
 from srgdqn.networks import Network, Parameters
-from srgdqn.settings import Configuration
 from srgdqn.smoothness import local_smoothness, theory_step_size
 
 __all__ = ["PAPER_ETA_SCHEMA", "Setting", "TheoremPlan", "measure", "paper_eta_rows"]

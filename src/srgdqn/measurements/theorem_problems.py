@@ -16,12 +16,12 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from srgdqn.config import Configuration
 from srgdqn.errors import unknown
 from srgdqn.gradients import Transitions
 from srgdqn.gradients.bellman import bellman_target
 from srgdqn.gradients.loss import loss_of
 from srgdqn.networks import MLP, Network, Parameters, make_network
-from srgdqn.settings import Configuration
 from srgdqn.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.training.effort import some_effort

@@ -18,11 +18,11 @@ import optax
 import polars as pl
 from jaxtyping import Array, Float
 
+from srgdqn.config import Configuration
 from srgdqn.gradients import make_batch, make_gradients
 from srgdqn.learner import init_learner, outer_iteration
 from srgdqn.measurements.theorem_problems import Problem, compiled
 from srgdqn.networks import Parameters
-from srgdqn.settings import Configuration
 from srgdqn.smoothness import theory_step_size
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.shaping import DYNAMICS, TORQUES
 
 MOST_LAYERS = 8

@@ -15,10 +15,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
 from srgdqn.networks.cnn import CNN, make_cnn
 from srgdqn.networks.mlp import MLP, make_mlp
-from srgdqn.settings import NetworkSettings
 
 Parameters: TypeAlias = Any
 NetworkFactory = Callable[[PRNGKeyArray], eqx.Module]

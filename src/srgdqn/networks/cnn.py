@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jax.nn import initializers
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
+from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
 from srgdqn.networks.convolution import Convolution
 from srgdqn.networks.mlp import ACTIVATIONS, Layer, draws_of, make_layers, perceive
-from srgdqn.settings import NetworkSettings
 
 # Channels out, side of the kernel, stride; of each convolution in turn.
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

@@ -13,7 +13,7 @@ from jax.nn import initializers
 from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from srgdqn.settings import NetworkSettings
+from srgdqn.config import NetworkSettings
 
 
 class Activation(NamedTuple):

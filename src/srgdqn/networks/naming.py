@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
-from srgdqn.settings.network import BUILT_IN_NETWORKS
 
 
 def named(network: Any) -> tuple[dict[str, str], Any]:

@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from srgdqn.again.moment import Moment
+from srgdqn.config import Configuration
 from srgdqn.gradients import Batch, make_batch, make_gradients
 from srgdqn.gradients.bellman import bellman_target
 from srgdqn.learner import LearnerState, frozen_parameters, outer_iteration
 from srgdqn.networks import Network, Parameters
 from srgdqn.optimiser import clip, denominator_of, direction_of, schedule
-from srgdqn.settings import Configuration
 from srgdqn.training.effort import some_effort
 from srgdqn.training.lane import normalised
 

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
+from srgdqn.config import Configuration
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
-from srgdqn.identifiers import is_identifier
-from srgdqn.presets import is_compiled
-from srgdqn.settings import Configuration
 
 Act = Callable[[Any], Any]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from srgdqn.config import Configuration
+from srgdqn.config.normalisation import VARIANCE_FLOOR
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration
-from srgdqn.settings.normalisation import VARIANCE_FLOOR
 from srgdqn.shipping.plain import PlainPolicy
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import gymnasium
 from gymnasium.wrappers import TimeLimit
 
+from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
-from srgdqn.presets import is_compiled
 from srgdqn.shipping.bar import filming
 from srgdqn.shipping.playing import Act, Played, check_images, play, playing_environment, without_screen
 from srgdqn.shipping.video_files import check_video, video_writer

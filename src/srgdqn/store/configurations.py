@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
+from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config.coercion import coerce, shown
 from srgdqn.errors import InputError, unknown
-from srgdqn.settings import Configuration, option_names, rooms
-from srgdqn.settings.coercion import coerce, shown
 
 # What stands at the top of the file, above the rooms' tables.
 _LABELS = ("algorithm", "readings")

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.store import configurations
 
 _LENGTH = 16  # letters of a digest

@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check_stored
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import check_stored
 from srgdqn.store import configurations, manifest, parameters, parquet, tables
 from srgdqn.store.destination import MANIFEST, check_destination, write_folder
 from srgdqn.store.folders import damaged, decoded, read_manifest, verified

@@ -18,13 +18,13 @@ from typing import Any, Protocol, TypeVar
 import polars as pl
 
 from srgdqn.api import train_configured, what_decides
+from srgdqn.config import Configuration
 from srgdqn.engines.choice import RAY
 from srgdqn.engines.local import run_locally
 from srgdqn.interrupts import ToldToStopError, let_interrupts_through
 from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.native.build import toolchain
 from srgdqn.result import Result, load_result
-from srgdqn.settings import Configuration
 from srgdqn.store import measurement
 from srgdqn.store.inputs import hashed
 from srgdqn.store.measurement import Measured

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srgdqn.configure import configure
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
 from srgdqn.report.contents import Section
-from srgdqn.settings import Configuration
 from srgdqn.studies.cells import AnyCell
 from srgdqn.studies.scale import Scale
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.studies.experiment import Outcomes
 from srgdqn.studies.figure_2 import TASKS, cell_name, random_score, scores
 

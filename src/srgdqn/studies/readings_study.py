@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.algorithms import PAPER
-from srgdqn.presets import PRESETS
+from srgdqn.config.algorithms import PAPER
+from srgdqn.config.presets import PRESETS
 from srgdqn.studies.cells import Cell
 from srgdqn.studies.experiment import RANDOM, configured
 from srgdqn.studies.figure_2 import TASKS, cell_name

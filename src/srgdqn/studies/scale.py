@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from srgdqn.algorithms import ALGORITHMS, PAPER
-from srgdqn.presets import FIGURE_2_ROUNDS
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.config.presets import FIGURE_2_ROUNDS
 
 CONTROLS = tuple(name for name in ALGORITHMS if name not in PAPER)
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.algorithms import PAPER
 from srgdqn.api import with_kernel
 from srgdqn.charts import STYLES, Chart, Panel, Series
+from srgdqn.config.algorithms import PAPER
 from srgdqn.curves import SMOOTHING
 from srgdqn.measurements import step_times
 from srgdqn.report.contents import Section, Table

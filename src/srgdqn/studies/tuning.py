@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from srgdqn.algorithms import ALGORITHMS, PAPER
-from srgdqn.presets import PRESETS
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.config.presets import PRESETS
 from srgdqn.report.contents import Table
 from srgdqn.statistics import bootstrap_interval
 from srgdqn.studies.cells import Cell

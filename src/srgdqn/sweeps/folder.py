@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from srgdqn.config.checks import check_option
 from srgdqn.errors import InputError
-from srgdqn.settings.checks import check_option
 from srgdqn.store import strict_json
 from srgdqn.store.changes import changes
 from srgdqn.store.destination import check_destination, make_folder, write_file

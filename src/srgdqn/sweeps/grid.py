@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from srgdqn.configure import configure, defaults_of
+from srgdqn.config import Configuration, option_names
+from srgdqn.config.coercion import coerce, shown
+from srgdqn.config.configure import configure, defaults_of
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration, option_names
-from srgdqn.settings.coercion import coerce, shown
 from srgdqn.sweeps.notation import known, written
 
 Values = dict[str, Any]

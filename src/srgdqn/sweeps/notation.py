@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, get_args, get_origin
 
+from srgdqn.config import option_names
+from srgdqn.config.coercion import coerce, literal, option_annotations
+from srgdqn.config.synonyms import called_here
 from srgdqn.errors import InputError, unknown
-from srgdqn.settings import option_names
-from srgdqn.settings.coercion import coerce, literal, option_annotations
-from srgdqn.settings.synonyms import called_here
 
 _FLAGS = {"true": True, "false": False}
 _ONE_OF_A_SWEEP = ("task", "network")

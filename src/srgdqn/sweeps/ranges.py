@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
+from srgdqn.config.coercion import coerce, option_annotations, shown
 from srgdqn.errors import InputError
-from srgdqn.settings.coercion import coerce, option_annotations, shown
 from srgdqn.sweeps.notation import known, read_value, written
 
 _RANGE = re.compile(r"(?:(log|lin):)?(.+?)\.\.(.+)")

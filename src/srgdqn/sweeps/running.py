@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from srgdqn.comparison import final_rewards, spread_of
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.result import Result, load_result
-from srgdqn.settings import Configuration
 from srgdqn.store.provenance import LOCAL
 from srgdqn.store.unfinished import CELLS_UNDER_WAY
 from srgdqn.sweeps.folder import CELLS, FAILED

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.settings.coercion import shown
 from srgdqn.sweeps.grid import Base, Cell, cells_of
 from srgdqn.sweeps.ranges import Space
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
-from srgdqn.settings.coercion import shown
 from srgdqn.sweeps.grid import Values
 from srgdqn.sweeps.notation import written
 from srgdqn.sweeps.ranges import Choice, Range

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from srgdqn.api import result_of, task_of, train_configured, what_decides, with_kernel
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check
+from srgdqn.config.presets import PRESETS
 from srgdqn.cores import usable_cores
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.local import run_locally
 from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.interrupts import let_interrupts_through
-from srgdqn.presets import PRESETS
 from srgdqn.result import Result
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import check
 from srgdqn.store.provenance import LOCAL
 from srgdqn.training import Progress, train_side_by_side
 from srgdqn.training.keeping import Keeping

@@ -15,9 +15,9 @@ import gymnasium
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
+from srgdqn.config.numbers import shape_of
+from srgdqn.config.task import TaskSettings
 from srgdqn.errors import InputError, unknown
-from srgdqn.settings.numbers import shape_of
-from srgdqn.settings.task import TaskSettings
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.tasks.pendulum import Pendulum

@@ -13,11 +13,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from srgdqn.config import Configuration
 from srgdqn.gradients import Transitions
 from srgdqn.learner import LearnerState, batch_rows
 from srgdqn.networks import Network, Parameters
 from srgdqn.replay import draw_slots, unpack
-from srgdqn.settings import Configuration
 from srgdqn.training.draws import Draws
 
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.training.boards import Board, Boards
 from srgdqn.training.clock import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys

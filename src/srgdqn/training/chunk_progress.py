@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 from srgdqn.training.chunk import Segment
 from srgdqn.training.chunk_state import Standing
 from srgdqn.training.clock import budget_of

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from srgdqn.settings import TrainingSettings
+from srgdqn.config import TrainingSettings
 
 Unit = Literal["steps", "outer_iterations", "episodes"]
 

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 
 
 class Draws(NamedTuple):

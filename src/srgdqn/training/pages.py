@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from srgdqn.settings import TrainingSettings
+from srgdqn.config import TrainingSettings
 from srgdqn.training.clock import Budget, budget_of, limits_of, steps_within
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 

@@ -12,8 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.growing import GrowingRows
 from srgdqn.training.lane import LIVED, BlockLog

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
-from srgdqn.settings import Configuration
 from srgdqn.training.chunk import Segment
 from srgdqn.training.chunk_state import Judged
 from srgdqn.training.clock import budget_of, limits_of, steps_within

@@ -12,9 +12,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.cores import usable_cores
 from srgdqn.networks import NetworkFactory
-from srgdqn.settings import Configuration
 from srgdqn.tasks import Task
 from srgdqn.training.keeping import Keeping, Strand
 from srgdqn.training.lane import PLAIN, Instruments

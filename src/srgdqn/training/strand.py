@@ -12,10 +12,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.networks import NetworkFactory, Parameters
 from srgdqn.normalisation import Normaliser
-from srgdqn.settings import Configuration
 from srgdqn.store.configurations import dumps
 from srgdqn.store.journal import Checkpoint
 from srgdqn.tasks import Task

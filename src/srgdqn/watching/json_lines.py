@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srgdqn.config import Configuration
+from srgdqn.config.checks import BUDGETS
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration
-from srgdqn.settings.checks import BUDGETS
 from srgdqn.store import strict_json
 from srgdqn.store.destination import write_file
 from srgdqn.store.folders import open_ordinary

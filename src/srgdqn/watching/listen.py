@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.settings import Configuration
 from srgdqn.watching.logger import Logger
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from srgdqn.settings import Configuration
+from srgdqn.config import Configuration
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.settings import Configuration
 from srgdqn.store.configurations import dumps
 from srgdqn.store.destination import make_folder
 from srgdqn.watching.scalars import Scalars

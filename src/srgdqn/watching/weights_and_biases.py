@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError, unknown
 from srgdqn.extras import require
-from srgdqn.settings import Configuration
 from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:

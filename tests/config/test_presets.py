@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import srgdqn
-from srgdqn.configure import configure
+from srgdqn.config import option_names
+from srgdqn.config.configure import configure
+from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
 from srgdqn.host.environments import source_of
 from srgdqn.host.task import host_task
-from srgdqn.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
-from srgdqn.settings import option_names
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from srgdqn.config.identifiers import plain
 from srgdqn.errors import unknown
-from srgdqn.identifiers import plain
 
 # The rows of Table 1 that are the same for every task.
 _SHARED: dict[str, Any] = dict(activation="relu", alpha=1e-3, beta1=0.9, beta2=0.999, inner_iterations=16)

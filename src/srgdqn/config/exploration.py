@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srgdqn.settings.numbers import number
+from srgdqn.config.numbers import number
 
 
 @dataclass(frozen=True)

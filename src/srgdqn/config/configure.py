@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from srgdqn.algorithms import ALGORITHMS
-from srgdqn.algorithms import algorithm as algorithm_named
+from srgdqn.config import Configuration, option_names
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import algorithm as algorithm_named
+from srgdqn.config.checks import BUDGETS, ESTIMATORS, check
+from srgdqn.config.coercion import shown
+from srgdqn.config.identifiers import is_identifier, plain
+from srgdqn.config.presets import HOST_PRESETS, host_preset, is_compiled, preset
+from srgdqn.config.readings import READINGS
+from srgdqn.config.readings import readings as readings_named
+from srgdqn.config.synonyms import called_here
 from srgdqn.errors import InputError, unknown
-from srgdqn.identifiers import is_identifier, plain
-from srgdqn.presets import HOST_PRESETS, host_preset, is_compiled, preset
-from srgdqn.readings import READINGS
-from srgdqn.readings import readings as readings_named
-from srgdqn.settings import Configuration, option_names
-from srgdqn.settings.checks import BUDGETS, ESTIMATORS, check
-from srgdqn.settings.coercion import shown
-from srgdqn.settings.synonyms import called_here
 
 __all__ = ["composed", "configure", "defaults_of", "layered", "named_options"]
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from srgdqn.algorithms import ALGORITHMS
-from srgdqn.configure import configure, defaults_of, layered
+from srgdqn.config import Configuration
+from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.configure import configure, defaults_of, layered
+from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, IMAGE_DEFAULTS, PRESETS
+from srgdqn.config.readings import READINGS
 from srgdqn.errors import InputError
-from srgdqn.presets import HOST_DEFAULTS, HOST_PRESETS, IMAGE_DEFAULTS, PRESETS
-from srgdqn.readings import READINGS
-from srgdqn.settings import Configuration
 
 
 @pytest.mark.parametrize("task", PRESETS)

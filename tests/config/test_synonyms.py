@@ -1,10 +1,10 @@
 import pytest
 
 from srgdqn.cli import main
-from srgdqn.configure import configure
+from srgdqn.config import option_names
+from srgdqn.config.configure import configure
+from srgdqn.config.synonyms import SYNONYMS
 from srgdqn.errors import InputError
-from srgdqn.settings import option_names
-from srgdqn.settings.synonyms import SYNONYMS
 
 
 def test_synonyms_lead_to_options_and_are_none_themselves() -> None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from srgdqn.config import Configuration
+from srgdqn.config.coercion import coerce, shown
+from srgdqn.config.task import OWN_OPTIONS, REWARDS
 from srgdqn.errors import InputError, unknown
-from srgdqn.settings import Configuration
-from srgdqn.settings.coercion import coerce, shown
-from srgdqn.settings.task import OWN_OPTIONS, REWARDS
 
 __all__ = [
     "BUDGETS",

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from srgdqn.config.exploration import ActingSettings
+from srgdqn.config.gradients import GradientSettings
+from srgdqn.config.learner import EstimatorSettings, OptimiserSettings
+from srgdqn.config.network import NetworkSettings
+from srgdqn.config.normalisation import NormalisationSettings
+from srgdqn.config.numbers import numbers_of, shape_of, with_numbers
+from srgdqn.config.replay import ReplaySettings
+from srgdqn.config.task import TaskSettings
+from srgdqn.config.training import TrainingSettings
 from srgdqn.errors import unknown
-from srgdqn.settings.acting import ActingSettings
-from srgdqn.settings.gradients import GradientSettings
-from srgdqn.settings.learner import EstimatorSettings, OptimiserSettings
-from srgdqn.settings.network import NetworkSettings
-from srgdqn.settings.normalisation import NormalisationSettings
-from srgdqn.settings.numbers import numbers_of, shape_of, with_numbers
-from srgdqn.settings.replay import ReplaySettings
-from srgdqn.settings.task import TaskSettings
-from srgdqn.settings.training import TrainingSettings
 
 __all__ = [
     "ActingSettings",

@@ -7,8 +7,8 @@ import numbers
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from srgdqn.config import Configuration, rooms
 from srgdqn.errors import InputError, unknown
-from srgdqn.settings import Configuration, rooms
 
 # Compiled programs compute in single precision: what is finite only in double precision would be infinite there.
 LARGEST_NUMBER = 2.0**128 - 2.0**104

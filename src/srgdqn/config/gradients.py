@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from srgdqn.settings.numbers import number
+from srgdqn.config.numbers import number
 
 
 @dataclass(frozen=True)

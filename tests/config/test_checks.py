@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config.checks import BUDGETS, RULES, check, coerce
+from srgdqn.config.coercion import option_annotations, shown
+from srgdqn.config.presets import PRESETS
+from srgdqn.config.task import REWARDS
 from srgdqn.errors import InputError
-from srgdqn.presets import PRESETS
-from srgdqn.settings import Configuration, option_names, rooms
-from srgdqn.settings.checks import BUDGETS, RULES, check, coerce
-from srgdqn.settings.coercion import option_annotations, shown
-from srgdqn.settings.task import REWARDS
 
 VALID = Configuration().with_options(dict(steps=100_000, reward="height"))
 
