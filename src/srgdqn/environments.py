@@ -23,7 +23,7 @@ def register() -> None:
     for name, time_limit in _TIME_LIMITS.items():
         identifier = f"srgdqn/{name}-v0"
         if identifier not in registration.registry:
-            registration.register(identifier, f"srgdqn.gymnasium_tasks:{name}Env", max_episode_steps=time_limit)
+            registration.register(identifier, f"srgdqn.tasks.gymnasium_classes:{name}Env", max_episode_steps=time_limit)
 
 
 register()

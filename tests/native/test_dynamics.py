@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from native_rounds import Native, native, observed, random_lanes
-from srgdqn.shaping import ANGLE_LIMIT
+from srgdqn.tasks.shaping import ANGLE_LIMIT
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, Lane
 
 pytestmark = pytest.mark.usefixtures("kernel")

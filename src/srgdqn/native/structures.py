@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.shaping import DYNAMICS, TORQUES
+from srgdqn.tasks.shaping import DYNAMICS, TORQUES
 
 MOST_LAYERS = 8
 TEAM = 8  # rounds side by side in the processor's vectors

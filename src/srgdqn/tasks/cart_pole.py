@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
-from srgdqn.shaping import ANGLE_LIMIT, CART_POLE_REWARDS, POSITION_LIMIT, CartPoleReward, choose
+from srgdqn.tasks.shaping import ANGLE_LIMIT, CART_POLE_REWARDS, POSITION_LIMIT, CartPoleReward, choose
 
 GRAVITY = 9.8
 POLE_MASS = 0.1

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
-from srgdqn.shaping import MOUNTAIN_CAR_REWARDS, MountainCarReward, choose
+from srgdqn.tasks.shaping import MOUNTAIN_CAR_REWARDS, MountainCarReward, choose
 
 MIN_POSITION = -1.2
 MAX_POSITION = 0.6

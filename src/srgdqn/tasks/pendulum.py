@@ -11,7 +11,14 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
-from srgdqn.shaping import DYNAMICS, TORQUE_COUNT, TORQUES, Dynamics, Torques, choose
+from srgdqn.tasks.shaping import (
+    DYNAMICS,
+    TORQUE_COUNT,
+    TORQUES,
+    Dynamics,
+    Torques,
+    choose,
+)
 
 MAX_SPEED = 8.0
 TIME_STEP = 0.05

@@ -14,7 +14,7 @@ from gymnasium.envs.classic_control import cartpole, mountain_car, pendulum
 from gymnasium.spaces import Box, Discrete
 
 from srgdqn.errors import InputError
-from srgdqn.shaping import (
+from srgdqn.tasks.shaping import (
     CART_POLE_REWARDS,
     DYNAMICS,
     MOUNTAIN_CAR_REWARDS,
