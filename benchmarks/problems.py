@@ -9,11 +9,12 @@ import jax.numpy as jnp
 
 from arithmetic import ACTING, Operations, outer_iteration, parts_of_a_block
 from compiler_count import compiler_count
-from srgdqn import learner, tasks
+from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.gradients import Transitions
-from srgdqn.networks import Network, make_network
+from srgdqn.learner import outer_iteration as learner
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import Network, make_network
 from srgdqn.training.interaction import action_count, observation_size
 
 

@@ -23,16 +23,16 @@ from reporting import Bar, Panel, between, console, place_for, print_table, writ
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.estimators import ESTIMATORS
-from srgdqn.gradients import Transitions
-from srgdqn.learner import (
+from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.outer_iteration import (
     LearnerState,
     evaluations_per_iteration,
     init_learner,
     outer_iteration,
     queries_per_iteration,
 )
-from srgdqn.networks import make_network
 from srgdqn.training.effort import some_effort
 from srgdqn.training.program import lane_numbers
 from training_speed import steps_per_second

@@ -12,11 +12,11 @@ import numpy as np
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.learner import LearnerState, batch_rows
-from srgdqn.networks import make_network
-from srgdqn.networks.mlp import MLP, Layer
-from srgdqn.normalisation import Normaliser
-from srgdqn.optimiser import AdamState
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.networks.mlp import MLP, Layer
+from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.optimiser import AdamState
+from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.interaction import Situation, action_count, observation_size
 from srgdqn.training.lane import BlockLog, Lane, Program

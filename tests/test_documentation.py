@@ -23,7 +23,7 @@ def blocks(language: str) -> list:
 
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from srgdqn import estimators
+    from srgdqn.learner import estimators
 
     monkeypatch.chdir(tmp_path)
     known = dict(estimators.ESTIMATORS)

@@ -17,9 +17,9 @@ import numpy_cnn
 import reference
 from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
-from srgdqn.networks import MLP, make_network
-from srgdqn.networks.convolution import convolve
-from srgdqn.networks.mlp import Layer
+from srgdqn.learner.networks import MLP, make_network
+from srgdqn.learner.networks.convolution import convolve
+from srgdqn.learner.networks.mlp import Layer
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "softplus"])

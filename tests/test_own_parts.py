@@ -10,9 +10,9 @@ import pytest
 import srgdqn
 from host_environments import SMALL, Counting
 from srgdqn.config.configure import configure
-from srgdqn.estimators import ESTIMATORS, estimator
 from srgdqn.host.environments import source_of
 from srgdqn.kept import why_not_this
+from srgdqn.learner.estimators import ESTIMATORS, estimator
 from srgdqn.own_parts import own_parts
 from tiny import LEVERS, STUBBORN, Stubborn
 

@@ -20,9 +20,9 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.gradients import Transitions
-from srgdqn.networks import make_network
-from srgdqn.networks.mlp import MLP, Layer
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.networks.mlp import MLP, Layer
 from srgdqn.smoothness import (
     bound_step_size,
     linear_smoothness,

@@ -12,8 +12,8 @@ import numpy as np
 
 import reference
 from srgdqn.config import Configuration
-from srgdqn.gradients import Transitions
-from srgdqn.networks.mlp import MLP, Layer
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks.mlp import MLP, Layer
 
 # In double precision the two differ by rounding alone.
 CLOSE = 1e-9

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from srgdqn.api import load, train
     from srgdqn.comparison import compare
     from srgdqn.errors import InputError
-    from srgdqn.estimators import Estimator, register_estimator
     from srgdqn.host.failures import EnvironmentFailedError
+    from srgdqn.learner.estimators import Estimator, register_estimator
     from srgdqn.replaying.replay import Replay, replay_round
     from srgdqn.result import Result
     from srgdqn.shipping.export import export
@@ -34,7 +34,7 @@ _HOMES = {
     "Agent": "srgdqn.agent",
     "EnvironmentFailedError": "srgdqn.host.failures",
     "InputError": "srgdqn.errors",
-    "Estimator": "srgdqn.estimators",
+    "Estimator": "srgdqn.learner.estimators",
     "Replay": "srgdqn.replaying.replay",
     "Result": "srgdqn.result",
     "Sweep": "srgdqn.sweeps.sweep",
@@ -43,7 +43,7 @@ _HOMES = {
     "export": "srgdqn.shipping.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",
-    "register_estimator": "srgdqn.estimators",
+    "register_estimator": "srgdqn.learner.estimators",
     "replay_round": "srgdqn.replaying.replay",
     "search": "srgdqn.sweeps.searching",
     "sweep": "srgdqn.sweeps.gridded",

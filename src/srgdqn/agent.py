@@ -26,7 +26,6 @@ from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
-from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
 from srgdqn.host.environments import Environment, Source, close, source_named, source_of
 from srgdqn.host.gradient_noise import GradientNoise
@@ -38,13 +37,14 @@ from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.host.telling import Telling
 from srgdqn.interrupts import deferred_interrupts
-from srgdqn.learner import batch_rows
+from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.networks import NetworkFactory
+from srgdqn.learner.networks.naming import named
+from srgdqn.learner.outer_iteration import batch_rows
+from srgdqn.learner.replay import ring_length
 from srgdqn.native.choice import settled_on_host
-from srgdqn.networks import NetworkFactory
-from srgdqn.networks.naming import named
 from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
-from srgdqn.replay import ring_length
 from srgdqn.shipping.export import write_policy
 from srgdqn.shipping.plain import PlainPolicy
 from srgdqn.shipping.playing import without_screen

@@ -24,7 +24,6 @@ from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import for_training, ready
 from srgdqn.errors import InputError
-from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.defaults import defaults_for
 from srgdqn.host.environments import Environment, Source, source_of
 from srgdqn.host.failures import EnvironmentFailedError
@@ -32,10 +31,11 @@ from srgdqn.host.registry import check_name
 from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import about_task, host_task
 from srgdqn.interrupts import let_interrupts_through
+from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.networks import NetworkFactory
+from srgdqn.learner.networks.naming import named
 from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled, settled_on_host
-from srgdqn.networks import NetworkFactory
-from srgdqn.networks.naming import named
 from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result

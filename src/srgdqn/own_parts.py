@@ -10,9 +10,9 @@ from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
-from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.environments import Source
-from srgdqn.networks import NetworkFactory
+from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.store.inputs import told, told_of_entry_point, told_of_environment
 from srgdqn.store.parameters import digest
 from srgdqn.trees import by_path

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from gymnasium.experimental.functional import FuncEnv
 
     from srgdqn.host.environments import Environment, Source
-    from srgdqn.networks import Network, NetworkFactory
-    from srgdqn.normalisation import Moments
+    from srgdqn.learner.networks import Network, NetworkFactory
+    from srgdqn.learner.normalisation import Moments
 
 Policy = Callable[[Any], Any]
 
@@ -106,7 +106,7 @@ class Result:
         """
         import jax
 
-        from srgdqn.normalisation import Normaliser, normalise_observation
+        from srgdqn.learner.normalisation import Normaliser, normalise_observation
 
         (row,) = self._rows_of([number])
         network = self._network()
@@ -179,7 +179,7 @@ class Result:
         import jax
 
         from srgdqn import tasks
-        from srgdqn.normalisation import Normaliser
+        from srgdqn.learner.normalisation import Normaliser
         from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
 
         settings, network = self.configuration.task, self._network()
@@ -209,7 +209,7 @@ class Result:
 
         from srgdqn.host.environments import source_of
         from srgdqn.host.evaluating import evaluate_policies, policy_of, same_task
-        from srgdqn.normalisation import Normaliser
+        from srgdqn.learner.normalisation import Normaliser
 
         name = self.configuration.task.task
         if environment is not None:
@@ -262,7 +262,7 @@ class Result:
 
     def _moments(self, rows: Any) -> Moments | None:
         """The statistics that observations were normalised with, where they were."""
-        from srgdqn.normalisation import Moments
+        from srgdqn.learner.normalisation import Moments
 
         stored = self.run.parameters
         if "normaliser.mean" not in stored:
@@ -276,7 +276,7 @@ class Result:
         return Moments(*(stored[f"normaliser.{name}"][rows] for name in Moments._fields))
 
     def _network(self) -> Network:
-        from srgdqn.networks import make_network
+        from srgdqn.learner.networks import make_network
 
         settings = self.configuration.network
         if settings.network not in BUILT_IN_NETWORKS and self.user_network is None:

@@ -18,9 +18,9 @@ from jaxtyping import Array, Float
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.gradients import Batch, Transitions, make_batch
-from srgdqn.gradients.loss import loss_of
-from srgdqn.networks import Network, Parameters
+from srgdqn.learner.gradients import Batch, Transitions, make_batch
+from srgdqn.learner.gradients.loss import loss_of
+from srgdqn.learner.networks import Network, Parameters
 
 __all__ = ["bound_step_size", "linear_smoothness", "local_smoothness", "tanh_smoothness", "theory_step_size"]
 

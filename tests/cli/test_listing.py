@@ -13,7 +13,7 @@ from srgdqn.config.readings import READINGS
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_formulas_are_the_queries_that_are_counted(algorithm: str) -> None:
-    from srgdqn.learner import queries_per_iteration
+    from srgdqn.learner.outer_iteration import queries_per_iteration
 
     for n, m, b in [(64, 16, 1), (32, 5, 3)]:
         configuration = configure("MountainCar", algorithm, batch_size=n, inner_iterations=m, inner_batch=b)

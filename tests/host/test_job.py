@@ -10,10 +10,10 @@ import gymnasium as gym
 from host_environments import SMALL
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
-from srgdqn.estimators import ESTIMATORS, estimator, make_known, own_estimators, register_estimator
 from srgdqn.host.environments import source_of
 from srgdqn.host.job import job_of
 from srgdqn.host.task import host_task
+from srgdqn.learner.estimators import ESTIMATORS, estimator, make_known, own_estimators, register_estimator
 from srgdqn.training.keeping import Keeping
 
 

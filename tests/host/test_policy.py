@@ -17,8 +17,8 @@ import reference
 from srgdqn.config import NetworkSettings
 from srgdqn.host.evaluating import policy_of
 from srgdqn.host.policy import CompiledPolicy, NumPyPolicy
-from srgdqn.networks import Network, make_network
-from srgdqn.normalisation import Moments, Normaliser, normalise_observation
+from srgdqn.learner.networks import Network, make_network
+from srgdqn.learner.normalisation import Moments, Normaliser, normalise_observation
 from translation import flat
 
 INPUTS, ACTIONS = 3, 4

@@ -22,7 +22,7 @@ from srgdqn.host.environments import source_of
 from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
 from srgdqn.host.task import host_task, make_player, reset_seed
-from srgdqn.learner import batch_rows
+from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import TERMINATED, TRUNCATED, round_keys
 from translation import flat, options_of

@@ -24,12 +24,12 @@ from host_environments import SMALL, Deadly, Hanging, Slope
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
-from srgdqn.estimators import ESTIMATORS, register_estimator
 from srgdqn.host import workers
 from srgdqn.host.environments import source_of
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.rounds import HostTrained, train_on_host
 from srgdqn.host.task import host_task, reset_seed
+from srgdqn.learner.estimators import ESTIMATORS, register_estimator
 from srgdqn.training.shared_progress import SharedProgress
 from tiny import bits, reproducible
 

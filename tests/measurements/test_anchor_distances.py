@@ -15,8 +15,8 @@ from hypothesis import given, settings
 import reference
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.learner.networks import make_network
 from srgdqn.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
-from srgdqn.networks import make_network
 from translation import CLOSE, distance, mean_gradient, options_of, to_packed, to_parameters, to_transitions
 
 pytestmark = pytest.mark.usefixtures("double")

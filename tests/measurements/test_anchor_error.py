@@ -15,8 +15,8 @@ from hypothesis import given, settings
 import reference
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.learner.networks import make_network
 from srgdqn.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
-from srgdqn.networks import make_network
 from tiny import TIME_LIMIT, tiny
 from translation import CLOSE, mean_gradient, options_of, to_packed, to_parameters
 

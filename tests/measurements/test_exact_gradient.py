@@ -14,9 +14,9 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.learner.networks import make_network
 from srgdqn.measurements import exact_gradient as module
 from srgdqn.measurements.exact_gradient import exact_gradient
-from srgdqn.networks import make_network
 from translation import CLOSE, distance, flat, mean_gradient, options_of, to_packed, to_parameters
 
 pytestmark = pytest.mark.usefixtures("double")

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 
 import reference
 from measured import shares_until_stopped, watched
+from srgdqn.learner.networks import make_network
 from srgdqn.measurements import gradient_spread
 from srgdqn.measurements.gradient_spread import QUANTITIES, Plan, redrawn, split_variance
 from srgdqn.measurements.recorded import RecordedRun, batch_at
-from srgdqn.networks import make_network
 from tiny import HIDDEN, tiny
 from translation import CLOSE, distance, flat, from_packed, from_transitions, options_of, to_packed, to_parameters
 

@@ -19,8 +19,9 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import make_network
 from srgdqn.measurements.theorem_1 import PAPER_ETA_SCHEMA, Setting, TheoremPlan, measure, paper_eta_rows
 from srgdqn.measurements.theorem_growth import GROWTH_SCHEMA, loop_length_needed
 from srgdqn.measurements.theorem_inequality import (
@@ -45,7 +46,6 @@ from srgdqn.measurements.theorem_queries import (
     step_size_grid,
     theory_step_sizes,
 )
-from srgdqn.networks import make_network
 from srgdqn.smoothness import bound_step_size, theory_step_size
 
 N, M, LANES = 5, 3, 2

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from native_rounds import native, random_parameters
-from srgdqn.networks import make_network
-from srgdqn.normalisation import Normaliser
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.normalisation import Normaliser
 from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
 from srgdqn.training.native import NativeProgram
 

@@ -14,9 +14,9 @@ from srgdqn.again.moment import Moment
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import algorithm
 from srgdqn.config.readings import readings
-from srgdqn.learner import init_learner
-from srgdqn.networks import make_network
-from srgdqn.normalisation import Normaliser
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.outer_iteration import init_learner
 from srgdqn.replaying.tracing import Tracer, scaled_norm
 from translation import options_of, to_parameters, to_transitions
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from srgdqn.config import NetworkSettings
-from srgdqn.networks import make_network
-from srgdqn.normalisation import Moments, Normaliser
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.normalisation import Moments, Normaliser
 from srgdqn.tasks import Task
 from srgdqn.training import train_rounds
 from srgdqn.training.evaluation import Evaluation, evaluate_greedily, evaluation_keys

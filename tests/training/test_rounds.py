@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from srgdqn.learner import LearnerState, Trace
+from srgdqn.learner.outer_iteration import LearnerState, Trace
 from srgdqn.store.tables import SCHEMAS, frame
 from srgdqn.training import Progress, Trained, train_rounds
 from srgdqn.training.batches import Occasion, Served, from_replay

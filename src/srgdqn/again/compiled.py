@@ -11,9 +11,9 @@ import numpy as np
 
 from srgdqn.again.moment import Moment
 from srgdqn.again.subject import Subject
-from srgdqn.learner import batch_rows
-from srgdqn.networks import make_network
-from srgdqn.replay import unpack
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.outer_iteration import batch_rows
+from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
 from srgdqn.training.boards import Board, Boards

@@ -18,10 +18,10 @@ from jaxtyping import Array
 
 from srgdqn.again.subject import Subject
 from srgdqn.config import Configuration
-from srgdqn.learner import LearnerState, batch_rows
-from srgdqn.networks import Network, make_network
-from srgdqn.normalisation import Normaliser, observe
-from srgdqn.replay import unpack
+from srgdqn.learner.networks import Network, make_network
+from srgdqn.learner.normalisation import Normaliser, observe
+from srgdqn.learner.outer_iteration import LearnerState, batch_rows
+from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import Served, choose_rows
 from srgdqn.training.clock import Limits, limits_of

@@ -11,7 +11,6 @@ import numpy as np
 
 from srgdqn.again.moment import Moment
 from srgdqn.again.subject import Subject
-from srgdqn.gradients import Transitions
 from srgdqn.host.environments import close
 from srgdqn.host.learning import Learning
 from srgdqn.host.memory import Memory
@@ -19,9 +18,10 @@ from srgdqn.host.program import host_program
 from srgdqn.host.round import HostRound
 from srgdqn.host.round_state import enter_again, round_standing
 from srgdqn.host.task import HostTask, make_player
-from srgdqn.learner import LearnerState
-from srgdqn.normalisation import Normaliser
-from srgdqn.replay import unpack
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.outer_iteration import LearnerState
+from srgdqn.learner.replay import unpack
 from srgdqn.store.journal import Checkpoint
 from srgdqn.training.lane import TERMINATED, TRUNCATED
 from srgdqn.training.strand import identity, policy_arrays

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srgdqn.gradients import Transitions
-from srgdqn.learner import LearnerState
-from srgdqn.normalisation import Normaliser
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.outer_iteration import LearnerState
 
 
 class Moment(NamedTuple):

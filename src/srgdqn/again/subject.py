@@ -18,11 +18,11 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.environments import Environment, Source, source_of
 from srgdqn.host.evaluating import same_task
 from srgdqn.host.task import HostTask
-from srgdqn.networks import NetworkFactory
+from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.result import Result, load_result
 from srgdqn.tasks import Task
 from srgdqn.training.precision import is_double

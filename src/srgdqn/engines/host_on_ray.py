@@ -20,7 +20,7 @@ from srgdqn.engines.shared_folders import Mark, marked
 from srgdqn.host.job import Job, job_of
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
-from srgdqn.networks import NetworkFactory, make_network
+from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.store.locks import OccupiedError
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.shared_progress import SharedProgress

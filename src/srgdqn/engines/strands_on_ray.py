@@ -19,7 +19,7 @@ from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
-from srgdqn.estimators import Estimator, make_known, own_estimators
+from srgdqn.learner.estimators import Estimator, make_known, own_estimators
 from srgdqn.tasks import Task
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.parts import PartResult

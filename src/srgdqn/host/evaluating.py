@@ -13,8 +13,8 @@ from srgdqn.host.judging import judge
 from srgdqn.host.policy import GreedyPolicy, greedy_policy
 from srgdqn.host.spaces import Actions, Observations
 from srgdqn.host.task import HostTask, check_same_spaces, host_task
-from srgdqn.networks import Network, Parameters
-from srgdqn.normalisation import Normaliser, normalise_observation
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.normalisation import Normaliser, normalise_observation
 from srgdqn.store.told import required
 from srgdqn.training.evaluation import Evaluation
 

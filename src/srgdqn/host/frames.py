@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srgdqn.errors import InputError
-from srgdqn.gradients import Transitions
 from srgdqn.host.memory import REPLAY, Block, are_actions
+from srgdqn.learner.gradients import Transitions
 from srgdqn.store.journal import Stream
 
 _RING = ("action", "reward", "terminated", "places")

@@ -9,10 +9,10 @@ import gymnasium
 
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
-from srgdqn.estimators import make_known, own_estimators
 from srgdqn.host.environments import source_of
 from srgdqn.host.task import HostTask, host_task
-from srgdqn.networks import NetworkFactory
+from srgdqn.learner.estimators import make_known, own_estimators
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.precision import is_double
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from srgdqn.config.normalisation import VARIANCE_FLOOR
-from srgdqn.networks import MLP, Network, Parameters
-from srgdqn.normalisation import Normaliser
+from srgdqn.learner.networks import MLP, Network, Parameters
+from srgdqn.learner.normalisation import Normaliser
 
 
 class ActsOnOne(Protocol):

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from srgdqn.acting import epsilon
 from srgdqn.config import Configuration
-from srgdqn.gradients import Transitions
-from srgdqn.learner import LearnerState, batch_rows, init_learner
-from srgdqn.networks import Network, NetworkFactory, Parameters, make_network
-from srgdqn.normalisation import Normaliser, init_normaliser, merge, normalise_observation, observe
-from srgdqn.replay import ring_length, unpack
+from srgdqn.learner.exploration import epsilon
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_network
+from srgdqn.learner.normalisation import Normaliser, init_normaliser, merge, normalise_observation, observe
+from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
+from srgdqn.learner.replay import ring_length, unpack
 from srgdqn.training.batches import Served, choose_rows
 from srgdqn.training.clock import Limits
 from srgdqn.training.draws import draw_block

@@ -6,7 +6,7 @@ import numpy as np
 
 from srgdqn.host.gradient_noise import GradientNoise
 from srgdqn.host.round import HostRound
-from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
+from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
 from srgdqn.training.pages import Carry, OpenEpisodes, ended_episodes
 from srgdqn.training.reports import GreedyEpisodes, RoundReport
 

@@ -18,8 +18,8 @@ from srgdqn.host.plan import Plan
 from srgdqn.host.playing import Player, check_block
 from srgdqn.host.program import HostProgram, numbers_of
 from srgdqn.host.task import HostTask
-from srgdqn.learner import LearnerState
-from srgdqn.normalisation import Normaliser
+from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.lane import as_stored
 from srgdqn.training.pages import ANEW

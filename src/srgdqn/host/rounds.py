@@ -15,7 +15,7 @@ from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.host.workers import train_in_processes
 from srgdqn.interrupts import deferred_interrupts
-from srgdqn.networks import NetworkFactory
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.records import merge_tables
 from srgdqn.training.reports import Listener

@@ -26,7 +26,7 @@ from srgdqn.host.round_state import Records, RoundStanding, enter_again, no_reco
 from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.host.telling import Telling
-from srgdqn.networks import NetworkFactory
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.store.journal import Checkpoint, Snapshot
 from srgdqn.training.chunk import evaluation_due
 from srgdqn.training.evaluation import Evaluation

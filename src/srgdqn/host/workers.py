@@ -24,7 +24,7 @@ from srgdqn.host.job import job_of
 from srgdqn.host.messages import packed, receive, send, send_packed
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
-from srgdqn.networks import NetworkFactory, make_network
+from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.training.keeping import Keeping
 from srgdqn.training.reports import RoundReport
 from srgdqn.training.shared_progress import SharedProgress

@@ -15,10 +15,10 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.gradients import Transitions, make_batch, make_gradients
-from srgdqn.learner import init_learner, outer_iteration
+from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.measurements.exact_gradient import exact_gradient
-from srgdqn.networks import Network, Parameters
 
 ESTIMATORS = ("srg", "svrg")
 

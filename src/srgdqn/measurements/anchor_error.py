@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from srgdqn.acting import epsilon_greedy
 from srgdqn.config import Configuration
+from srgdqn.learner.exploration import epsilon_greedy
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.replay import pack
 from srgdqn.measurements.exact_gradient import exact_gradient
-from srgdqn.networks import Network, Parameters
-from srgdqn.replay import pack
 from srgdqn.tasks import Task
 from srgdqn.training.interaction import Situation, action_count, begin_episode, take_step
 

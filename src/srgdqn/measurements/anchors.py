@@ -13,17 +13,17 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
-from srgdqn.acting import epsilon
 from srgdqn.config import Configuration
-from srgdqn.gradients import Transitions
 from srgdqn.interrupts import ToldToStopError
+from srgdqn.learner.exploration import epsilon
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.replay import pack
 from srgdqn.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
 from srgdqn.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
 from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.gradient_spread import first_layers
 from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
 from srgdqn.measurements.theorem_1 import paper_eta_rows
-from srgdqn.replay import pack
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.2  # of the time, roughly

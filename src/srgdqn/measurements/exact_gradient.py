@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from srgdqn.config import Configuration
-from srgdqn.gradients import make_batch, make_gradients
-from srgdqn.networks import Network, Parameters
-from srgdqn.replay import unpack
+from srgdqn.learner.gradients import make_batch, make_gradients
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.replay import unpack
 
 _PIECE = 1_000  # rows whose activations are held at once, so that they stay in the processor's cache
 

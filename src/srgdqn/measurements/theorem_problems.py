@@ -18,10 +18,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from srgdqn.config import Configuration
 from srgdqn.errors import unknown
-from srgdqn.gradients import Transitions
-from srgdqn.gradients.bellman import bellman_target
-from srgdqn.gradients.loss import loss_of
-from srgdqn.networks import MLP, Network, Parameters, make_network
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.gradients.bellman import bellman_target
+from srgdqn.learner.gradients.loss import loss_of
+from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.training.effort import some_effort

@@ -19,10 +19,10 @@ import polars as pl
 from jaxtyping import Array, Float
 
 from srgdqn.config import Configuration
-from srgdqn.gradients import make_batch, make_gradients
-from srgdqn.learner import init_learner, outer_iteration
+from srgdqn.learner.gradients import make_batch, make_gradients
+from srgdqn.learner.networks import Parameters
+from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.measurements.theorem_problems import Problem, compiled
-from srgdqn.networks import Parameters
 from srgdqn.smoothness import theory_step_size
 
 __all__ = [

@@ -16,11 +16,11 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.again.moment import Moment
 from srgdqn.config import Configuration
-from srgdqn.gradients import Batch, make_batch, make_gradients
-from srgdqn.gradients.bellman import bellman_target
-from srgdqn.learner import LearnerState, frozen_parameters, outer_iteration
-from srgdqn.networks import Network, Parameters
-from srgdqn.optimiser import clip, denominator_of, direction_of, schedule
+from srgdqn.learner.gradients import Batch, make_batch, make_gradients
+from srgdqn.learner.gradients.bellman import bellman_target
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
+from srgdqn.learner.outer_iteration import LearnerState, frozen_parameters, outer_iteration
 from srgdqn.training.effort import some_effort
 from srgdqn.training.lane import normalised
 

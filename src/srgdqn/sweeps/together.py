@@ -13,9 +13,9 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.cores import usable_cores
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.local import run_locally
-from srgdqn.estimators import ESTIMATORS
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.interrupts import let_interrupts_through
+from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.result import Result
 from srgdqn.store.provenance import LOCAL
 from srgdqn.training import Progress, train_side_by_side

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.gradients import Transitions
-from srgdqn.learner import LearnerState, batch_rows
-from srgdqn.networks import Network, Parameters
-from srgdqn.replay import draw_slots, unpack
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.outer_iteration import LearnerState, batch_rows
+from srgdqn.learner.replay import draw_slots, unpack
 from srgdqn.training.draws import Draws
 
 

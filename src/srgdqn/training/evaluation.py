@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from srgdqn.networks import Network, Parameters
-from srgdqn.normalisation import Normaliser, normalise_observation
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.normalisation import Normaliser, normalise_observation
 from srgdqn.tasks import Task
 from srgdqn.training.interaction import Situation, begin_episode, take_step
 

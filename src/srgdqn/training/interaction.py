@@ -12,7 +12,7 @@ from gymnasium.experimental.functional import FuncEnv
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from srgdqn.errors import InputError
-from srgdqn.gradients import Transitions
+from srgdqn.learner.gradients import Transitions
 
 
 class Situation(NamedTuple):

@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
-from srgdqn.acting import epsilon, epsilon_greedy
 from srgdqn.config import Configuration, TaskSettings
-from srgdqn.gradients import Transitions
-from srgdqn.learner import LearnerState, Trace, batch_rows, init_learner, outer_iteration
-from srgdqn.networks import Network
-from srgdqn.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
-from srgdqn.replay import pack, ring_length, write
+from srgdqn.learner.exploration import epsilon, epsilon_greedy
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import Network
+from srgdqn.learner.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
+from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows, init_learner, outer_iteration
+from srgdqn.learner.replay import pack, ring_length, write
 from srgdqn.tasks import Task
 from srgdqn.training.batches import BatchSource, Occasion, Served, from_replay
 from srgdqn.training.clock import Limits

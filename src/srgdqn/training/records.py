@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
+from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
 from srgdqn.tasks import Success, Task
 from srgdqn.training.clock import budget_of
 from srgdqn.training.evaluation import Evaluation

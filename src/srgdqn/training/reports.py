@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.learner import evaluations_per_iteration, queries_per_iteration
+from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
 from srgdqn.training.chunk import Segment
 from srgdqn.training.chunk_state import Judged
 from srgdqn.training.clock import budget_of, limits_of, steps_within
@@ -265,7 +265,7 @@ def _judged_at(blocks_done: int, block: int, step: int, before: int, *, last: bo
 
 
 def _epsilon(configuration: Configuration, step: int, outer_iterations: int, episodes: int) -> float:
-    """What `srgdqn.acting` computes in the loop; called here, jax would compile it first."""
+    """What `srgdqn.learner.exploration` computes in the loop; called here, jax would compile it first."""
     budget, acting = budget_of(configuration.training), configuration.acting
     spent = {"steps": step, "outer_iterations": outer_iterations, "episodes": episodes}[budget.unit]
     ends = acting.epsilon_start, acting.epsilon_end

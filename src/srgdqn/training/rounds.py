@@ -14,7 +14,7 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.cores import usable_cores
-from srgdqn.networks import NetworkFactory
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.tasks import Task
 from srgdqn.training.keeping import Keeping, Strand
 from srgdqn.training.lane import PLAIN, Instruments

@@ -14,8 +14,8 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.networks import NetworkFactory, Parameters
-from srgdqn.normalisation import Normaliser
+from srgdqn.learner.networks import NetworkFactory, Parameters
+from srgdqn.learner.normalisation import Normaliser
 from srgdqn.store.configurations import dumps
 from srgdqn.store.journal import Checkpoint
 from srgdqn.tasks import Task

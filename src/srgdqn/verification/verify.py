@@ -15,7 +15,7 @@ from gymnasium.experimental.functional import FuncEnv
 from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
 from srgdqn.host.environments import Environment
-from srgdqn.networks import NetworkFactory
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.progress import reporting
 from srgdqn.verification.conditions import Condition, differing, only_sources
 from srgdqn.verification.segments import SegmentCheck, check_segments

@@ -10,12 +10,12 @@ from jaxtyping import Array
 
 from srgdqn.config import GradientSettings
 from srgdqn.errors import InputError
-from srgdqn.gradients.autodiff import autodiff_mean
-from srgdqn.gradients.bellman import Batch, Transitions, make_batch
-from srgdqn.gradients.closed_form import closed_form_query, multiply_out
-from srgdqn.gradients.closed_form_mean import closed_form_mean
-from srgdqn.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
-from srgdqn.networks import Network, Parameters
+from srgdqn.learner.gradients.autodiff import autodiff_mean
+from srgdqn.learner.gradients.bellman import Batch, Transitions, make_batch
+from srgdqn.learner.gradients.closed_form import closed_form_query, multiply_out
+from srgdqn.learner.gradients.closed_form_mean import closed_form_mean
+from srgdqn.learner.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
+from srgdqn.learner.networks import Network, Parameters
 
 __all__ = ["Batch", "Compact", "GradientSource", "Transitions", "make_batch", "make_gradients"]
 

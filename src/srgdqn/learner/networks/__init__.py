@@ -17,8 +17,8 @@ from jaxtyping import Array, PRNGKeyArray
 
 from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
-from srgdqn.networks.cnn import CNN, make_cnn
-from srgdqn.networks.mlp import MLP, make_mlp
+from srgdqn.learner.networks.cnn import CNN, make_cnn
+from srgdqn.learner.networks.mlp import MLP, make_mlp
 
 Parameters: TypeAlias = Any
 NetworkFactory = Callable[[PRNGKeyArray], eqx.Module]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jaxtyping import Array
 
-from srgdqn.estimators.estimator import Direction, Estimator, Work
-from srgdqn.estimators.query import Query
-from srgdqn.networks import Parameters
+from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
+from srgdqn.learner.estimators.query import Query
+from srgdqn.learner.networks import Parameters
 
 
 def direction(

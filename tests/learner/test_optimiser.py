@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import reference
 from srgdqn.config import OptimiserSettings
-from srgdqn.optimiser import adam, clip, descend, init_adam, schedule
+from srgdqn.learner.optimiser import adam, clip, descend, init_adam, schedule
 
 STEPS = 50
 

@@ -19,10 +19,10 @@ from hypothesis import assume, given, settings
 import reference
 from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.errors import InputError
-from srgdqn.gradients import Transitions, make_batch, make_gradients
-from srgdqn.gradients.loss import loss_of, loss_slope
-from srgdqn.networks import make_network
-from srgdqn.networks.mlp import MLP, Layer
+from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
+from srgdqn.learner.gradients.loss import loss_of, loss_slope
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.networks.mlp import MLP, Layer
 
 DIFFERENTIATIONS = ["closed-form", "autodiff"]
 ROWS = 6

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array
 
-from srgdqn.estimators.query import Query
-from srgdqn.networks import Parameters
+from srgdqn.learner.estimators.query import Query
+from srgdqn.learner.networks import Parameters
 
 
 class Direction(NamedTuple):

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from scipy import stats
 
 from srgdqn.config import ReplaySettings
-from srgdqn.gradients import Transitions
-from srgdqn.replay import draw_slots, pack, ring_length, unpack, write
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.replay import draw_slots, pack, ring_length, unpack, write
 
 UNWRITTEN = -1.0
 DRAWN = 64

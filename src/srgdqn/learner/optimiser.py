@@ -10,7 +10,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import OptimiserSettings
-from srgdqn.networks import Parameters
+from srgdqn.learner.networks import Parameters
 
 
 class AdamState(NamedTuple):

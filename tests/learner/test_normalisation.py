@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from srgdqn import normalisation
 from srgdqn.config import NormalisationSettings
-from srgdqn.normalisation import Moments, Normaliser, init_normaliser, normalise_observation, normalise_reward
+from srgdqn.learner import normalisation
+from srgdqn.learner.normalisation import Moments, Normaliser, init_normaliser, normalise_observation, normalise_reward
 
 BLOCK, SIZE = 4, 3
 BOTH = NormalisationSettings(normalise_observations=True, normalise_rewards=True)

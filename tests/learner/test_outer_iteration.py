@@ -22,9 +22,11 @@ from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS, algorithm
 from srgdqn.config.readings import READINGS, readings
 from srgdqn.errors import InputError
-from srgdqn.estimators import ESTIMATORS, Direction, Estimator, Query, register_estimator
-from srgdqn.gradients import Transitions
-from srgdqn.learner import (
+from srgdqn.learner.estimators import ESTIMATORS, Direction, Estimator, Query, register_estimator
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.networks.mlp import MLP, Layer
+from srgdqn.learner.outer_iteration import (
     LearnerState,
     Trace,
     batch_rows,
@@ -33,8 +35,6 @@ from srgdqn.learner import (
     outer_iteration,
     queries_per_iteration,
 )
-from srgdqn.networks import make_network
-from srgdqn.networks.mlp import MLP, Layer
 
 SIZES = (3, 5, 2)
 ROWS, INNER = 5, 3

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from srgdqn.config import ReplaySettings
-from srgdqn.gradients import Transitions
+from srgdqn.learner.gradients import Transitions
 
 Ring = Float[Array, "slots width"]
 

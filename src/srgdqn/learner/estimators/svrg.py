@@ -12,10 +12,10 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array
 
-from srgdqn.estimators.estimator import Direction, Estimator, Work
-from srgdqn.estimators.query import Query
-from srgdqn.gradients import Compact
-from srgdqn.networks import Parameters
+from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
+from srgdqn.learner.estimators.query import Query
+from srgdqn.learner.gradients import Compact
+from srgdqn.learner.networks import Parameters
 
 
 class State(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from srgdqn.errors import InputError, unknown
-from srgdqn.estimators.estimator import Direction, Estimator, Work
-from srgdqn.estimators.full import full
-from srgdqn.estimators.query import Query
-from srgdqn.estimators.sgd import sgd
-from srgdqn.estimators.srg import srg
-from srgdqn.estimators.svrg import svrg
+from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
+from srgdqn.learner.estimators.full import full
+from srgdqn.learner.estimators.query import Query
+from srgdqn.learner.estimators.sgd import sgd
+from srgdqn.learner.estimators.srg import srg
+from srgdqn.learner.estimators.svrg import svrg
 
 __all__ = [
     "ESTIMATORS",

@@ -10,10 +10,17 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.estimators import Query, Work, estimator
-from srgdqn.gradients import GradientSource, Transitions, make_batch, make_gradients
-from srgdqn.networks import Network, Parameters
-from srgdqn.optimiser import AdamState, adam, clip, descend, init_adam, schedule
+from srgdqn.learner.estimators import Query, Work, estimator
+from srgdqn.learner.gradients import GradientSource, Transitions, make_batch, make_gradients
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.optimiser import (
+    AdamState,
+    adam,
+    clip,
+    descend,
+    init_adam,
+    schedule,
+)
 
 __all__ = [
     "LearnerState",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from srgdqn.acting import epsilon, epsilon_greedy
 from srgdqn.config import ActingSettings
+from srgdqn.learner.exploration import epsilon, epsilon_greedy
 
 SHARES = st.floats(0, 1, width=32)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import GradientSettings
-from srgdqn.networks import Network, Parameters
+from srgdqn.learner.networks import Network, Parameters
 
 
 class Transitions(NamedTuple):

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from srgdqn.config import GradientSettings
-from srgdqn.gradients.bellman import Batch, bellman_target
-from srgdqn.gradients.loss import loss_of, loss_slope
-from srgdqn.networks import MLP
-from srgdqn.networks.mlp import ACTIVATIONS, Layer
+from srgdqn.learner.gradients.bellman import Batch, bellman_target
+from srgdqn.learner.gradients.loss import loss_of, loss_slope
+from srgdqn.learner.networks import MLP
+from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer
 
 
 def closed_form_mean(settings: GradientSettings, parameters: MLP, batch: Batch) -> tuple[MLP, Array, Array]:

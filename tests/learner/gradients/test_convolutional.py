@@ -13,8 +13,8 @@ import pytest
 import numpy_cnn
 from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.errors import InputError
-from srgdqn.gradients import Transitions, make_batch, make_gradients
-from srgdqn.networks import CNN, make_network
+from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
+from srgdqn.learner.networks import CNN, make_network
 
 SHAPE, ACTIONS, ROWS = (2, 37, 40), 3, 4
 PICKS = np.array([[0, 1], [3, 3], [2, 0]])  # k = 3 picks of b = 2 rows, one of them drawn twice

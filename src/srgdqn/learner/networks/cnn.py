@@ -12,8 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
-from srgdqn.networks.convolution import Convolution
-from srgdqn.networks.mlp import ACTIVATIONS, Layer, draws_of, make_layers, perceive
+from srgdqn.learner.networks.convolution import Convolution
+from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer, draws_of, make_layers, perceive
 
 # Channels out, side of the kernel, stride; of each convolution in turn.
 CONVOLUTIONS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from srgdqn.config import GradientSettings
-from srgdqn.gradients.bellman import Batch, bellman_target
-from srgdqn.gradients.loss import loss_of
-from srgdqn.networks import Network, Parameters
+from srgdqn.learner.gradients.bellman import Batch, bellman_target
+from srgdqn.learner.gradients.loss import loss_of
+from srgdqn.learner.networks import Network, Parameters
 
 
 def autodiff_mean(

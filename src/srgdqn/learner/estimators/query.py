@@ -7,8 +7,8 @@ from typing import NamedTuple
 import jax
 from jaxtyping import Array, Int
 
-from srgdqn.gradients import Batch, Compact, GradientSource
-from srgdqn.networks import Parameters
+from srgdqn.learner.gradients import Batch, Compact, GradientSource
+from srgdqn.learner.networks import Parameters
 
 
 class Query(NamedTuple):
