@@ -22,9 +22,9 @@ from frames import SEATS, SHAPE, TRANSITIONS, lives
 from measuring import circumstances
 from reporting import place_for, print_table, write_report
 from srgdqn.host.frames import FrameMemory
-from srgdqn.store.care import KEPT
-from srgdqn.store.journal import Journal, Snapshot
-from srgdqn.training.keeping import EVERY
+from srgdqn.runs.checkpoint_manager import EVERY
+from srgdqn.runs.checkpoint_options import KEPT
+from srgdqn.runs.checkpoints import Journal, Snapshot
 
 # Transitions that a minute of an Atari game makes at the fastest that was seen here, 156 a second.
 A_MINUTE = 9_360

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from typing import Any
 
-from srgdqn.store.provenance import provenance
+from srgdqn.runs.provenance import provenance
 
 PEERS = ("torch", "stable_baselines3", "sbx-rl", "rejax", "gymnax", "flax")
 

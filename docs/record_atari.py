@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from marked import replace
 
-from srgdqn.store.destination import write_file
+from srgdqn.runs.destination import write_file
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS / "atari.json"
@@ -117,7 +117,7 @@ def in_order(records: dict[str, Any]) -> dict[str, Any]:
 def train(game: str, algorithm: str) -> dict[str, Any]:
     """What one run came to, and what it took."""
     import srgdqn
-    from srgdqn.store.provenance import provenance
+    from srgdqn.runs.provenance import provenance
 
     begun = time.perf_counter()
     result = srgdqn.train(game, algorithm, progress=False, **SETTINGS)

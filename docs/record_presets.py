@@ -22,13 +22,13 @@ import polars as pl
 from marked import replace
 
 import srgdqn
-from srgdqn.comparison import option_text, summarise
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS
 from srgdqn.host.environments import close, source_of
 from srgdqn.host.task import host_task
-from srgdqn.store.destination import write_file
-from srgdqn.store.provenance import provenance
+from srgdqn.runs.comparison import option_text, summarise
+from srgdqn.runs.destination import write_file
+from srgdqn.runs.provenance import provenance
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS / "presets.json"

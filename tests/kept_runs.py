@@ -11,8 +11,8 @@ import polars as pl
 
 import srgdqn
 from host_environments import SMALL
-from srgdqn.result import Result
-from srgdqn.store.run import load, save
+from srgdqn.runs.result import Result
+from srgdqn.runs.run import load, save
 from tiny import TINY
 
 # Segments end where evaluations are due, so that there is a checkpoint every 64 steps.

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.measurements.recorded import RecordedRun, record
+from srgdqn.runs.interrupts import ToldToStopError
 
 
 def watched(measurement: ModuleType, plan: Any) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:

@@ -15,10 +15,10 @@ from srgdqn.measurements.theorem_1 import PAPER_ETA_SCHEMA
 from srgdqn.measurements.theorem_growth import GROWTH_SCHEMA
 from srgdqn.measurements.theorem_inequality import INEQUALITY_SCHEMA
 from srgdqn.measurements.theorem_queries import QUERIES_SCHEMA
-from srgdqn.result import Result
-from srgdqn.store.measurement import Measured
-from srgdqn.store.run import Run
-from srgdqn.store.tables import SCHEMAS, in_order
+from srgdqn.runs.measurement import Measured
+from srgdqn.runs.result import Result
+from srgdqn.runs.run import Run
+from srgdqn.runs.tables import SCHEMAS, in_order
 from srgdqn.studies.pilot import Pilot
 
 ROUNDS = 24

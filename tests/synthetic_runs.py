@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from srgdqn.config.configure import configure
-from srgdqn.result import Result
-from srgdqn.store.run import Run
-from srgdqn.store.tables import frame
+from srgdqn.runs.result import Result
+from srgdqn.runs.run import Run
+from srgdqn.runs.tables import frame
 
 
 def synthetic(

@@ -289,7 +289,7 @@ def test_a_file_is_replaced_only_if_allowed_and_whole(tmp_path: Path, monkeypatc
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("srgdqn.store.destination.os.replace", full)
+        patch.setattr("srgdqn.runs.destination.os.replace", full)
         with pytest.raises(InputError, match="No space left"):
             agent.save(path)
     assert path.read_bytes() == before

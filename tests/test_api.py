@@ -20,7 +20,7 @@ from srgdqn import tasks
 from srgdqn.api import train_configured
 from srgdqn.config import option_names
 from srgdqn.errors import InputError
-from srgdqn.store.tables import SCHEMAS
+from srgdqn.runs.tables import SCHEMAS
 from srgdqn.training import train_rounds
 from srgdqn.training.evaluation import evaluation_keys
 from srgdqn.training.program import SEGMENT_BLOCKS

@@ -17,14 +17,14 @@ from gymnasium.spaces import Box, Discrete
 import srgdqn
 from host_environments import SMALL, Counting, Slope
 from srgdqn.api import train_configured
-from srgdqn.comparison import summarise
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
-from srgdqn.curves import curve
 from srgdqn.errors import InputError
 from srgdqn.host.environments import source_of
 from srgdqn.host.judging import evaluation_seed
-from srgdqn.result import Result
+from srgdqn.runs.comparison import summarise
+from srgdqn.runs.curves import curve
+from srgdqn.runs.result import Result
 from tiny import LEVERS, Levers, q_values
 
 

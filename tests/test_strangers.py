@@ -15,12 +15,12 @@ from fuzz.files import BOMBS, arrays, sealed
 from fuzz.inputs import _write_manifest
 from srgdqn import Agent, InputError
 from srgdqn.cli import main
-from srgdqn.curves import curve
 from srgdqn.host.frames import FrameMemory
 from srgdqn.host.spaces import Actions, Observations
-from srgdqn.store import manifest
-from srgdqn.store.parameters import read_tensors
-from srgdqn.store.parquet import decode_any
+from srgdqn.runs import manifest
+from srgdqn.runs.curves import curve
+from srgdqn.runs.parameters import read_tensors
+from srgdqn.runs.parquet import decode_any
 from srgdqn.sweeps.folder import check_folder
 from srgdqn.sweeps.grid import Base, name_of
 from srgdqn.sweeps.sweep import load_sweep
@@ -187,7 +187,7 @@ def test_parameters_of_fewer_rounds_than_are_told_are_refused() -> None:
 def test_curves_that_no_memory_could_hold_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
     result = synthetic(rounds=3, steps=2_000)
     assert curve(result).values.shape == (3, 2)
-    monkeypatch.setattr("srgdqn.store.memory.most_bytes", lambda: 50)
+    monkeypatch.setattr("srgdqn.runs.memory_limit.most_bytes", lambda: 50)
     with pytest.raises(InputError, match="the curves of these rounds would take"):
         curve(result)
 
@@ -344,7 +344,7 @@ def test_a_hole_of_a_tebibyte_is_not_read(tmp_path: Path) -> None:
 
 
 def test_tables_count_from_nothing() -> None:
-    from srgdqn.store.tables import frame
+    from srgdqn.runs.tables import frame
 
     timings = dict(first_round=[0], rounds=[1], phase=["train"], step=[-1], seconds=[0.5])
     with pytest.raises(InputError, match="negative"):

@@ -19,7 +19,7 @@ from gymnasium.spaces import Box, Discrete
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.result import Result
+from srgdqn.runs.result import Result
 from srgdqn.tasks import Task
 
 BLOCK, LANES, HIDDEN, TIME_LIMIT = 16, 4, 4, 12

@@ -17,12 +17,12 @@ from srgdqn.config.configure import configure
 if TYPE_CHECKING:
     from srgdqn.agent import Agent
     from srgdqn.api import load, train
-    from srgdqn.comparison import compare
     from srgdqn.errors import InputError
     from srgdqn.host.failures import EnvironmentFailedError
     from srgdqn.learner.estimators import Estimator, register_estimator
     from srgdqn.replaying.replay import Replay, replay_round
-    from srgdqn.result import Result
+    from srgdqn.runs.comparison import compare
+    from srgdqn.runs.result import Result
     from srgdqn.shipping.export import export
     from srgdqn.shipping.video import video
     from srgdqn.sweeps.gridded import sweep
@@ -36,10 +36,10 @@ _HOMES = {
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.learner.estimators",
     "Replay": "srgdqn.replaying.replay",
-    "Result": "srgdqn.result",
+    "Result": "srgdqn.runs.result",
     "Sweep": "srgdqn.sweeps.sweep",
     "Verification": "srgdqn.verification.verify",
-    "compare": "srgdqn.comparison",
+    "compare": "srgdqn.runs.comparison",
     "export": "srgdqn.shipping.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",

@@ -36,31 +36,32 @@ from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.host.telling import Telling
-from srgdqn.interrupts import deferred_interrupts
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.networks.naming import named
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import ring_length
 from srgdqn.native.choice import settled_on_host
-from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
+from srgdqn.runs import agent_file as agents
+from srgdqn.runs import configurations
+from srgdqn.runs.destination import check_file, write_file
+from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.inputs import inputs_of
+from srgdqn.runs.interrupts import deferred_interrupts
+from srgdqn.runs.memory_limit import check_room
+from srgdqn.runs.metadata import check_told, is_count
+from srgdqn.runs.provenance import LOCAL, provenance
+from srgdqn.runs.trees import by_path, filled
+from srgdqn.runs.user_code import own_parts
 from srgdqn.shipping.export import write_policy
 from srgdqn.shipping.plain import PlainPolicy
 from srgdqn.shipping.playing import without_screen
 from srgdqn.shipping.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.shipping.video import Film, film
-from srgdqn.store import agents, configurations
-from srgdqn.store.destination import check_file, write_file
-from srgdqn.store.folders import read_ordinary
-from srgdqn.store.inputs import inputs_of
-from srgdqn.store.memory import check_room
-from srgdqn.store.provenance import LOCAL, provenance
-from srgdqn.store.told import check_told, is_count
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.training.rounds import policy_arrays
-from srgdqn.trees import by_path, filled
 from srgdqn.watching import Logger, listening
 
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.

@@ -30,25 +30,25 @@ from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.registry import check_name
 from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import about_task, host_task
-from srgdqn.interrupts import let_interrupts_through
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.networks.naming import named
 from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled, settled_on_host
-from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
-from srgdqn.result import Result, load_result
-from srgdqn.store.care import Care
-from srgdqn.store.inputs import inputs_of
-from srgdqn.store.provenance import LOCAL, provenance, what_bits_depend_on
-from srgdqn.store.run import Run
-from srgdqn.store.tables import SCHEMAS, frame
+from srgdqn.runs.checkpoint_options import Care
+from srgdqn.runs.inputs import inputs_of
+from srgdqn.runs.interrupts import let_interrupts_through
+from srgdqn.runs.provenance import LOCAL, provenance, what_bits_depend_on
+from srgdqn.runs.result import Result, load_result
+from srgdqn.runs.run import Run
+from srgdqn.runs.session import begin, finished_already
+from srgdqn.runs.tables import SCHEMAS, frame
+from srgdqn.runs.user_code import own_parts
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
-from srgdqn.under_way import begin, finished_already
 from srgdqn.watching import Logger, listening
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from srgdqn.errors import InputError
-from srgdqn.store.destination import make_folder
+from srgdqn.runs.destination import make_folder
 
 if TYPE_CHECKING:
     from srgdqn.agent import Agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from srgdqn.store.destination import check_file
+from srgdqn.runs.destination import check_file
 
 FORMATS = ("png", "pdf", "svg")
 

@@ -16,11 +16,11 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
 from srgdqn.charts import Chart, Panel, Series
-from srgdqn.curves import AXES, Axis
 from srgdqn.figure_paths import check_figure
 from srgdqn.learning_panels import Band, default_axes, learning_panel
-from srgdqn.result import Result
-from srgdqn.store.destination import disk_errors_told, written_whole
+from srgdqn.runs.curves import AXES, Axis
+from srgdqn.runs.destination import disk_errors_told, written_whole
+from srgdqn.runs.result import Result
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _LEGEND_ROW = 4.4, 3.2, 0.24  # inches
 _ABOVE_BANDS = 3

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from srgdqn.store.provenance import processor_fingerprint
+from srgdqn.runs.provenance import processor_fingerprint
 
 
 def cache_folder() -> Path | None:

@@ -11,7 +11,7 @@ from srgdqn.claims.evidence import Evidence, evidence_of, find_evidence, write_e
 from srgdqn.claims.rules import Measured
 from srgdqn.errors import InputError
 from srgdqn.report.contents import Table
-from srgdqn.statistics import Interval
+from srgdqn.runs.statistics import Interval
 
 
 def judgements() -> dict[str, list[Judgement]]:

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from ray_nodes import ADDRESS, Cluster
-from srgdqn.store.parameters import decode
+from srgdqn.runs.parameters import decode
 from tiny import bits
 
 Seen = dict[str, Any]

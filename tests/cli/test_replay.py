@@ -9,7 +9,7 @@ import pytest
 from command_line import TRAIN, command
 from kept_runs import with_another_bit
 from srgdqn.cli import main
-from srgdqn.store.run import load
+from srgdqn.runs.run import load
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from srgdqn.claims.rules import Measured
 from srgdqn.cli import main
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
-from srgdqn.statistics import Interval
+from srgdqn.runs.statistics import Interval
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell
 from srgdqn.studies.figure_2 import FIGURE_2, TASKS

@@ -10,8 +10,8 @@ import pytest
 
 import srgdqn
 from srgdqn.cli import main
-from srgdqn.comparison import summarise
-from srgdqn.result import Result
+from srgdqn.runs.comparison import summarise
+from srgdqn.runs.result import Result
 from srgdqn.tasks import CartPole
 from synthetic_runs import synthetic
 

@@ -17,10 +17,10 @@ import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
-from srgdqn.result import Result
-from srgdqn.store import destination
-from srgdqn.store.journal import Journal
-from srgdqn.store.unfinished import beside
+from srgdqn.runs import destination
+from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.result import Result
+from srgdqn.runs.run_folder import beside
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell
 from srgdqn.studies.figure_2 import FIGURE_2

@@ -18,9 +18,9 @@ from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.result import Result
-from srgdqn.store.configurations import dumps
-from srgdqn.store.tables import SCHEMAS
+from srgdqn.runs.configurations import dumps
+from srgdqn.runs.result import Result
+from srgdqn.runs.tables import SCHEMAS
 from synthetic_runs import synthetic
 
 

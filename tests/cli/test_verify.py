@@ -8,7 +8,7 @@ import pytest
 from command_line import command
 from kept_runs import resealed, with_another_bit, with_another_value
 from srgdqn.cli import main
-from srgdqn.store.run import load
+from srgdqn.runs.run import load
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,7 @@ from command_line import INTERRUPTIBLE, TRAIN, command, written_on
 from reported import report
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
-from srgdqn.store.unfinished import beside, has_checkpoints
+from srgdqn.runs.run_folder import beside, has_checkpoints
 from srgdqn.watching import JsonLines
 from srgdqn.watching.live import live_file, live_rows
 from synthetic_runs import synthetic

@@ -18,8 +18,8 @@ from srgdqn.config.configure import configure, defaults_of
 from srgdqn.engines.host_on_ray import rounds_on_ray
 from srgdqn.engines.on_ray import connected
 from srgdqn.engines.strands_on_ray import strands_on_ray
-from srgdqn.result import Result
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.result import Result
 from srgdqn.training.reports import Progress
 from tiny import STUBBORN, TINY, bits, levers
 

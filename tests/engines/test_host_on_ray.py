@@ -17,9 +17,9 @@ from srgdqn.engines.shared_folders import marked
 from srgdqn.host.environments import source_of
 from srgdqn.host.job import job_of
 from srgdqn.host.task import host_task
-from srgdqn.store.journal import Journal
-from srgdqn.store.locks import locked
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.locks import locked
 from tiny import bits, reproducible
 
 
@@ -27,7 +27,7 @@ def test_a_round_that_somebody_is_still_at_work_on_is_trained_and_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a strand of compiled rounds is: a call that outlived its driver costs checkpoints, not the run."""
-    monkeypatch.setattr("srgdqn.store.locks._PATIENCE", 0.1)
+    monkeypatch.setattr("srgdqn.runs.locks._PATIENCE", 0.1)
     source = source_of(Slope)
     configuration = configure(source.name, defaults=host_preset(source.name), **SMALL, steps=48, kernel="xla")
     task = host_task(configuration, source)

@@ -10,8 +10,8 @@ import pytest
 
 from srgdqn.engines import now_and_then as module
 from srgdqn.engines.now_and_then import now_and_then, seldom
+from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.studies.cells_on_ray import _Work
-from srgdqn.training.keeping import Keeping
 from srgdqn.training.reports import Progress
 
 

@@ -45,10 +45,10 @@ def make_corpus(folder: Path) -> Path:
     import polars as pl
 
     import srgdqn
-    from srgdqn.store.configurations import dumps
-    from srgdqn.store.measurement import Measured, save
-    from srgdqn.store.provenance import provenance
-    from srgdqn.store.unfinished import Request, write_request
+    from srgdqn.runs.configurations import dumps
+    from srgdqn.runs.measurement import Measured, save
+    from srgdqn.runs.provenance import provenance
+    from srgdqn.runs.run_folder import Request, write_request
     from srgdqn.watching import JsonLines
 
     for name in FORMATS:
@@ -89,7 +89,7 @@ def make_corpus(folder: Path) -> Path:
 def _keep(folder: Path, task: str, algorithm: str, **options: Any) -> None:
     """The checkpoints that a run was kept in, before its end and at it."""
     import srgdqn
-    from srgdqn.store.configurations import dumps
+    from srgdqn.runs.configurations import dumps
 
     care = dict(checkpoint_every=0, keep_checkpoints=2)
     run = srgdqn.train(task, algorithm, progress=False, out=folder / "kept", **care, **options)

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import safetensors.numpy
 
 from fuzz import nasty
-from srgdqn.store import parameters
-from srgdqn.store.parquet import decode_any
+from srgdqn.runs import parameters
+from srgdqn.runs.parquet import decode_any
 
 Change = Callable[[bytes, random.Random], bytes]
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from fuzz import files, nasty
 from srgdqn.errors import InputError
-from srgdqn.store import manifest
-from srgdqn.store.parameters import read_tensors
+from srgdqn.runs import manifest
+from srgdqn.runs.parameters import read_tensors
 
 _LONGEST = 2**23
 SPARSE = 2**40  # bytes, of which the disk has none

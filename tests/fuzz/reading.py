@@ -41,7 +41,7 @@ def content(kind: str, loaded: Any) -> str:
 
 
 def _run(place: Path) -> Any:
-    from srgdqn.result import load_result
+    from srgdqn.runs.result import load_result
 
     return load_result(place / "run")
 
@@ -62,9 +62,9 @@ def _run_parts(result: Any) -> Any:
 def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.cli.presentation import summary_rows
     from srgdqn.cli.show import _about
-    from srgdqn.comparison import summarise
-    from srgdqn.curves import curve, points_of
     from srgdqn.errors import InputError, printable
+    from srgdqn.runs.comparison import summarise
+    from srgdqn.runs.curves import curve, points_of
     from srgdqn.shipping.policy import policy_of
     from srgdqn.shipping.python_file import python_bytes
     from srgdqn.watching.finished import watched_to_the_end
@@ -121,7 +121,7 @@ def _agent(place: Path) -> Any:
 
 
 def _agent_parts(agent: Any) -> Any:
-    from srgdqn.trees import by_path
+    from srgdqn.runs.trees import by_path
 
     round_ = agent._round
     yield agent.configuration, agent.num_timesteps, round_.iterations, round_.diverged_at, agent._begun
@@ -146,7 +146,7 @@ def _use_agent(agent: Any, thorough: bool) -> None:
 
 
 def _measurement(place: Path) -> Any:
-    from srgdqn.store.measurement import load as load_measurement
+    from srgdqn.runs.measurement import load as load_measurement
 
     return load_measurement(place / "measurement")
 
@@ -247,8 +247,8 @@ def _view(watched: Any) -> None:
 
 def _configuration(place: Path) -> Any:
     from srgdqn.config.checks import check_stored
-    from srgdqn.store.configurations import loads
-    from srgdqn.store.folders import read_ordinary
+    from srgdqn.runs.configurations import loads
+    from srgdqn.runs.folders import read_ordinary
 
     try:
         text = read_ordinary(place / "configuration.toml").decode()
@@ -259,7 +259,7 @@ def _configuration(place: Path) -> Any:
 
 def _use_configuration(configuration: Any, thorough: bool) -> None:
     from srgdqn.config.checks import check
-    from srgdqn.store.configurations import dumps, loads
+    from srgdqn.runs.configurations import dumps, loads
 
     if configuration is not None:
         assert loads(dumps(configuration)) == configuration
@@ -289,7 +289,7 @@ def _job(place: Path) -> Any:
     """What the corpus' checkpoint is of, made when it is first read as it was."""
     if "job" not in _jobs:
         from srgdqn import tasks
-        from srgdqn.store.configurations import loads
+        from srgdqn.runs.configurations import loads
         from srgdqn.training.parts import Part
         from srgdqn.training.program import programs_for
         from srgdqn.training.strand import Job, identity
@@ -304,8 +304,8 @@ def _job(place: Path) -> Any:
 
 def _checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
-    from srgdqn.store.journal import Journal
-    from srgdqn.training.keeping import Keeping
+    from srgdqn.runs.checkpoint_manager import Keeping
+    from srgdqn.runs.checkpoints import Journal
     from srgdqn.training.layout import saved_chunks
     from srgdqn.training.strand import _standing, identity
 
@@ -328,11 +328,11 @@ def _host_checkpoint(place: Path) -> Any:
     from srgdqn.host.program import host_program
     from srgdqn.host.task import host_task
     from srgdqn.host.training import _Restoring
-    from srgdqn.store.journal import Journal
+    from srgdqn.runs.checkpoints import Journal
 
     if "hosted" not in _jobs:
         from srgdqn.host.environments import source_of
-        from srgdqn.store.configurations import loads
+        from srgdqn.runs.configurations import loads
 
         configuration = loads((place / "configuration.toml").read_text())
         task = host_task(configuration, source_of(configuration.task.task))
@@ -345,7 +345,7 @@ def _host_checkpoint(place: Path) -> Any:
 
 
 def _host_checkpoint_parts(standing: Any) -> Any:
-    from srgdqn.trees import by_path
+    from srgdqn.runs.trees import by_path
 
     round_ = standing.round_
     yield round_.blocks, round_.iterations, round_.diverged_at, standing.last, standing.begun, standing.episodes
@@ -356,7 +356,7 @@ def _host_checkpoint_parts(standing: Any) -> Any:
 
 def _use_host_checkpoint(standing: Any, thorough: bool) -> None:
     from srgdqn.host.training import _policy, _tables
-    from srgdqn.store.tables import SCHEMAS, frame
+    from srgdqn.runs.tables import SCHEMAS, frame
 
     _policy(standing.round_)
     tables = _tables(standing.round_, standing.records)
@@ -366,7 +366,7 @@ def _use_host_checkpoint(standing: Any, thorough: bool) -> None:
 
 
 def _checkpoint_parts(loaded: Any) -> Any:
-    from srgdqn.trees import by_path
+    from srgdqn.runs.trees import by_path
 
     for standing in loaded[1]:
         yield standing.blocks_done, standing.last, standing.timings
@@ -375,7 +375,7 @@ def _checkpoint_parts(loaded: Any) -> Any:
 
 
 def _use_checkpoint(loaded: Any, thorough: bool) -> None:
-    from srgdqn.store.tables import SCHEMAS, frame
+    from srgdqn.runs.tables import SCHEMAS, frame
 
     job, found = loaded
     for standing in found:
@@ -397,7 +397,7 @@ def _use_checkpoint(loaded: Any, thorough: bool) -> None:
 
 def _unfinished(place: Path) -> Any:
     from srgdqn.errors import InputError
-    from srgdqn.store.unfinished import beside, read_request
+    from srgdqn.runs.run_folder import beside, read_request
 
     request = read_request(beside(place / "run"))
     if request is None:
@@ -406,10 +406,10 @@ def _unfinished(place: Path) -> Any:
 
 
 def _use_unfinished(request: Any, thorough: bool) -> None:
-    from srgdqn.store.care import Care
-    from srgdqn.store.configurations import loads
-    from srgdqn.training.keeping import Keeping
-    from srgdqn.under_way import _options as options_of
+    from srgdqn.runs.checkpoint_manager import Keeping
+    from srgdqn.runs.checkpoint_options import Care
+    from srgdqn.runs.configurations import loads
+    from srgdqn.runs.session import _options as options_of
 
     loads(request.configuration)
     options = options_of(Care(Path("run")), request.options)

@@ -14,7 +14,7 @@ from srgdqn.host.environments import source_of
 from srgdqn.host.job import job_of
 from srgdqn.host.task import host_task
 from srgdqn.learner.estimators import ESTIMATORS, estimator, make_known, own_estimators, register_estimator
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
 
 
 def test_what_is_known_stays_what_it_is() -> None:

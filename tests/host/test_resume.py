@@ -32,9 +32,9 @@ from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, host_task
 from srgdqn.host.trail import Trail
 from srgdqn.host.training import RoundOutcome, train_round
-from srgdqn.store.journal import Journal
-from srgdqn.store.locks import locked
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.locks import locked
 from tiny import bits, reproducible
 
 STEPS = 240
@@ -324,7 +324,7 @@ def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def test_a_round_that_another_process_is_at_work_on_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srgdqn.store.locks._PATIENCE", 0.1)
+    monkeypatch.setattr("srgdqn.runs.locks._PATIENCE", 0.1)
     configuration, task = made(*CASES["CartPole, kernel"])
     (tmp_path / "round-0").mkdir()
     with locked(tmp_path / "round-0", what="a round"), pytest.raises(InputError, match="round-0 is a round that"):
@@ -389,7 +389,7 @@ def test_a_damaged_piece_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_the_steps_of_open_episodes_may_take_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     step = 4 + 4 + 4  # bytes: an action, a reward and a seat
-    monkeypatch.setattr("srgdqn.store.memory.most_bytes", lambda: 1000 * step)
+    monkeypatch.setattr("srgdqn.runs.memory_limit.most_bytes", lambda: 1000 * step)
     Trail(1).restore({"began": np.array([5])}, 1005)
     with pytest.raises(InputError, match="its open episodes would take"):
         Trail(1).restore({"began": np.array([5])}, 1006)

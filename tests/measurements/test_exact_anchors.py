@@ -16,13 +16,13 @@ import pytest
 import reference
 from srgdqn import tasks
 from srgdqn.config import Configuration
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.replay import pack
 from srgdqn.measurements import exact_anchors
 from srgdqn.measurements.exact_anchors import ARMS, Plan, Recording, judged_as_trained, measure
 from srgdqn.measurements.exact_gradient import exact_gradient
 from srgdqn.measurements.recorded import batch_at, record, theta_before
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import Occasion, Served, from_replay
 from srgdqn.training.clock import total_blocks

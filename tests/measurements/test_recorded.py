@@ -16,10 +16,10 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.measurements.recorded import RecordedRun, at_moment, at_steps, batch_at, block_of, record
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training import train_rounds
 from srgdqn.training.batches import Occasion, from_replay
 from srgdqn.training.chunk import train_chunk

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.measurements import step_times
 from srgdqn.measurements.step_times import Plan, measure
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.lane import LIVED
 from tiny import BLOCK, LANES, tiny

@@ -19,7 +19,6 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import make_network
 from srgdqn.measurements.theorem_1 import PAPER_ETA_SCHEMA, Setting, TheoremPlan, measure, paper_eta_rows
@@ -46,6 +45,7 @@ from srgdqn.measurements.theorem_queries import (
     step_size_grid,
     theory_step_sizes,
 )
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.smoothness import bound_step_size, theory_step_size
 
 N, M, LANES = 5, 3, 2

@@ -14,7 +14,7 @@ from srgdqn.claims.rules import Measured
 from srgdqn.reproduction import commands
 from srgdqn.reproduction.answer import answer_from
 from srgdqn.reproduction.commands import Console, readings_of, run_cells, runs_table, shares_table
-from srgdqn.statistics import Interval
+from srgdqn.runs.statistics import Interval
 from srgdqn.studies import readings_study, tuning
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell

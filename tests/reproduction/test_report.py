@@ -16,9 +16,9 @@ from srgdqn.claims.rules import Measured
 from srgdqn.report.contents import Report, Table
 from srgdqn.reproduction.answer import QUESTION
 from srgdqn.reproduction.report import contrast_text, make_report
-from srgdqn.result import Result
-from srgdqn.statistics import Interval
-from srgdqn.store import configurations
+from srgdqn.runs import configurations
+from srgdqn.runs.result import Result
+from srgdqn.runs.statistics import Interval
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.scale import PAPER_SCALE, QUICK, Scale
 from synthetic_outcomes import DOSES, world

@@ -19,7 +19,7 @@ from host_environments import SMALL
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.result import Result
+from srgdqn.runs.result import Result
 from srgdqn.shipping.playing import Played, play, playing_environment, without_screen
 from srgdqn.shipping.video import film
 from srgdqn.shipping.video_files import video_writer

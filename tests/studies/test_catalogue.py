@@ -10,7 +10,7 @@ import pytest
 from srgdqn.claims import CLAIMS
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
-from srgdqn.store import configurations
+from srgdqn.runs import configurations
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import Cell
 from srgdqn.studies.names import NAMES

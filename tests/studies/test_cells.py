@@ -13,12 +13,12 @@ import pytest
 
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.native.build import NoKernelError
-from srgdqn.result import load_result
-from srgdqn.store import measurement
-from srgdqn.store.measurement import Measured
-from srgdqn.store.provenance import provenance
+from srgdqn.runs import measurement
+from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.measurement import Measured
+from srgdqn.runs.provenance import provenance
+from srgdqn.runs.result import load_result
 from srgdqn.studies.cells import Cell, Hear, MeasurementCell, compute
 from tiny import TINY
 

@@ -13,10 +13,10 @@ import pytest
 from cut_short import CutShort, Killed
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.result import Result
-from srgdqn.store.provenance import provenance
+from srgdqn.runs.checkpoint_manager import Pace
+from srgdqn.runs.provenance import provenance
+from srgdqn.runs.result import Result
 from srgdqn.studies.cells import Cell, compute
-from srgdqn.training.keeping import Pace
 from tiny import TINY, bits
 
 PACE = Pace(0.0, 1)
@@ -139,7 +139,7 @@ def test_a_cell_that_was_killed_once_it_was_saved_is_read(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.training.keeping.Keeping.forget", killed)
+        patched.setattr("srgdqn.runs.checkpoint_manager.Keeping.forget", killed)
         with pytest.raises(Killed):
             compute(cells()[:1], tmp_path, pace=PACE)
     assert sorted(os.listdir(tmp_path)) == ["seed-0", "unfinished"]

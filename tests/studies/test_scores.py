@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.result import Result
-from srgdqn.store.run import Run
+from srgdqn.runs.result import Result
+from srgdqn.runs.run import Run
 from srgdqn.studies.scores import diverged_rounds, final_scores, first_half_scores, mean_lengths
 from synthetic_outcomes import planted_run
 from synthetic_runs import synthetic

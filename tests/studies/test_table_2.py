@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from srgdqn.charts import data_of
-from srgdqn.store.measurement import Measured
+from srgdqn.runs.measurement import Measured
 from srgdqn.studies import table_2
 from srgdqn.studies.scale import PAPER_SCALE, QUICK
 from srgdqn.studies.table_2 import PRINTED, Spreads

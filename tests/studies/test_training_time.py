@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from srgdqn.config.algorithms import PAPER
-from srgdqn.result import Result
-from srgdqn.store.run import Run
+from srgdqn.runs.result import Result
+from srgdqn.runs.run import Run
 from srgdqn.studies import training_time
 from srgdqn.studies.cells import MeasurementCell
 from srgdqn.studies.scale import PAPER_SCALE

@@ -17,7 +17,7 @@ import pytest
 import srgdqn
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.result import Result
+from srgdqn.runs.result import Result
 from srgdqn.sweeps import gridded
 from srgdqn.sweeps.folder import CELLS
 from srgdqn.sweeps.grid import Base, cells_of, checked_values

@@ -117,7 +117,7 @@ def test_a_search_goes_on(found: Sweep, cut: CutShort, tmp_path: Path) -> None:
 def test_one_process_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: CutShort) -> None:
     from srgdqn.sweeps.folder import occupied
 
-    monkeypatch.setattr("srgdqn.store.locks._PATIENCE", 0.1)
+    monkeypatch.setattr("srgdqn.runs.locks._PATIENCE", 0.1)
     with occupied(tmp_path / "grid"), pytest.raises(InputError, match="that this very process is at work on"):
         swept(tmp_path / "grid")
     assert cut.counted() == 0

@@ -10,7 +10,7 @@ import pytest
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.result import Result
+from srgdqn.runs.result import Result
 from srgdqn.sweeps import together
 from srgdqn.training import Progress
 from tiny import tiny

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.store.journal import Checkpoint, Journal
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.chunk import Resumed, train_chunk
 from srgdqn.training.chunk_state import Standing, seats_of, snapshot, standing_of
-from srgdqn.training.keeping import Keeping
 from srgdqn.training.program import Programs, programs_for
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import endings_of

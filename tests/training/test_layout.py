@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.store.journal import Snapshot
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoints import Snapshot
 from srgdqn.training.layout import Chunk, chunks_of, saved_chunks, seats_left
 from srgdqn.training.parts import Part
 

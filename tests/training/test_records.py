@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, settings
 
 from srgdqn.config import Configuration
-from srgdqn.store.tables import SCHEMAS, frame
+from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.tasks import Task
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog

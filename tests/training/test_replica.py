@@ -36,7 +36,7 @@ from replica import Chance, Learner, Round, Rows, Settings, Transition
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.statistics import bootstrap_interval
+from srgdqn.runs.statistics import bootstrap_interval
 from srgdqn.training import train_rounds
 from srgdqn.training.chunk import train_chunk
 from srgdqn.training.draws import draw_block

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from srgdqn.learner.outer_iteration import LearnerState, Trace
-from srgdqn.store.tables import SCHEMAS, frame
+from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.training import Progress, Trained, train_rounds
 from srgdqn.training.batches import Occasion, Served, from_replay
 from srgdqn.training.lane import Instruments

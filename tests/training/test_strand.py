@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from srgdqn.config import Configuration
-from srgdqn.store.journal import Journal
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoints import Journal
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
 from srgdqn.training.boards import Boards
-from srgdqn.training.keeping import Keeping
 from srgdqn.training.reports import RoundReport
 from srgdqn.training.strand import identity
 from tiny import LANES, bits, reproducible, tiny

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 
-from srgdqn.store.tables import SCHEMAS, frame
+from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.verification.differences import COMPARED, parameter_differences, table_differences
 
 

@@ -14,8 +14,8 @@ import pytest
 from reported import report
 from srgdqn.api import train_configured
 from srgdqn.errors import InputError
-from srgdqn.result import Result
-from srgdqn.store.configurations import loads
+from srgdqn.runs.configurations import loads
+from srgdqn.runs.result import Result
 from srgdqn.watching import TensorBoard, listening
 from tiny import tiny
 

@@ -11,11 +11,11 @@ import numpy as np
 from srgdqn.again.compiled import programs_of
 from srgdqn.again.subject import Subject
 from srgdqn.errors import InputError
-from srgdqn.store.journal import Checkpoint, Journal
-from srgdqn.store.unfinished import CHECKPOINTS
+from srgdqn.runs.checkpoint_manager import warn
+from srgdqn.runs.checkpoints import Checkpoint, Journal
+from srgdqn.runs.run_folder import CHECKPOINTS
 from srgdqn.tasks import Task
 from srgdqn.training.chunk_state import seats_of, standing_of
-from srgdqn.training.keeping import warn
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import endings_of

@@ -22,7 +22,7 @@ from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.learner.replay import unpack
-from srgdqn.store.journal import Checkpoint
+from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.training.lane import TERMINATED, TRUNCATED
 from srgdqn.training.strand import identity, policy_arrays
 

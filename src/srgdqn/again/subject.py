@@ -23,7 +23,7 @@ from srgdqn.host.evaluating import same_task
 from srgdqn.host.task import HostTask
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.result import Result, load_result
+from srgdqn.runs.result import Result, load_result
 from srgdqn.tasks import Task
 from srgdqn.training.precision import is_double
 

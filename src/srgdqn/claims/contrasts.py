@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from srgdqn.claims.rules import LOG_MARGIN, RESAMPLES, Contrast
-from srgdqn.statistics import (
+from srgdqn.runs.statistics import (
     Interval,
     bootstrap_interval,
     log_sd_ratio_interval,

@@ -17,7 +17,7 @@ from importlib import resources
 from types import ModuleType
 from typing import Any
 
-from srgdqn import curves
+from srgdqn.runs import curves
 from srgdqn.studies import (
     anatomy,
     dose_response,

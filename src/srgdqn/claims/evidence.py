@@ -24,11 +24,11 @@ from srgdqn.claims.rules import Measured, Verdict
 from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
 from srgdqn.report.contents import Table
-from srgdqn.statistics import Interval
-from srgdqn.store import strict_json
-from srgdqn.store.destination import write_file
-from srgdqn.store.folders import read_ordinary
-from srgdqn.store.provenance import provenance
+from srgdqn.runs import strict_json
+from srgdqn.runs.destination import write_file
+from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.provenance import provenance
+from srgdqn.runs.statistics import Interval
 
 _ABOUT = {"claims": (str,), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
 _LONGEST = 2**24  # bytes

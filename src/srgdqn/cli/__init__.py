@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from srgdqn.cli.commands import COMMANDS, show_completion, show_help
 from srgdqn.errors import InputError, printable, unknown
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.interrupts import is_interrupt, terminations_as_interrupts, well_timed_interrupts
+from srgdqn.runs.interrupts import is_interrupt, terminations_as_interrupts, well_timed_interrupts
 
 __all__ = ["main"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from srgdqn.cli.parsing import seconds, whole
-from srgdqn.store.care import KEPT
+from srgdqn.runs.checkpoint_options import KEPT
 
 if TYPE_CHECKING:
-    from srgdqn.training.keeping import Pace
+    from srgdqn.runs.checkpoint_manager import Pace
 
 RESUME = "Go on where a run to the same folder stopped, however that was: it ends with the same bits."
 GOES_ON = "Go on where it stopped, from finished cells and checkpoints, as the same command does without it."
@@ -50,7 +50,7 @@ OF_CELLS: dict[str, Any] = {"checkpoint_every": CheckpointEvery, "keep_checkpoin
 
 def pace(given: Mapping[str, Any]) -> Pace:
     """How often cells are kept, and how many checkpoints of each, as far as that was said."""
-    from srgdqn.training.keeping import USUAL
+    from srgdqn.runs.checkpoint_manager import USUAL
 
     asked = USUAL._replace(every=given.get("checkpoint_every"))
     keep = given.get("keep_checkpoints")

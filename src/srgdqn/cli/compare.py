@@ -13,8 +13,8 @@ from srgdqn.cli.parsing import one_of, parse_with_stray
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
-    from srgdqn.comparison import Spread, Summary
-    from srgdqn.result import Result
+    from srgdqn.runs.comparison import Spread, Summary
+    from srgdqn.runs.result import Result
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def run(words: Sequence[str]) -> int:
     check_figure(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import print_json
-    from srgdqn.comparison import distinct_labels, require_one_task, summarise
-    from srgdqn.result import load_result
+    from srgdqn.runs.comparison import distinct_labels, require_one_task, summarise
+    from srgdqn.runs.result import load_result
 
     results = [load_result(folder) for folder in folders]
     require_one_task(results)
@@ -126,8 +126,8 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
 
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
     """What a reader of the tables should know before drawing conclusions, and labels do not tell."""
-    from srgdqn.comparison import differing_options, option_text
     from srgdqn.config.algorithms import ALGORITHMS
+    from srgdqn.runs.comparison import differing_options, option_text
 
     notes = [f"{summary.label} was interrupted." for summary in summaries if summary.interrupted]
     if len({summary.algorithm for summary in summaries}) == 1:

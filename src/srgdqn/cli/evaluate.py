@@ -13,7 +13,7 @@ from srgdqn.cli.parsing import OneRun, parse, the_run, whole
 if TYPE_CHECKING:
     import polars as pl
 
-    from srgdqn.result import Result
+    from srgdqn.runs.result import Result
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ def run(words: Sequence[str]) -> int:
         share,
         with_interval,
     )
-    from srgdqn.comparison import spread_of
-    from srgdqn.result import load_result
+    from srgdqn.runs.comparison import spread_of
+    from srgdqn.runs.result import load_result
 
     result = load_result(folder)
     played = result.evaluate(

@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     check_export(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import print_json, print_rows
-    from srgdqn.result import load_result
+    from srgdqn.runs.result import load_result
     from srgdqn.shipping.policy import policy_of
 
     result = load_result(folder)

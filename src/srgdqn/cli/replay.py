@@ -60,11 +60,11 @@ def run(words: Sequence[str]) -> int:
     asked: Replay = parse(Replay, words, command="replay")
     folder = the_run(asked.run, "replay")
     if asked.out is not None:
-        from srgdqn.store.destination import check_file
+        from srgdqn.runs.destination import check_file
 
         check_file(asked.out, _SUFFIXES, what="trace or figure", overwrite=asked.overwrite)
 
-    from srgdqn.result import load_result
+    from srgdqn.runs.result import load_result
 
     number = asked.round if asked.round is not None else _first_diverged(load_result(folder).rounds)
 

@@ -23,8 +23,8 @@ from srgdqn.errors import InputError, unknown
 if TYPE_CHECKING:
     from srgdqn.report.contents import Report
     from srgdqn.reproduction.commands import Console
+    from srgdqn.runs.checkpoint_manager import Pace
     from srgdqn.studies.scale import Scale
-    from srgdqn.training.keeping import Pace
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.cli import INTERRUPTED
     from srgdqn.program_cache import enable_program_cache
-    from srgdqn.store.destination import make_folder
-    from srgdqn.store.locks import locked
+    from srgdqn.runs.destination import make_folder
+    from srgdqn.runs.locks import locked
     from srgdqn.studies.names import NAMES
 
     names = tuple(dict.fromkeys((*asked.experiments, *stray))) or NAMES

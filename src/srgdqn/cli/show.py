@@ -14,7 +14,7 @@ from srgdqn.config.checks import BUDGETS
 from srgdqn.config.presets import PRESETS
 
 if TYPE_CHECKING:
-    from srgdqn.result import Result
+    from srgdqn.runs.result import Result
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ def run(words: Sequence[str]) -> int:
     folder = the_run(asked.run, "show")
 
     from srgdqn.cli.presentation import phase_seconds, print_json, print_rows, print_summary
-    from srgdqn.comparison import departures, summarise
-    from srgdqn.result import load_result
+    from srgdqn.runs.comparison import departures, summarise
+    from srgdqn.runs.result import load_result
 
     result = load_result(folder)
     summary = summarise(result)
@@ -66,7 +66,7 @@ def run(words: Sequence[str]) -> int:
 def _about(result: Result) -> list[tuple[str, str]]:
     """A run's configuration and provenance in brief."""
     from srgdqn.cli.presentation import NOTHING
-    from srgdqn.comparison import departures, option_text
+    from srgdqn.runs.comparison import departures, option_text
 
     configuration, provenance = result.configuration, result.run.provenance
     versions: dict[str, Any] = provenance.get("versions", {})

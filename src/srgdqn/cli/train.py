@@ -27,12 +27,12 @@ from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compil
 from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ENGINES, for_training, ready
 from srgdqn.errors import InputError
-from srgdqn.store.care import Care
-from srgdqn.store.configurations import LONGEST, UserOptions, options_from_toml
+from srgdqn.runs.checkpoint_options import Care
+from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
 
 if TYPE_CHECKING:
-    from srgdqn.result import Result
-    from srgdqn.under_way import UnderWay
+    from srgdqn.runs.result import Result
+    from srgdqn.runs.session import UnderWay
     from srgdqn.watching import Logger
 
 _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
@@ -119,7 +119,7 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
             from srgdqn.api import train_configured, what_decides
             from srgdqn.host.failures import EnvironmentFailedError
             from srgdqn.program_cache import enable_program_cache
-            from srgdqn.under_way import begin, finished_already
+            from srgdqn.runs.session import begin, finished_already
 
             enable_program_cache()
             run, result = None, None
@@ -265,7 +265,7 @@ def _read(words: Sequence[str]) -> _Asked:
 
 def _what_is_under_way(out: Path) -> Path:
     """The configuration of what is to go on, or of what is finished already."""
-    from srgdqn.store.unfinished import configuration_file
+    from srgdqn.runs.run_folder import configuration_file
 
     for file in (configuration_file(out), out / "configuration.toml"):
         if file.is_file():
@@ -347,7 +347,7 @@ def _finish(asked: _Asked, result: Result, under_way: UnderWay | None) -> int:
 def _tell(result: Result, saved: Path | None, *, as_json: bool, failed: bool) -> None:
     """Says what the run came to, and where it is saved, or that this `failed`."""
     from srgdqn.cli.presentation import phase_seconds, print_json, print_summary
-    from srgdqn.comparison import summarise
+    from srgdqn.runs.comparison import summarise
 
     summary = summarise(result)
     if as_json:

@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
     asked: Verify = parse(Verify, words, command="verify")
     folder = the_run(asked.run, "verify")
 
-    from srgdqn.result import load_result
+    from srgdqn.runs.result import load_result
 
     load_result(folder)  # a folder that is none is told before anything is compiled
 

@@ -53,7 +53,7 @@ def run(words: Sequence[str]) -> int:
     check_video(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import number, print_json, print_table
-    from srgdqn.result import load_result
+    from srgdqn.runs.result import load_result
 
     result = load_result(folder)
     chosen = result.best if isinstance(asked.round, str) else asked.round

@@ -13,8 +13,8 @@ import tyro
 
 from srgdqn.cli.parsing import OneRun, parse, the_run
 from srgdqn.errors import InputError
-from srgdqn.store.destination import MANIFEST
-from srgdqn.store.unfinished import how_to_go_on
+from srgdqn.runs.destination import MANIFEST
+from srgdqn.runs.run_folder import how_to_go_on
 from srgdqn.watching.json_lines import LineReader
 from srgdqn.watching.live import is_abandoned, live_file
 from srgdqn.watching.watched import Watched
@@ -134,7 +134,7 @@ def _follow(place: _Place) -> int:
 def _show_saved(place: _Place, out: Any) -> int:
     """The last view, from a run's tables, and below it what it was and came to."""
     from srgdqn.cli import show
-    from srgdqn.result import load_result
+    from srgdqn.runs.result import load_result
     from srgdqn.watching.finished import watched_to_the_end
 
     watched = watched_to_the_end(load_result(place.given))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from srgdqn.errors import InputError, unknown
-from srgdqn.store.provenance import LOCAL
+from srgdqn.runs.provenance import LOCAL
 
 RAY = "ray"
 ENGINES = (LOCAL, RAY)

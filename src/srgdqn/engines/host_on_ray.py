@@ -21,8 +21,8 @@ from srgdqn.host.job import Job, job_of
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.learner.networks import NetworkFactory, make_network
-from srgdqn.store.locks import OccupiedError
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.locks import OccupiedError
 from srgdqn.training.shared_progress import SharedProgress
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from srgdqn.native.build import NoKernelError, toolchain
-from srgdqn.store.provenance import processor_fingerprint, provenance
+from srgdqn.runs.provenance import processor_fingerprint, provenance
 
 _ROOT = Path(__file__).parents[1]
 _WORDS = {

@@ -23,7 +23,7 @@ from srgdqn.engines.packing import packed
 from srgdqn.engines.ray_task import Board, Call, Ended, Outcome, Stopped, Tell, Thing, perform
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.interrupts import deferred_interrupts
+from srgdqn.runs.interrupts import deferred_interrupts
 
 Hear = Callable[[Thing, Any], None]
 """Is given a thing and what its call told, in the driver's thread."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from srgdqn.errors import InputError
-from srgdqn.store.destination import disk_errors_told, write_file
-from srgdqn.store.folders import read_ordinary
-from srgdqn.store.locks import locked
+from srgdqn.runs.destination import disk_errors_told, write_file
+from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.locks import locked
 
 _MARK, _LOCKS = ".shared", ".locks"
 

@@ -20,8 +20,8 @@ from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
 from srgdqn.learner.estimators import Estimator, make_known, own_estimators
+from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.tasks import Task
-from srgdqn.training.keeping import Keeping
 from srgdqn.training.parts import PartResult
 from srgdqn.training.precision import is_double
 from srgdqn.training.reports import Progress

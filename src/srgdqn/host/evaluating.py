@@ -15,7 +15,7 @@ from srgdqn.host.spaces import Actions, Observations
 from srgdqn.host.task import HostTask, check_same_spaces, host_task
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser, normalise_observation
-from srgdqn.store.told import required
+from srgdqn.runs.metadata import required
 from srgdqn.training.evaluation import Evaluation
 
 

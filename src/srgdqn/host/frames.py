@@ -19,7 +19,7 @@ import numpy as np
 from srgdqn.errors import InputError
 from srgdqn.host.memory import REPLAY, Block, are_actions
 from srgdqn.learner.gradients import Transitions
-from srgdqn.store.journal import Stream
+from srgdqn.runs.checkpoints import Stream
 
 _RING = ("action", "reward", "terminated", "places")
 _FRAMES = "frames."

@@ -13,7 +13,7 @@ from srgdqn.host.environments import source_of
 from srgdqn.host.task import HostTask, host_task
 from srgdqn.learner.estimators import make_known, own_estimators
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.training.precision import is_double
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.host.spaces import Observations
-from srgdqn.store.journal import Stream
+from srgdqn.runs.checkpoints import Stream
 
 REPLAY = "replay"
 """What the stream of transitions is called where it is kept, and all that is needed as long as they are."""

@@ -15,11 +15,11 @@ from srgdqn.errors import InputError
 from srgdqn.host.playing import CopiesPlayer, Player
 from srgdqn.host.round import HostRound
 from srgdqn.host.trail import Trail
-from srgdqn.store.journal import Checkpoint, Snapshot, Stream
+from srgdqn.runs.checkpoints import Checkpoint, Snapshot, Stream
+from srgdqn.runs.trees import by_path, filled
 from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import Endings
-from srgdqn.trees import by_path, filled
 
 _STEPS = "steps"
 _MEMORY, _RECORDER, _TRAIL, _PRESENT = "memory.", "recorder.", "trail.", "present"

@@ -14,9 +14,9 @@ from srgdqn.cores import usable_cores
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.host.workers import train_in_processes
-from srgdqn.interrupts import deferred_interrupts
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.interrupts import deferred_interrupts
 from srgdqn.training.records import merge_tables
 from srgdqn.training.reports import Listener
 from srgdqn.training.rounds import Trained

@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv
 
 from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
-from srgdqn.store.told import NUMBER_TYPES, is_count
+from srgdqn.runs.metadata import NUMBER_TYPES, is_count
 
 Kind = Literal["vector", "one-hot", "image"]
 

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator
 
 from srgdqn.errors import InputError
-from srgdqn.store.destination import disk_errors_told
-from srgdqn.store.locks import LOCK, OccupiedError, locked
-from srgdqn.training.keeping import Keeping, Strand
+from srgdqn.runs.checkpoint_manager import Keeping, Strand
+from srgdqn.runs.destination import disk_errors_told
+from srgdqn.runs.locks import LOCK, OccupiedError, locked
 
 
 @contextlib.contextmanager

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from srgdqn.errors import InputError
-from srgdqn.store.journal import Stream
-from srgdqn.store.memory import check_room
+from srgdqn.runs.checkpoints import Stream
+from srgdqn.runs.memory_limit import check_room
 
 _FIRST_ROOM = 4_096  # steps
 

@@ -27,10 +27,10 @@ from srgdqn.host.strand import occupied_strand
 from srgdqn.host.task import HostTask, make_player
 from srgdqn.host.telling import Telling
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.store.journal import Checkpoint, Snapshot
+from srgdqn.runs.checkpoint_manager import Keeping, Strand
+from srgdqn.runs.checkpoints import Checkpoint, Snapshot
 from srgdqn.training.chunk import evaluation_due
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.keeping import Keeping, Strand
 from srgdqn.training.lane import TERMINATED, TRUNCATED
 from srgdqn.training.records import Tables
 from srgdqn.training.reports import Listener, Progress

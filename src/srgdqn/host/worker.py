@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from srgdqn.host.failures import RAISED, told
 from srgdqn.host.messages import receive, send
-from srgdqn.interrupts import left_to_the_parent
+from srgdqn.runs.interrupts import left_to_the_parent
 
 if TYPE_CHECKING:
     from srgdqn.host.job import Job

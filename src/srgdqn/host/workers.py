@@ -25,7 +25,7 @@ from srgdqn.host.messages import packed, receive, send, send_packed
 from srgdqn.host.task import HostTask
 from srgdqn.host.training import RoundOutcome
 from srgdqn.learner.networks import NetworkFactory, make_network
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.training.reports import RoundReport
 from srgdqn.training.shared_progress import SharedProgress
 

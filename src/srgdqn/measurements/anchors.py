@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 
 from srgdqn.config import Configuration
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.exploration import epsilon
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.replay import pack
@@ -24,6 +23,7 @@ from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.gradient_spread import first_layers
 from srgdqn.measurements.recorded import Hear, RecordedRun, at_moment, at_steps, batch_at, record
 from srgdqn.measurements.theorem_1 import paper_eta_rows
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.2  # of the time, roughly

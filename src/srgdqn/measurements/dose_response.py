@@ -18,13 +18,13 @@ import optax
 import polars as pl
 
 from srgdqn.config import Configuration
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.exact_gradient import exact_gradient
 from srgdqn.measurements.gradient_spread import first_layers
 from srgdqn.measurements.recorded import Hear, at_moment, at_steps, batch_at, record
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.7  # of the time, roughly

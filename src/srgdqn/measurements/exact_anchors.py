@@ -25,10 +25,10 @@ from jaxtyping import Array, Float
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.networks import Parameters
 from srgdqn.measurements.exact_gradient import exact_gradient
 from srgdqn.measurements.recorded import Hear, at_steps, record
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds
 from srgdqn.training.batches import Occasion, Served, from_replay

@@ -22,13 +22,13 @@ import polars as pl
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.config import Configuration
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.networks import MLP, Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
 from srgdqn.measurements.anchor_distances import ESTIMATORS, alike
 from srgdqn.measurements.compiled import call_compiled
 from srgdqn.measurements.recorded import Hear, RecordedRun, block_of, record
+from srgdqn.runs.interrupts import ToldToStopError
 
 QUANTITIES = ("delta", "gradient")
 _TRAINING_SHARE = 0.5  # of the time, roughly

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import Occasion, from_replay

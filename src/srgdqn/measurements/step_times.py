@@ -10,8 +10,8 @@ import polars as pl
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.measurements.recorded import Hear
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import budget_of
 from srgdqn.training.program import programs_for

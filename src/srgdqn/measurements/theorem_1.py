@@ -18,7 +18,6 @@ import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.interrupts import ToldToStopError
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.measurements.recorded import Hear
@@ -26,6 +25,7 @@ from srgdqn.measurements.theorem_growth import GROWTH_SCHEMA, growth_rows
 from srgdqn.measurements.theorem_inequality import RunLoop, inequality_rows, make_loop, with_verdicts
 from srgdqn.measurements.theorem_problems import Problem, compiled, first_terms, make_problem
 from srgdqn.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.smoothness import local_smoothness, theory_step_size
 
 __all__ = ["PAPER_ETA_SCHEMA", "Setting", "TheoremPlan", "measure", "paper_eta_rows"]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from srgdqn.program_cache import cache_folder
-from srgdqn.store.provenance import processor_fingerprint
+from srgdqn.runs.provenance import processor_fingerprint
 
 _FOLDER = Path(__file__).parent / "kernel"
 # The kernel never looks at errno or at floating-point exceptions; nothing here lets the compiler reorder sums.

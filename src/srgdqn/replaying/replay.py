@@ -25,8 +25,8 @@ from srgdqn.native.structures import whole_teams
 from srgdqn.replaying.story import Story, tell
 from srgdqn.replaying.tables import Traced, inner_table, iterations_table, joined
 from srgdqn.replaying.tracing import Tracer
-from srgdqn.store.destination import check_file, write_file
-from srgdqn.store.parquet import encode_any
+from srgdqn.runs.destination import check_file, write_file
+from srgdqn.runs.parquet import encode_any
 from srgdqn.tasks import Task
 from srgdqn.verification.conditions import Condition, differing
 from srgdqn.verification.differences import parameter_differences

@@ -14,9 +14,9 @@ import matplotlib
 
 from srgdqn.charts import Chart, data_of
 from srgdqn.figures import draw_chart, save_figure
-from srgdqn.store import strict_json
-from srgdqn.store.destination import write_file
-from srgdqn.store.folders import read_ordinary
+from srgdqn.runs import strict_json
+from srgdqn.runs.destination import write_file
+from srgdqn.runs.folders import read_ordinary
 
 _MEMORY = ".drawn.json"
 _LONGEST = 2**20  # bytes

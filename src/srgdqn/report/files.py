@@ -15,7 +15,7 @@ from srgdqn.report.markdown import report_markdown
 from srgdqn.report.page import render_page
 from srgdqn.report.tables import as_markdown
 from srgdqn.report.verdicts import verdict_frame, verdicts_json, verdicts_markdown
-from srgdqn.store.destination import make_folder, write_file
+from srgdqn.runs.destination import make_folder, write_file
 
 
 def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from srgdqn.charts import Chart, Panel, Series
-from srgdqn.curves import AXES
+from srgdqn.runs.curves import AXES
 
 _DIGITS = 5
 _DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srgdqn.statistics import Interval, paired_bootstrap_difference
+from srgdqn.runs.statistics import Interval, paired_bootstrap_difference
 from srgdqn.studies.controls import CHAMPION, interval_text
 from srgdqn.studies.experiment import Outcomes
 from srgdqn.studies.figure_2 import TASKS, cell_name, random_score, scores

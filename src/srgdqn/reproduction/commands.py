@@ -15,7 +15,8 @@ from srgdqn.claims import CLAIMS, Judgement, claims_digest, judge
 from srgdqn.claims.evidence import Evidence, evidence_of
 from srgdqn.report.contents import Table
 from srgdqn.reproduction.answer import answer_from
-from srgdqn.store.provenance import LOCAL
+from srgdqn.runs.checkpoint_manager import USUAL, Pace
+from srgdqn.runs.provenance import LOCAL
 from srgdqn.studies import readings_study, tuning
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.cells import AnyCell, MeasurementCell, compute
@@ -25,7 +26,6 @@ from srgdqn.studies.pilot import pilot_of, read_pilot
 from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
 from srgdqn.studies.scores import diverged_rounds
 from srgdqn.studies.seconds import seconds_of
-from srgdqn.training.keeping import USUAL, Pace
 
 CONFIRMATORY_SCALES: Mapping[str, Scale] = {"corrected": CONFIRMATORY, "printed": CONFIRMATORY_PRINTED}
 BOTH = tuple(CONFIRMATORY_SCALES)

@@ -17,9 +17,9 @@ from srgdqn.claims.rules import Measured
 from srgdqn.report.contents import ClaimRow, Report, Section, Table
 from srgdqn.reproduction.answer import QUESTION
 from srgdqn.reproduction.commands import BOTH, readings_of
-from srgdqn.result import Result
-from srgdqn.store import configurations
-from srgdqn.store.provenance import provenance
+from srgdqn.runs import configurations
+from srgdqn.runs.provenance import provenance
+from srgdqn.runs.result import Result
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.experiment import Outcomes
 from srgdqn.studies.scale import Scale

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from srgdqn.extras import require
-from srgdqn.store.destination import check_file, write_file
+from srgdqn.runs.destination import check_file, write_file
 
 if TYPE_CHECKING:
-    from srgdqn.result import Result
+    from srgdqn.runs.result import Result
     from srgdqn.shipping.policy import Policy
 
 SUFFIXES = (".onnx", ".py")

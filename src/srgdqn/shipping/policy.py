@@ -16,7 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.shipping.plain import PlainPolicy
 
 if TYPE_CHECKING:
-    from srgdqn.result import Result
+    from srgdqn.runs.result import Result
 
 Kind = Literal["vector", "one-hot", "image"]
 
@@ -182,7 +182,7 @@ def numpy_policy(policy: Policy) -> PlainPolicy:
 
 def configuration_digest(configuration: Configuration) -> str:
     """Sixteen digits by which two configurations are told apart."""
-    from srgdqn.store.configurations import dumps
+    from srgdqn.runs.configurations import dumps
 
     return hashlib.sha256(dumps(configuration).encode()).hexdigest()[:16]
 

@@ -17,7 +17,7 @@ from srgdqn.shipping.playing import Act, Played, check_images, play, playing_env
 from srgdqn.shipping.video_files import check_video, video_writer
 
 if TYPE_CHECKING:
-    from srgdqn.result import Result
+    from srgdqn.runs.result import Result
 
 _USUAL_RATE = 30.0  # images per second, where an environment does not tell its own
 _USUAL_LIMIT = 1_000  # steps, as of evaluations in environments without a limit

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, TypeAlias
 
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.store.destination import check_file, disk_errors_told, written_whole
+from srgdqn.runs.destination import check_file, disk_errors_told, written_whole
 
 if TYPE_CHECKING:
     import numpy as np

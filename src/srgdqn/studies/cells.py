@@ -21,17 +21,17 @@ from srgdqn.api import train_configured, what_decides
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import RAY
 from srgdqn.engines.local import run_locally
-from srgdqn.interrupts import ToldToStopError, let_interrupts_through
-from srgdqn.kept import Say, finished, why_not_this
 from srgdqn.native.build import toolchain
-from srgdqn.result import Result, load_result
-from srgdqn.store import measurement
-from srgdqn.store.inputs import hashed
-from srgdqn.store.measurement import Measured
-from srgdqn.store.provenance import LOCAL, provenance, stale, what_bits_depend_on
-from srgdqn.store.unfinished import CELLS_UNDER_WAY, check_stays_within
-from srgdqn.training.keeping import USUAL, Keeping, Pace
-from srgdqn.under_way import stamp_of
+from srgdqn.runs import measurement
+from srgdqn.runs.cache import Say, finished, why_not_this
+from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace
+from srgdqn.runs.inputs import hashed
+from srgdqn.runs.interrupts import ToldToStopError, let_interrupts_through
+from srgdqn.runs.measurement import Measured
+from srgdqn.runs.provenance import LOCAL, provenance, stale, what_bits_depend_on
+from srgdqn.runs.result import Result, load_result
+from srgdqn.runs.run_folder import CELLS_UNDER_WAY, check_stays_within
+from srgdqn.runs.session import stamp_of
 
 Hear = Callable[[float], None]
 """Is told the share that is done."""

@@ -14,8 +14,8 @@ from srgdqn.engines.now_and_then import seldom
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
-from srgdqn.interrupts import ToldToStopError
-from srgdqn.training.keeping import Keeping
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.precision import is_double
 
 if TYPE_CHECKING:

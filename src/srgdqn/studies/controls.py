@@ -9,7 +9,7 @@ import polars as pl
 from srgdqn.charts import Chart
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.runs.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 from srgdqn.studies import figure_2
 from srgdqn.studies.cells import AnyCell
 from srgdqn.studies.experiment import Experiment, Outcomes

@@ -10,7 +10,7 @@ import polars as pl
 from srgdqn.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.measurements import exact_anchors
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import bootstrap_interval
+from srgdqn.runs.statistics import bootstrap_interval
 from srgdqn.studies.cells import AnyCell, MeasurementCell
 from srgdqn.studies.experiment import Experiment, Outcomes, configured
 from srgdqn.studies.pilot import read_pilot

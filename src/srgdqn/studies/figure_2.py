@@ -13,8 +13,8 @@ from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import FIGURE_2_ROUNDS
 from srgdqn.learning_panels import Band, learning_panel
 from srgdqn.report.contents import Section, Table
-from srgdqn.result import Result
-from srgdqn.statistics import bootstrap_interval
+from srgdqn.runs.result import Result
+from srgdqn.runs.statistics import bootstrap_interval
 from srgdqn.studies.cells import AnyCell, Cell
 from srgdqn.studies.experiment import RANDOM, Experiment, Outcomes, configured
 from srgdqn.studies.results_panels import over_episodes, per_window

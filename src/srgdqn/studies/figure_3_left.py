@@ -10,8 +10,8 @@ import polars as pl
 from srgdqn.charts import STYLES, Chart, Panel, Series
 from srgdqn.config.algorithms import PAPER
 from srgdqn.report.contents import Section, Table
-from srgdqn.result import Result
-from srgdqn.statistics import bootstrap_interval
+from srgdqn.runs.result import Result
+from srgdqn.runs.statistics import bootstrap_interval
 from srgdqn.studies.cells import AnyCell, Cell
 from srgdqn.studies.experiment import RANDOM, Experiment, Outcomes, configured
 from srgdqn.studies.scale import Scale

@@ -9,7 +9,7 @@ import polars as pl
 
 from srgdqn.charts import BLACK, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import Interval, bootstrap_interval
+from srgdqn.runs.statistics import Interval, bootstrap_interval
 from srgdqn.studies import anchor_cells
 from srgdqn.studies.anchor_cells import TRAJECTORIES
 from srgdqn.studies.controls import interval_text

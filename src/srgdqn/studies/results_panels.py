@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.charts import STYLES, Panel, Series
-from srgdqn.result import Result
+from srgdqn.runs.result import Result
 from srgdqn.studies.experiment import Outcomes
 
 _LABELS = {"success": "share of greedy episodes that succeed", "length": "steps per episode"}

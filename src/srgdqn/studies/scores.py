@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from srgdqn.result import Result
+from srgdqn.runs.result import Result
 
 LAST_SHARE = 0.2  # of a step budget
 LAST_EPISODES = 100  # of an episode budget

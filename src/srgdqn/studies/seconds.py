@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from srgdqn.result import Result
+from srgdqn.runs.result import Result
 from srgdqn.studies.experiment import Outcomes
 
 

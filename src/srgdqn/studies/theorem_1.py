@@ -10,7 +10,7 @@ import polars as pl
 from srgdqn.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.measurements import theorem_1
 from srgdqn.report.contents import Section, Table
-from srgdqn.statistics import Interval
+from srgdqn.runs.statistics import Interval
 from srgdqn.studies import anchor_cells
 from srgdqn.studies.anchor_cells import TRAJECTORIES
 from srgdqn.studies.cells import AnyCell, MeasurementCell

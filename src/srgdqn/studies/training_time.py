@@ -10,10 +10,10 @@ import polars as pl
 from srgdqn.api import with_kernel
 from srgdqn.charts import STYLES, Chart, Panel, Series
 from srgdqn.config.algorithms import PAPER
-from srgdqn.curves import SMOOTHING
 from srgdqn.measurements import step_times
 from srgdqn.report.contents import Section, Table
-from srgdqn.result import Result
+from srgdqn.runs.curves import SMOOTHING
+from srgdqn.runs.result import Result
 from srgdqn.studies import figure_2
 from srgdqn.studies.cells import AnyCell, MeasurementCell
 from srgdqn.studies.experiment import Experiment, Outcomes, configured

@@ -13,7 +13,7 @@ import polars as pl
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import PRESETS
 from srgdqn.report.contents import Table
-from srgdqn.statistics import bootstrap_interval
+from srgdqn.runs.statistics import bootstrap_interval
 from srgdqn.studies.cells import Cell
 from srgdqn.studies.experiment import RANDOM, Outcomes, configured
 from srgdqn.studies.figure_2 import TASKS, cell_name, scores

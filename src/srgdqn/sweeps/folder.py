@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from srgdqn.config.checks import check_option
 from srgdqn.errors import InputError
-from srgdqn.store import strict_json
-from srgdqn.store.changes import changes
-from srgdqn.store.destination import check_destination, make_folder, write_file
-from srgdqn.store.folders import read_ordinary
-from srgdqn.store.locks import LOCK, locked
-from srgdqn.store.scratch import is_scratch
-from srgdqn.store.unfinished import CELLS_UNDER_WAY, check_stays_within
+from srgdqn.runs import strict_json
+from srgdqn.runs.changes import changes
+from srgdqn.runs.destination import check_destination, make_folder, write_file
+from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.locks import LOCK, locked
+from srgdqn.runs.run_folder import CELLS_UNDER_WAY, check_stays_within
+from srgdqn.runs.scratch import is_scratch
 from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from srgdqn.engines.choice import ready
-from srgdqn.kept import Say
 from srgdqn.progress import reporting
-from srgdqn.result import Result
-from srgdqn.store.provenance import LOCAL
+from srgdqn.runs.cache import Say
+from srgdqn.runs.checkpoint_manager import USUAL, Pace
+from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.result import Result
 from srgdqn.sweeps.folder import About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values
 from srgdqn.sweeps.notation import written
@@ -19,7 +20,6 @@ from srgdqn.sweeps.running import Judge, check_some_finished, fill, shelves
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import check_score
 from srgdqn.sweeps.sweep import Sweep
-from srgdqn.training.keeping import USUAL, Pace
 from srgdqn.training.rounds import Listener
 
 

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from srgdqn.comparison import final_rewards, spread_of
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.kept import Say, finished, why_not_this
-from srgdqn.result import Result, load_result
-from srgdqn.store.provenance import LOCAL
-from srgdqn.store.unfinished import CELLS_UNDER_WAY
+from srgdqn.runs.cache import Say, finished, why_not_this
+from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace
+from srgdqn.runs.comparison import final_rewards, spread_of
+from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.result import Result, load_result
+from srgdqn.runs.run_folder import CELLS_UNDER_WAY
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import Cell
 from srgdqn.sweeps.scores import Score
 from srgdqn.sweeps.scoring import needs_chance, random_policy
 from srgdqn.sweeps.together import train_each
-from srgdqn.training.keeping import USUAL, Keeping, Pace
 from srgdqn.training.rounds import Listener
 
 _RANDOM = "random-policy"
 
 
 class _KeptCell:
-    """A cell as `srgdqn.kept` knows such things."""
+    """A cell as `srgdqn.runs.cache` knows such things."""
 
     def __init__(self, name: str, configuration: Configuration) -> None:
         self.name, self._configuration = name, configuration

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from srgdqn.comparison import Spread, final_rewards, greedy_returns, spread_of
 from srgdqn.config import Configuration
 from srgdqn.errors import unknown
-from srgdqn.result import Result
+from srgdqn.runs.comparison import Spread, final_rewards, greedy_returns, spread_of
+from srgdqn.runs.result import Result
 from srgdqn.sweeps.scores import SCORES, Score
 
 __all__ = ["check_score", "diverged_rounds", "needs_chance", "random_policy", "row_of", "score_of"]

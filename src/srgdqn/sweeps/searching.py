@@ -14,10 +14,11 @@ from typing import Any
 
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
-from srgdqn.kept import Say
 from srgdqn.progress import reporting
-from srgdqn.result import Result
-from srgdqn.store.provenance import LOCAL
+from srgdqn.runs.cache import Say
+from srgdqn.runs.checkpoint_manager import USUAL, Pace
+from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.result import Result
 from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, Cell, Values, name_of
 from srgdqn.sweeps.ranges import space_of
@@ -28,7 +29,6 @@ from srgdqn.sweeps.search_plan import SearchPlan, search_plan
 from srgdqn.sweeps.study import open_study
 from srgdqn.sweeps.sweep import Sweep
 from srgdqn.training import Progress
-from srgdqn.training.keeping import USUAL, Pace
 from srgdqn.training.rounds import Listener
 
 

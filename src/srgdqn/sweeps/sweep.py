@@ -12,9 +12,9 @@ import numpy as np
 import polars as pl
 
 from srgdqn.errors import InputError
-from srgdqn.result import Result, load_result
-from srgdqn.store.destination import write_file
-from srgdqn.store.parquet import encode_any
+from srgdqn.runs.destination import write_file
+from srgdqn.runs.parquet import encode_any
+from srgdqn.runs.result import Result, load_result
 from srgdqn.sweeps.folder import CELLS, TABLE, About, Failure, begin, check_folder, read_about, write_about
 from srgdqn.sweeps.grid import Base, Cell, Values, name_of
 from srgdqn.sweeps.notation import written

@@ -14,16 +14,16 @@ from srgdqn.cores import usable_cores
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.local import run_locally
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.interrupts import let_interrupts_through
 from srgdqn.learner.estimators import ESTIMATORS
-from srgdqn.result import Result
-from srgdqn.store.provenance import LOCAL
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.interrupts import let_interrupts_through
+from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.result import Result
+from srgdqn.runs.session import stamp_of
 from srgdqn.training import Progress, train_side_by_side
-from srgdqn.training.keeping import Keeping
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.rounds import Listener
 from srgdqn.training.strand import identity
-from srgdqn.under_way import stamp_of
 
 Finished = Callable[[int, Result], None]
 """Is given a configuration's place and its result, on whichever thread trained it."""

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 
 from srgdqn.errors import InputError
-from srgdqn.store.journal import Checkpoint, Snapshot, Stream
+from srgdqn.runs.checkpoints import Checkpoint, Snapshot, Stream
+from srgdqn.runs.trees import by_path, filled
 from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
-from srgdqn.trees import by_path, filled
 
 Seats = list[tuple[str, int, int]]
 """Whose rounds sit in a chunk: of each configuration its identity, its first round, and the one after its last."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.training.chunk_state import Seats, seats_of
-from srgdqn.training.keeping import Keeping
 from srgdqn.training.parts import Part
 from srgdqn.training.program import Programs
 

@@ -15,8 +15,8 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.cores import usable_cores
 from srgdqn.learner.networks import NetworkFactory
+from srgdqn.runs.checkpoint_manager import Keeping, Strand
 from srgdqn.tasks import Task
-from srgdqn.training.keeping import Keeping, Strand
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.layout import Chunk, chunks_of, most_boards, saved_chunks, seats_left
 from srgdqn.training.parts import PartResult, parts_of

@@ -16,20 +16,20 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory, Parameters
 from srgdqn.learner.normalisation import Normaliser
-from srgdqn.store.configurations import dumps
-from srgdqn.store.journal import Checkpoint
+from srgdqn.runs.checkpoint_manager import Strand
+from srgdqn.runs.checkpoints import Checkpoint
+from srgdqn.runs.configurations import dumps
+from srgdqn.runs.trees import by_path
 from srgdqn.tasks import Task
 from srgdqn.training.chunk import Resumed, Segment, train_chunk
 from srgdqn.training.chunk_progress import ChunkProgress
 from srgdqn.training.chunk_state import Seats, Standing, Timings, seats_of, snapshot, standing_of
-from srgdqn.training.keeping import Strand
 from srgdqn.training.lane import PLAIN, Instruments, Lane
 from srgdqn.training.parts import Part, PartResult, taken
 from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers, programs_for
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.records import endings_of
 from srgdqn.training.reports import Listener
-from srgdqn.trees import by_path
 
 Choice = Callable[[np.ndarray], np.ndarray]
 """From numbers of blocks to whether each one's probed row is kept."""

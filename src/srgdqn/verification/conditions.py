@@ -8,8 +8,8 @@ import jax
 
 from srgdqn.again.subject import Subject
 from srgdqn.api import provenance_of
-from srgdqn.own_parts import own_parts
-from srgdqn.store.provenance import what_bits_depend_on
+from srgdqn.runs.provenance import what_bits_depend_on
+from srgdqn.runs.user_code import own_parts
 
 _YOURS = "your "
 _ALWAYS = ("machine", "instruction_sets", "compiler", "backend", "source")

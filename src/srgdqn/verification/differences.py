@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from srgdqn.store.tables import SCHEMAS, frame
+from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.training.records import Tables
 
 COMPARED = tuple(name for name in SCHEMAS if name != "timings")

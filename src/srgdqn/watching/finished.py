@@ -12,7 +12,7 @@ from srgdqn.watching.scalars import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, R
 from srgdqn.watching.watched import Watched
 
 if TYPE_CHECKING:
-    from srgdqn.result import Result
+    from srgdqn.runs.result import Result
 
 
 def watched_to_the_end(result: Result) -> Watched:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config import Configuration
 from srgdqn.config.checks import BUDGETS
 from srgdqn.errors import InputError
-from srgdqn.store import strict_json
-from srgdqn.store.destination import write_file
-from srgdqn.store.folders import open_ordinary
+from srgdqn.runs import strict_json
+from srgdqn.runs.destination import write_file
+from srgdqn.runs.folders import open_ordinary
 from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:

@@ -121,6 +121,6 @@ def _told(error: Exception) -> str:
 
 
 def _provenance() -> dict[str, Any]:
-    from srgdqn.store.provenance import provenance
+    from srgdqn.runs.provenance import provenance
 
     return provenance()

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from srgdqn.errors import InputError
-from srgdqn.store.folders import open_ordinary
+from srgdqn.runs.folders import open_ordinary
 from srgdqn.watching.json_lines import JsonLines
 
 try:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.store.configurations import dumps
-from srgdqn.store.destination import make_folder
+from srgdqn.runs.configurations import dumps
+from srgdqn.runs.destination import make_folder
 from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:

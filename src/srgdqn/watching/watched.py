@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Any
 
-from srgdqn.store.told import is_count
+from srgdqn.runs.metadata import is_count
 from srgdqn.watching.json_lines import Line
 from srgdqn.watching.scalars import EPISODES, ITERATIONS, RETURN, REWARD
 

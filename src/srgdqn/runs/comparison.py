@@ -1,0 +1,275 @@
+"""What runs came to, side by side: one summary per run, whose statistics are over rounds.
+
+The *final stretch* of a run is what lies after 80 % of its budget, in the budget's own unit: the last 20 % of its
+windows. A round that never got there (it diverged, or was interrupted) has no final value: it is left out of the
+statistic, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from srgdqn.config import Configuration
+from srgdqn.config.checks import BUDGETS
+from srgdqn.config.configure import named_options
+from srgdqn.config.readings import READINGS
+from srgdqn.runs.curves import training_seconds, windows_of
+from srgdqn.errors import InputError
+from srgdqn.runs.result import Result
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One value per round, summarised; None for what cannot be told of so few rounds."""
+
+    rounds: int
+    """Rounds that have a value."""
+    mean: float | None = None
+    low: float | None = None
+    """Lower bound of the mean's 95 % bootstrap interval."""
+    high: float | None = None
+    """Upper bound."""
+    iqm: float | None = None
+    """Interquartile mean."""
+    sd: float | None = None
+    """Standard deviation over rounds."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run came to."""
+
+    label: str
+    """What tells it from the other runs of a comparison."""
+    task: str
+    algorithm: str
+    readings: str
+    rounds: int
+    """Rounds that ran."""
+    planned: int
+    """Rounds that were asked for."""
+    interrupted: bool
+    diverged: dict[int, int]
+    """The rounds that went non-finite, and the environment step of each."""
+    censored: int
+    """Episodes cut at the cap, over all rounds."""
+    reward: Spread
+    """Mean reward per action in the final stretch."""
+    last_reward: Spread
+    """Mean reward per action in the last window that a round has, wherever that is."""
+    episode_return: Spread
+    """Mean return of the training episodes that ended in the final stretch."""
+    episode_length: Spread
+    """Their mean length."""
+    greedy_return: Spread
+    """Mean return of the last greedy evaluation, on the raw reward, of the rounds that reached the final stretch."""
+    greedy_length: Spread
+    """The mean length of its episodes."""
+    success: Spread
+    """The share of its episodes that succeeded."""
+    steps: int
+    """Environment steps, over all rounds."""
+    queries: float | None
+    """Gradient queries by the estimator's formula: mean over rounds."""
+    gradient_evaluations: float | None
+    """Gradient evaluations really done: mean over rounds."""
+    seconds: float | None
+    """Training seconds per round, as `srgdqn.runs.curves` shares them out."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same in plain values, which JSON can hold."""
+        return {**asdict(self), "diverged": [{"round": k, "step": step} for k, step in self.diverged.items()]}
+
+
+def summarise(result: Result, label: str | None = None) -> Summary:
+    """What a run came to. A window counts by its steps, so that a shorter last one weighs less."""
+    configuration, rounds = result.configuration, result.rounds
+    windows = windows_of(result)
+    final = _final_windows(result)
+    last = windows.filter(pl.col("step") == pl.col("step").max().over("round"))
+    episodes = result.episodes.filter(_is_final(configuration, pl.col("step"), pl.col("episode") + 1))
+    judged = _last_evaluations(result).join(final.select("round").unique(), on="round", how="semi")
+    diverged = rounds.filter(pl.col("diverged_at").is_not_null()).sort("round")
+    return Summary(
+        label=configuration.algorithm if label is None else label,
+        task=configuration.task.task,
+        algorithm=configuration.algorithm,
+        readings=configuration.readings,
+        rounds=rounds.height,
+        planned=configuration.training.rounds,
+        interrupted=bool(result.run.provenance.get("interrupted", False)),
+        diverged=dict(zip(diverged["round"].to_list(), diverged["diverged_at"].to_list(), strict=True)),
+        censored=int(rounds["censored"].sum()),
+        reward=_spread(final, _PER_ACTION),
+        last_reward=_spread(last, _PER_ACTION),
+        episode_return=_spread(episodes, pl.col("return").mean()),
+        episode_length=_spread(episodes, pl.col("length").mean()),
+        greedy_return=_spread(judged, pl.col("return").mean()),
+        greedy_length=_spread(judged, pl.col("length").mean()),
+        success=_spread(judged, pl.col("success").cast(pl.Float64).mean()),
+        steps=int(rounds["steps"].sum()),
+        queries=_mean(rounds["queries"]),
+        gradient_evaluations=_mean(rounds["gradient_evaluations"]),
+        seconds=training_seconds(result) / rounds.height if rounds.height else None,
+    )
+
+
+def final_rewards(result: Result) -> dict[int, float]:
+    """The mean reward per action in the final stretch of each round that got there."""
+    return _by_round(_final_windows(result), _PER_ACTION)
+
+
+def greedy_returns(result: Result) -> dict[int, float]:
+    """The mean return of each round's last greedy evaluation, also where that is of the last finite parameters of a
+    round that diverged.
+    """
+    return _by_round(_last_evaluations(result), pl.col("return").mean())
+
+
+def compare(results: Sequence[Result], labels: Sequence[str] | None = None) -> pl.DataFrame:
+    """One row per run, as `as_table` has them."""
+    require_one_task(results)
+    named = distinct_labels(results) if labels is None else labels
+    return as_table([summarise(result, label) for result, label in zip(results, named, strict=True)])
+
+
+def as_table(summaries: Sequence[Summary]) -> pl.DataFrame:
+    """One row per summary; a spread is the columns `reward` (the mean), `reward_low`, …, `reward_rounds`."""
+    return pl.DataFrame([_row(summary) for summary in summaries], infer_schema_length=None)
+
+
+def require_one_task(results: Sequence[Result]) -> None:
+    """Raises an `InputError` unless there are runs to compare, and all of them are of one task."""
+    if not results:
+        raise InputError("there is no run to compare. Give at least one.")
+    tasks = list(dict.fromkeys(result.configuration.task.task for result in results))
+    if len(tasks) > 1:
+        raise InputError(
+            f"the runs are of different tasks ({', '.join(tasks)}), whose rewards cannot be compared. "
+            "Give runs of one task."
+        )
+
+
+def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = None) -> list[str]:
+    """A label for every run: its algorithm and, where several runs share that, what differs between them.
+
+    `names`, such as folders, tell apart runs that nothing else does; by default those are numbered.
+    """
+    configurations = [result.configuration for result in results]
+    labels = []
+    for configuration in configurations:
+        alike = [other for other in configurations if other.algorithm == configuration.algorithm]
+        labels.append(", ".join([configuration.algorithm, *_what_differs(configuration, alike)]))
+    fallback = [f"run {index + 1}" for index in range(len(results))] if names is None else names
+    return [
+        f"{label}, {name}" if labels.count(label) > 1 else label for label, name in zip(labels, fallback, strict=True)
+    ]
+
+
+def differing_options(configurations: Sequence[Configuration]) -> list[str]:
+    """The options that not all configurations share; `readings`, which comes first, stands for what follows from it."""
+    described = [{"readings": configuration.readings, **configuration.options()} for configuration in configurations]
+    names = [name for name in described[0] if any(other[name] != described[0][name] for other in described[1:])]
+    follows = {
+        name
+        for name in names
+        if all(
+            READINGS.get(options["readings"], {}).get(name, NotImplemented) == options[name] for options in described
+        )
+    }
+    return [name for name in names if name not in follows]
+
+
+def departures(configuration: Configuration) -> dict[str, tuple[Any, Any]]:
+    """The options whose values are not those that the names stand for: (the value, what the names stand for). A kernel
+    that was decided on, where that is left to the program, is none of them.
+    """
+    named = named_options(configuration.task.task, configuration.algorithm, configuration.readings)
+    return {
+        name: (value, named[name])
+        for name, value in configuration.options().items()
+        if value != named[name] and (name, named[name]) != ("kernel", "auto")
+    }
+
+
+def option_text(value: Any) -> str:
+    """An option's value as users write it."""
+    if isinstance(value, tuple):
+        return "+".join(map(str, value)) or "no layers"
+    return "none" if value is None else str(value)
+
+
+def _what_differs(configuration: Configuration, alike: Sequence[Configuration]) -> list[str]:
+    """What tells a configuration from those of the same algorithm, for a label."""
+    options = configuration.options()
+    told = [name for name in differing_options(alike) if name not in BUDGETS or options[name] is not None]
+    return [
+        f"{configuration.readings} readings" if name == "readings" else f"{name} {option_text(options[name])}"
+        for name in told
+    ]
+
+
+def _is_final(configuration: Configuration, step: pl.Expr, episodes: pl.Expr) -> pl.Expr:
+    """Whether more than 80 % of the budget was spent by that step, of which so many episodes had ended."""
+    training = configuration.training
+    if training.episodes is not None:
+        return 5 * episodes > 4 * training.episodes
+    if training.outer_iterations is not None:
+        made = step // training.learning_frequency - training.first_learning_block
+        return 5 * made > 4 * training.outer_iterations
+    assert training.steps is not None
+    return 5 * step > 4 * training.steps
+
+
+def spread_of(values: Iterable[float | None]) -> Spread:
+    """The spread of one value per round, of those that are finite."""
+    finite = np.array([value for value in values if value is not None and np.isfinite(value)], dtype=float)
+    if not finite.size:
+        return Spread(0)
+    if finite.size == 1:
+        return Spread(1, float(finite[0]), iqm=float(finite[0]))
+    # Only now: scipy.stats takes a second to import, and a single round has no interval to ask it for.
+    from srgdqn.runs.statistics import bootstrap_interval, iqm
+
+    mean, low, high = bootstrap_interval(finite)
+    return Spread(finite.size, mean, low, high, float(iqm(finite)), float(np.std(finite, ddof=1)))
+
+
+_PER_ACTION = (pl.col("reward") * pl.col("length")).sum() / pl.col("length").sum()
+
+
+def _final_windows(result: Result) -> pl.DataFrame:
+    return windows_of(result).filter(_is_final(result.configuration, pl.col("step"), pl.col("episodes")))
+
+
+def _last_evaluations(result: Result) -> pl.DataFrame:
+    return result.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+
+
+def _spread(rows: pl.DataFrame, statistic: pl.Expr) -> Spread:
+    """The spread over rounds of a statistic of each round's rows."""
+    return spread_of(_by_round(rows, statistic).values())
+
+
+def _by_round(rows: pl.DataFrame, statistic: pl.Expr) -> dict[int, Any]:
+    return dict(rows.group_by("round").agg(statistic.alias("value")).sort("round").iter_rows())
+
+
+def _row(summary: Summary) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for name, value in vars(summary).items():
+        if isinstance(value, Spread):
+            row[name] = value.mean
+            row |= {f"{name}_{part}": getattr(value, part) for part in ("low", "high", "iqm", "sd", "rounds")}
+        else:
+            row[name] = len(value) if name == "diverged" else value
+    return row
+
+
+def _mean(column: pl.Series) -> float | None:
+    return float(column.to_numpy().mean()) if len(column) else None

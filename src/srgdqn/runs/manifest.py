@@ -1,0 +1,89 @@
+"""The manifest of a stored folder: what is in it, digests to tell damage by, and where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from srgdqn.errors import InputError
+from srgdqn.runs import strict_json
+
+RUN, MEASUREMENT, RUN_UNDER_WAY = "srgdqn-run", "srgdqn-measurement", "srgdqn-unfinished"
+"""The kinds of folder there are."""
+_CALLED = {RUN: "a run", MEASUREMENT: "a measurement", RUN_UNDER_WAY: "a run under way"}
+VERSION = 1
+"""Version of the folder's format: raised when an older release could no longer read what is written."""
+
+
+class NewerFormatError(InputError):
+    """A run that a later release wrote."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one file must be."""
+
+    sha256: str
+    size: int
+
+    @classmethod
+    def of(cls, data: bytes) -> Entry:
+        """The entry of a file with these bytes."""
+        return cls(hashlib.sha256(data).hexdigest(), len(data))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The files by name, and the provenance."""
+
+    files: dict[str, Entry]
+    provenance: dict[str, Any]
+
+
+def render(files: Mapping[str, bytes], provenance: Mapping[str, Any], kind: str = RUN) -> bytes:
+    """The bytes of the manifest of these files."""
+    entries = {name: vars(Entry.of(data)) for name, data in files.items()}
+    content = {"kind": kind, "version": VERSION, "provenance": provenance, "files": entries}
+    try:
+        written = json.loads(_canonical(content))
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the provenance is not made of JSON values: {error}. Give strings, numbers and lists."
+        ) from None
+    if written != content:
+        raise InputError(
+            "the provenance would be read back as another one. Use lists, not tuples, and strings as keys."
+        )
+    return (json.dumps({**content, "sha256": _digest(content)}, indent=2) + "\n").encode()
+
+
+def parse(data: bytes, kind: str = RUN) -> Manifest:
+    """The manifest of that kind in these bytes."""
+    content = strict_json.parse(data)
+    if not isinstance(content, dict) or content.get("kind") != kind:
+        raise InputError(f"not the manifest of {_CALLED[kind]} (its kind should be {kind!r})")
+    version = content.get("version")
+    if type(version) is int and version > VERSION:
+        raise NewerFormatError(
+            f"was written by a newer srgdqn: it has version {version} of the format, and this one reads up to version "
+            f"{VERSION}. Upgrade srgdqn."
+        )
+    written = content.pop("sha256", None)
+    try:
+        if type(version) is not int or version != VERSION or written != _digest(content):
+            raise InputError("its digest is not that of its content")
+        files = {name: Entry(str(entry["sha256"]), int(entry["size"])) for name, entry in content["files"].items()}
+        return Manifest(files, dict(content["provenance"].items()))
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        raise InputError(f"incomplete ({error})") from error
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(content).encode()).hexdigest()
+
+
+def _canonical(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)

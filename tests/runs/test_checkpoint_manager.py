@@ -1,0 +1,381 @@
+"""When strands are kept, by a clock that the tests turn, and what is done where the disk refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from srgdqn.errors import InputError
+from srgdqn.runs import destination
+from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot, Stream
+from srgdqn.runs import checkpoint_manager as module
+from srgdqn.runs.checkpoint_manager import EVERY, Keeping, Pace, leave_newest
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        self.saving = 0.0  # what a save takes
+        patched.setattr(module.time, "monotonic", lambda: self.now)
+        patched.setattr(module.time, "perf_counter", lambda: self.now)
+        save = Journal.save
+
+        def slow(journal: Journal, snapshot: Snapshot) -> int:
+            self.now += self.saving
+            return save(journal, snapshot)
+
+        patched.setattr(Journal, "save", slow)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+def snapshot(turn: int, rows: int = 0) -> Snapshot:
+    stream = Stream(0, rows, lambda start, stop: {"number": np.arange(start, stop)})
+    return Snapshot({"turn": turn}, {"turn": np.array(turn)}, {"rows": stream})
+
+
+def turn_of(checkpoint: Checkpoint) -> int:
+    return int(checkpoint.about["turn"])
+
+
+def newest(keeping: Keeping, name: str) -> int | None:
+    return keeping.strand(name).restore(turn_of)
+
+
+# When
+
+
+@pytest.mark.parametrize(("every", "pause"), [(None, EVERY), (0.0, 0.0), (5.0, 5.0), (600.0, 600.0)])
+def test_a_strand_is_due_when_its_pause_is_over(
+    every: float | None, pause: float, clock: Clock, tmp_path: Path
+) -> None:
+    strand = Keeping(tmp_path, every).strand("a")
+    for turn in range(3):
+        assert strand.due() == (pause == 0)
+        clock.now += pause - 0.01 if pause else 0.0
+        assert strand.due() == (pause == 0)
+        clock.now += 0.02
+        assert strand.due()
+        assert strand.due()  # until it is
+        strand.save(snapshot(turn))
+    assert newest(Keeping(tmp_path), "a") == 2
+
+
+def test_by_default_checkpoints_take_a_hundredth_of_the_time_at_most(clock: Clock, tmp_path: Path) -> None:
+    """Saves of 5 seconds: one for every 500 seconds of work."""
+    clock.saving = 5.0
+    strand = Keeping(tmp_path).strand("a")
+    start, spent, saves = clock.now, 0.0, 0
+    while clock.now < start + 100_000:
+        clock.now += 7.0
+        if strand.due():
+            spent += strand.save(snapshot(saves))
+            saves += 1
+    assert spent == pytest.approx(5.0 * saves)
+    assert saves >= 180
+    assert spent <= 0.01 * (clock.now - start) + 5.0  # the first comes after a minute, before anything is known
+    clock.saving = 0.001  # and once they are cheap again, so is waiting
+    while not strand.due():
+        clock.now += 1.0
+    strand.save(snapshot(saves))
+    clock.now += EVERY
+    assert strand.due()
+
+
+def test_what_takes_long_is_not_put_off_ever_longer(clock: Clock, tmp_path: Path) -> None:
+    clock.saving = 100.0
+    strand = Keeping(tmp_path).strand("a")
+    strand.save(snapshot(0))
+    clock.now += 599.0
+    assert not strand.due()
+    clock.now += 1.0
+    assert strand.due()
+
+
+def test_who_says_how_often_is_obeyed(clock: Clock, tmp_path: Path) -> None:
+    clock.saving = 20.0
+    strand = Keeping(tmp_path, every=1.0).strand("a")
+    for turn in range(5):
+        clock.now += 1.0
+        assert strand.due()
+        assert strand.save(snapshot(turn)) == 20.0
+
+
+def test_strands_have_their_own_time(clock: Clock, tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, every=10.0)
+    first = keeping.strand("a")
+    clock.now += 6.0
+    second = keeping.strand("b")  # begins when there is room for it
+    clock.now += 5.0
+    assert (first.due(), second.due()) == (True, False)
+    first.save(snapshot(1))
+    clock.now += 5.0
+    assert (first.due(), second.due()) == (False, True)
+
+
+# Ends
+
+
+def test_an_end_is_kept_with_the_next_that_is(clock: Clock, tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, every=10.0)
+    ended, other = keeping.strand("a"), keeping.strand("b")
+    made: list[str] = []
+
+    def end() -> Snapshot:
+        made.append("a")
+        return snapshot(7, rows=3)
+
+    clock.now += 4.0
+    ended.finish(end)
+    assert made == []  # nothing is copied or written for it yet
+    assert keeping.strands() == []
+    assert not other.due()
+    clock.now += 7.0
+    assert other.due()
+    other.save(snapshot(1))
+    assert made == ["a"]
+    assert (newest(Keeping(tmp_path), "a"), newest(Keeping(tmp_path), "b")) == (7, 1)
+    assert ended.bytes > other.bytes > 0
+    keeping.flush()
+    assert made == ["a"]  # once is enough
+
+
+def test_what_waits_makes_a_younger_strand_due(clock: Clock, tmp_path: Path) -> None:
+    """Work that is not kept yet counts from its beginning, whoever did it."""
+    keeping = Keeping(tmp_path, every=10.0)
+    ended = keeping.strand("a")
+    clock.now += 9.0
+    ended.finish(lambda: snapshot(7))
+    younger = keeping.strand("b")
+    assert not younger.due()
+    clock.now += 1.0
+    assert younger.due()
+    younger.save(snapshot(1))
+    assert newest(Keeping(tmp_path), "a") == 7
+    clock.now += 9.0
+    assert not younger.due()
+
+
+def test_an_end_that_is_due_is_kept_at_once(clock: Clock, tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, every=10.0)
+    ended, before = keeping.strand("a"), keeping.strand("b")
+    before.finish(lambda: snapshot(5))
+    clock.now += 10.0
+    ended.finish(lambda: snapshot(7))
+    assert (newest(Keeping(tmp_path), "a"), newest(Keeping(tmp_path), "b")) == (7, 5)
+
+
+def test_a_flush_keeps_what_waits(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    for number in range(3):
+        keeping.strand(f"s{number}").finish(lambda number=number: snapshot(number))  # type: ignore[misc]
+    assert keeping.strands() == []
+    keeping.flush()
+    assert keeping.strands() == ["s0", "s1", "s2"]
+    assert [newest(Keeping(tmp_path), name) for name in keeping.strands()] == [0, 1, 2]
+
+
+def test_threads_keep_each_others_ends_once(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, every=0.02, keep=None)
+    made: list[int] = []
+
+    def work(number: int) -> None:
+        for turn in range(10):
+            strand = keeping.strand(f"s{number}-{turn}")
+            if strand.due():
+                strand.save(snapshot(-1))
+            strand.finish(lambda: made.append(number) or snapshot(number))  # type: ignore[func-returns-value]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    keeping.flush()
+    assert sorted(made) == sorted([*range(4)] * 10)
+    for number in range(4):
+        assert {newest(Keeping(tmp_path), f"s{number}-{turn}") for turn in range(10)} == {number}
+
+
+# Where the disk refuses
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """A disk that refuses as long as the list's only element says so."""
+    refuses, write = [True], destination._write
+
+    def limited(path: Path, data: bytes) -> None:
+        if refuses[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, data)
+
+    monkeypatch.setattr(destination, "_write", limited)
+    return refuses
+
+
+def test_a_full_disk_is_told_of_once_and_the_run_goes_on(
+    full: list[bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeping = Keeping(tmp_path, every=0.0)
+    first, second = keeping.strand("a"), keeping.strand("b")
+    for turn in range(3):
+        assert first.save(snapshot(turn, rows=turn)) >= 0
+        second.save(snapshot(turn))
+    second.finish(lambda: snapshot(9))
+    told = capsys.readouterr().err
+    assert told.startswith("warning: no checkpoint could be made: ")
+    assert told.count("\n") == 1
+    assert "No space left on device" in told
+    assert told.endswith("The run goes on without, and tries again.\n")
+    assert (first.bytes, second.bytes) == (0, 0)
+    full[0] = False
+    first.save(snapshot(3, rows=5))
+    assert newest(Keeping(tmp_path), "a") == 3
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_is_told_of_once_for_all_cells(
+    full: list[bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeping = Keeping(tmp_path, every=0.0)
+    sent_before = pickle.dumps(keeping)
+    for name in ("first", "second", "third"):
+        keeping.stamped(name, name).strand("a").save(snapshot(1))
+    pickle.loads(pickle.dumps(keeping.stamped("fourth", "fourth"))).strand("a").save(snapshot(1))
+    assert capsys.readouterr().err.count("warning: ") == 1
+    pickle.loads(sent_before).strand("a").save(snapshot(1))  # as in a process that was at work by then
+    assert capsys.readouterr().err.count("warning: ") == 1
+
+
+def test_a_strand_that_cannot_be_kept_is_tried_again_after_its_pause(
+    full: list[bool], clock: Clock, tmp_path: Path
+) -> None:
+    strand = Keeping(tmp_path, every=10.0).strand("a")
+    clock.now += 10.0
+    strand.save(snapshot(1))
+    assert not strand.due()
+    clock.now += 10.0
+    assert strand.due()
+
+
+def test_other_errors_are_not_hidden(tmp_path: Path) -> None:
+    def broken(start: int, stop: int) -> Any:
+        raise ArithmeticError("a mistake in the program")
+
+    with pytest.raises(ArithmeticError):
+        Keeping(tmp_path).strand("a").save(Snapshot({}, {}, {"rows": Stream(0, 3, broken)}))
+
+
+# What is gone on with
+
+
+def test_another_stamp_is_not_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keeping = Keeping(tmp_path, stamp="one")
+    keeping.strand("a").save(snapshot(1))
+    assert newest(Keeping(tmp_path, stamp="one"), "a") == 1
+    assert keeping.look("a", turn_of) == 1
+    assert capsys.readouterr().err == ""
+    other = keeping.stamped("two")
+    assert newest(other, "a") is None
+    told = capsys.readouterr().err
+    assert "000001.checkpoint cannot be used: it was made by another version or on another kind of machine" in told
+    assert other.look("a", turn_of) is None
+    assert capsys.readouterr().err == ""  # it may be somebody else's
+    strand = other.strand("a")
+    assert strand.restore(turn_of) is None
+    strand.save(snapshot(2))
+    assert newest(other, "a") == 2
+    capsys.readouterr()
+    assert newest(keeping, "a") is None
+
+
+def test_looking_changes_nothing(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path)
+    assert keeping.look("a", turn_of) is None
+    assert keeping.strands() == []
+    keeping.strand("a").save(snapshot(1, rows=2))
+    before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
+
+    def refuse(checkpoint: Checkpoint) -> None:
+        raise InputError("not this")
+
+    assert keeping.look("a", refuse) is None
+    assert keeping.look("a", turn_of) == 1
+    assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == before
+
+
+@pytest.mark.parametrize(("keep", "left"), [(1, [4, 5]), (2, [4, 5]), (3, [3, 4, 5]), (None, [1, 2, 3, 4, 5])])
+def test_as_many_are_kept_as_was_said(keep: int | None, left: list[int], tmp_path: Path) -> None:
+    strand = Keeping(tmp_path, keep=keep).strand("a")
+    for turn in range(5):
+        strand.save(snapshot(turn))
+    assert Journal(tmp_path / "a").numbers() == left
+
+
+def test_a_damaged_checkpoint_costs_little_however_few_are_to_be_kept(tmp_path: Path) -> None:
+    strand = Keeping(tmp_path, keep=1).strand("a")
+    for turn in range(5):
+        strand.save(snapshot(turn, rows=turn))
+    (tmp_path / "a" / "000005.checkpoint").write_text("")
+    assert newest(Keeping(tmp_path, keep=1), "a") == 3
+
+
+def test_when_all_is_done_as_few_are_left_as_is_asked(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path, keep=3)
+    for name in ("a", "b"):
+        strand = keeping.strand(name)
+        for turn in range(5):
+            strand.save(snapshot(turn, rows=2 * turn))
+    leave_newest(tmp_path, 1)
+    for name in ("a", "b"):
+        assert Journal(tmp_path / name).numbers() == [5]
+        assert newest(Keeping(tmp_path), name) == 4
+        needed = {piece.name for piece in Journal(tmp_path / name).open(5).pieces}
+        assert {path.name for path in (tmp_path / name).iterdir()} == needed | {"000005.checkpoint"}
+    leave_newest(tmp_path / "nowhere", 1)
+
+
+def test_below_and_forgotten(tmp_path: Path) -> None:
+    keeping = Keeping(tmp_path / "unfinished", *Pace(3.0, None))
+    cell = keeping.stamped("s", "cell")
+    assert (cell.folder, cell.every) == (tmp_path / "unfinished" / "cell", 3.0)
+    for turn in range(3):
+        cell.strand("a").save(snapshot(turn))
+    keeping.stamped("s", "other").strand("a").save(snapshot(1))
+    keeping.forget("cell")
+    assert keeping.strands() == ["other"]
+    keeping.forget()
+    keeping.forget()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_in_another_process_it_is_the_same_folder_and_nothing_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    keeping = Keeping(Path("kept"), 3.0, None, "stamp")
+    keeping.strand("a").finish(lambda: snapshot(1))
+    there = pickle.loads(pickle.dumps(keeping))
+    monkeypatch.chdir("/")
+    there.flush()
+    assert there.strands() == []
+    for turn in range(4):
+        there.strand("b").save(snapshot(turn))
+    assert there.every == 3.0
+    assert newest(Keeping(tmp_path / "kept", stamp="stamp"), "b") == 3
+    monkeypatch.chdir(tmp_path)
+    keeping.flush()
+    assert keeping.strands() == ["a", "b"]

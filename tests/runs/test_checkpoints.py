@@ -1,0 +1,604 @@
+"""Journals of checkpoints: what was saved last is what is restored, whatever was written, damaged or refused since."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from srgdqn.errors import InputError
+from srgdqn.runs import destination
+from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot, Stream
+from srgdqn.runs.digest_file import Form, seal
+
+CHECKPOINT, PIECE = Form("checkpoint", "srgdqn-checkpoint", 2), Form("piece", "srgdqn-piece", 1)
+
+
+class Line(NamedTuple):
+    """A stream as the tests know it: its rows tell whose they are."""
+
+    first: int
+    stop: int
+    group: str = "rows"
+    life: int = 0  # counted up where the same name stands for another stream
+
+
+State = dict[str, Line]
+
+
+def row_numbers(line: Line, start: int, stop: int) -> np.ndarray:
+    return np.arange(start, stop) * 1_000 + line.life
+
+
+def stream(line: Line) -> Stream:
+    def read(start: int, stop: int) -> dict[str, np.ndarray]:
+        numbers = row_numbers(line, start, stop)
+        return {"number": numbers, "pair": np.stack([numbers, -numbers], axis=1).astype(np.float32)}
+
+    return Stream(line.first, line.stop, read, line.group)
+
+
+def snapshot(state: State, turn: int) -> Snapshot:
+    tensors = {"turn": np.array(turn), "weights": np.full((2, 3), turn, np.float32)}
+    return Snapshot({"turn": turn}, tensors, {name: stream(line) for name, line in state.items()})
+
+
+def build(checkpoint: Checkpoint) -> tuple[int, dict[str, tuple[int, int, list[int]]]]:
+    """Which snapshot it is of, and the rows of every stream, checked against each other."""
+    turn = checkpoint.about["turn"]
+    assert checkpoint.tensors["turn"].tolist() == turn
+    assert checkpoint.tensors["weights"].tolist() == [[turn] * 3] * 2
+    rows: dict[str, list[int]] = {name: [] for name in checkpoint.spans}
+    for name, start, columns in checkpoint.rows():
+        assert start == checkpoint.spans[name][0] + len(rows[name])
+        assert columns["pair"].tolist() == [[number, -number] for number in columns["number"].tolist()]
+        rows[name] += columns["number"].tolist()
+    return turn, {name: (*span, rows[name]) for name, span in checkpoint.spans.items()}
+
+
+def expected(state: State, turn: int) -> Any:
+    return turn, {
+        name: (line.first, line.stop, row_numbers(line, line.first, line.stop).tolist()) for name, line in state.items()
+    }
+
+
+def refused(text: str) -> None:
+    raise AssertionError(text)
+
+
+class Disk:
+    """Writes of half a file and then nothing more, from some write on, until it has room again."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        self.left: int | None = None
+        write = destination._write
+
+        def limited(path: Path, data: bytes) -> None:
+            if self.left is not None:
+                self.left -= 1
+                if self.left < 0:
+                    path.write_bytes(data[: len(data) // 2])
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            write(path, data)
+
+        patched.setattr(destination, "_write", limited)
+
+
+class Journals(RuleBasedStateMachine):
+    """Streams that grow, pass, come and go; saves that work and saves that fail; processes that end; damaged files."""
+
+    names = st.sampled_from(["a", "b", "c.1", "c.2"])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp()) / "strand"
+        self.patched = pytest.MonkeyPatch()
+        self.patched.setattr(os, "fsync", lambda handle: None)
+        self.disk = Disk(self.patched)
+        self.keep: int | None = 2
+        self.journal = Journal(self.folder, self.keep)
+        self.state: State = {}
+        self.turn, self.lives = 0, 0
+        self.saved: dict[int, tuple[State, int]] = {}  # by number, of those that are to be there
+        self.newest = 0
+        self.clean = True  # nothing but what is needed is there
+
+    def teardown(self) -> None:
+        self.patched.undo()
+        shutil.rmtree(self.folder.parent)
+
+    @rule(name=names, group=st.sampled_from(["rows", "replay"]), first=st.integers(0, 3), rows=st.integers(0, 4))
+    def begin(self, name: str, group: str, first: int, rows: int) -> None:
+        """A name may come back once it is known that its first stream is gone."""
+        known = self.saved[max(self.saved)][0] if self.saved else {}
+        if name not in self.state and name not in known:
+            self.lives += 1
+            self.state[name] = Line(first, first + rows, group, self.lives)
+
+    @rule(name=names, rows=st.integers(1, 6), passed=st.integers(0, 12))
+    def grow(self, name: str, rows: int, passed: int) -> None:
+        if name in self.state:
+            line = self.state[name]
+            stop = line.stop + rows
+            self.state[name] = line._replace(stop=stop, first=min(line.first + passed, stop))
+
+    @rule(name=names)
+    def end(self, name: str) -> None:
+        self.state.pop(name, None)
+
+    @rule(most=st.sampled_from([1, 40, 70, 2**27]))
+    def save(self, most: int = 2**27) -> None:
+        """In pieces of at most so many bytes of rows; one takes 16."""
+        self.patched.setattr("srgdqn.runs.checkpoints._MOST_BYTES", most)
+        self.turn += 1
+        before = set(self.files())
+        written = self.journal.save(snapshot(self.state, self.turn))
+        new = set(self.files()) - before
+        assert written == sum((self.folder / name).stat().st_size for name in new)
+        [number] = [int(name.split(".")[0]) for name in new if name.endswith(".checkpoint")]
+        assert number > self.newest  # numbers go on, whatever happened
+        self.newest = number
+        self.saved[number] = dict(self.state), self.turn
+        if self.keep is not None:
+            self.saved = dict(sorted(self.saved.items())[-self.keep :])
+        self.clean = True
+
+    @rule(after=st.integers(0, 2))
+    def save_on_a_full_disk(self, after: int) -> None:
+        before, self.disk.left = self.journal.numbers(), after
+        try:
+            self.save()
+        except InputError:
+            assert self.journal.numbers() == before
+            self.clean = False
+        finally:
+            self.disk.left = None
+
+    @rule(keep=st.sampled_from([1, 2, 3, None]))
+    def another_process(self, keep: int | None) -> None:
+        self.keep = keep
+        self.journal = Journal(self.folder, keep)
+        found = self.journal.restore(build, refused)
+        if not self.saved:
+            assert found is None
+            self.state = {}
+            return
+        newest = self.saved[max(self.saved)]
+        assert found == expected(*newest)
+        self.state = dict(newest[0])
+
+    @precondition(lambda self: self.saved)
+    @rule(
+        which=st.integers(0),
+        place=st.integers(0),
+        mask=st.integers(1, 255),
+        how=st.sampled_from(["flip", "cut", "remove", "empty"]),
+    )
+    def damage(self, which: int, place: int, mask: int, how: str) -> None:
+        """Of a copy, which goes on by itself."""
+        folder = self.folder.with_name("copy")
+        shutil.copytree(self.folder, folder)
+        files = self.files()
+        path = folder / files[which % len(files)]
+        data = bytearray(path.read_bytes())
+        if how == "flip":
+            data[place % len(data)] ^= mask
+        if how == "remove":
+            path.unlink()
+        else:
+            path.write_bytes({"flip": data, "cut": data[: place % len(data)], "empty": b""}[how])
+        told: list[str] = []
+        journal = Journal(folder, self.keep)
+        found = journal.restore(build, told.append)
+        there = [number for number in sorted(self.saved, reverse=True) if number in journal.numbers()]
+        assert all("cannot be used: " in text for text in told)
+        state: State = {}
+        if found is None:
+            assert len(told) == len(there)
+        else:  # the newest of which nothing was told
+            state, turn = self.saved[there[len(told)]]
+            assert found == expected(state, turn)
+        # And from there it goes on.
+        grown = {name: line._replace(stop=line.stop + 2) for name, line in state.items()}
+        journal.save(snapshot(grown, -1))
+        assert Journal(folder).restore(build, refused) == expected(grown, -1)
+        shutil.rmtree(folder)
+
+    @invariant()
+    def only_what_is_needed_is_there(self) -> None:
+        assert set(self.saved) <= set(self.journal.numbers())
+        if self.clean and self.folder.exists():
+            assert self.journal.numbers() == sorted(self.saved)
+            needed = {f"{number:06d}.checkpoint" for number in self.saved}
+            for number in self.saved:
+                needed |= {piece.name for piece in self.journal.open(number).pieces}
+            assert set(self.files()) == needed
+
+    def files(self) -> list[str]:
+        return sorted(os.listdir(self.folder)) if self.folder.exists() else []
+
+
+TestJournals = Journals.TestCase
+TestJournals.settings = settings(max_examples=60, stateful_step_count=25)
+
+
+# Two checkpoints of two groups, of which the second needs a piece of each from the first.
+
+FIRST: State = {"a": Line(0, 3), "b": Line(0, 4, "replay")}
+SECOND: State = {"a": Line(0, 5), "b": Line(3, 8, "replay")}
+NEEDED = {
+    "000001.checkpoint": "first",
+    "000001.rows.piece": "both",
+    "000001.replay.piece": "both",
+    "000002.checkpoint": "second",
+    "000002.rows.piece": "second",
+    "000002.replay.piece": "second",
+}
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    journal = Journal(tmp_path)
+    journal.save(snapshot(FIRST, 1))
+    journal.save(snapshot(SECOND, 2))
+    assert sorted(os.listdir(tmp_path)) == sorted(NEEDED)
+    return tmp_path
+
+
+def restored(folder: Path) -> tuple[Any, list[str]]:
+    told: list[str] = []
+    return Journal(folder).restore(build, told.append), told
+
+
+def without(name: str) -> Any:
+    return {"first": expected(SECOND, 2), "second": expected(FIRST, 1), "both": None}[NEEDED[name]]
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_every_byte_of_every_file_counts(name: str, two: Path) -> None:
+    path = two / name
+    data = path.read_bytes()
+    header = 8 + int.from_bytes(data[:8], "little")
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        found, told = restored(two)
+        if found == expected(SECOND, 2):
+            assert NEEDED[name] == "first" or place < header  # a blank between the words of its header, as it seems
+            assert told == []
+        else:
+            assert found == without(name)
+            assert len(told) == (1 if NEEDED[name] == "second" else 2)
+            assert all("cannot be used: " in text for text in told)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_file_that_ends_early_or_is_missing(name: str, two: Path) -> None:
+    path = two / name
+    data = path.read_bytes()
+    for length in (*range(0, len(data), 7), len(data) - 1):
+        path.write_bytes(data[:length])
+        assert restored(two)[0] == without(name)
+    path.write_bytes(data + b"\0")
+    assert restored(two)[0] == without(name)
+    path.unlink()
+    assert restored(two)[0] == without(name)
+
+
+@pytest.mark.parametrize("what", ["a link", "a folder", "a pipe"])
+@pytest.mark.parametrize("name", ["000002.checkpoint", "000002.rows.piece"])
+def test_what_is_no_ordinary_file_is_not_read(what: str, name: str, two: Path, tmp_path_factory: Any) -> None:
+    path = two / name
+    data = path.read_bytes()
+    path.unlink()
+    if what == "a link":  # to the very bytes that should be there
+        elsewhere = tmp_path_factory.mktemp("elsewhere") / "file"
+        elsewhere.write_bytes(data)
+        path.symlink_to(elsewhere)
+    elif what == "a folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    found, told = restored(two)
+    assert found == expected(FIRST, 1)
+    assert len(told) == 1
+
+
+def test_a_piece_of_another_checkpoint_is_not_taken_for_ones_own(two: Path, tmp_path_factory: Any) -> None:
+    """It is whole in itself, has the right name and as many rows, and is another one all the same."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    journal = Journal(elsewhere)
+    journal.save(snapshot({"a": Line(0, 3, life=1)}, 1))
+    shutil.copy(elsewhere / "000001.rows.piece", two / "000001.rows.piece")
+    found, told = restored(two)
+    assert found is None
+    assert all("000001.rows.piece is another piece than it needs" in text for text in told)
+
+
+def test_files_of_others_are_left_alone(two: Path) -> None:
+    others = ["notes.txt", "12.checkpoint", "000001.piece", "000001.ROWS.piece", ".lock"]
+    for name in others:
+        (two / name).write_text("mine")
+    journal = Journal(two, keep=1)
+    assert journal.restore(build, refused) == expected(SECOND, 2)
+    journal.save(snapshot({}, 3))
+    assert sorted(os.listdir(two)) == sorted([*others, "000003.checkpoint"])
+
+
+def test_what_is_left_of_a_save_that_was_cut_short_goes_with_the_next(two: Path) -> None:
+    (two / "000003.rows.piece").write_bytes(b"half of it")
+    journal = Journal(two)
+    assert journal.restore(build, refused) == expected(SECOND, 2)
+    grown = {"a": Line(0, 6)}
+    journal.save(snapshot(grown, 3))
+    assert not (two / "000003.rows.piece").exists()
+    assert journal.numbers() == [2, 4]  # no file of two saves ever had the same name
+    assert restored(two)[0] == expected(grown, 3)
+
+
+def test_a_journal_that_is_not_restored_begins_anew(two: Path) -> None:
+    journal = Journal(two)
+    other = {"a": Line(0, 2, life=5)}
+    journal.save(snapshot(other, 1))
+    assert journal.numbers() == [3]
+    assert sorted(os.listdir(two)) == ["000003.checkpoint", "000003.rows.piece"]
+    assert restored(two)[0] == expected(other, 1)
+
+
+def test_any_kept_checkpoint_can_be_opened(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, keep=None)
+    states: list[State] = [
+        {"a": Line(0, 3)},
+        {"a": Line(0, 5), "b": Line(4, 9, "replay")},
+        {"b": Line(8, 12, "replay")},
+        {"a": Line(0, 2, life=1), "b": Line(12, 13, "replay")},  # another stream of the same name
+    ]
+    for turn, state in enumerate(states):
+        journal.save(snapshot(state, turn))
+    assert journal.numbers() == [1, 2, 3, 4]
+    for turn, state in enumerate(states):
+        assert build(Journal(tmp_path).open(turn + 1)) == expected(state, turn)
+    with pytest.raises(InputError, match=r"000009\.checkpoint cannot be used: it is missing"):
+        journal.open(9)
+
+
+def test_a_stream_that_comes_back_under_its_name_is_another_one(tmp_path: Path) -> None:
+    """Its old rows are still in a piece that another stream needs."""
+    journal = Journal(tmp_path)
+    journal.save(snapshot({"a": Line(0, 5), "b": Line(0, 5)}, 1))
+    journal.save(snapshot({"b": Line(0, 8)}, 2))
+    back = {"a": Line(0, 7, life=1), "b": Line(0, 8)}
+    journal.save(snapshot(back, 3))
+    assert restored(tmp_path)[0] == expected(back, 3)
+
+
+def test_a_row_is_written_once(tmp_path: Path) -> None:
+    reads: list[tuple[int, int]] = []
+
+    def read(start: int, stop: int) -> dict[str, np.ndarray]:
+        reads.append((start, stop))
+        return {"number": np.arange(start, stop)}
+
+    journal = Journal(tmp_path)
+    for first, stop in ((0, 4), (2, 9), (3, 9), (20, 30)):
+        journal.save(Snapshot({}, {}, {"a": Stream(first, stop, read)}))
+    assert reads[1::2] == [(0, 4), (4, 9), (20, 30)]  # each after one row, to know what that takes
+    again = Journal(tmp_path)
+    again.restore(lambda checkpoint: list(checkpoint.rows()), refused)
+    again.save(Snapshot({}, {}, {"a": Stream(25, 31, read)}))
+    assert reads[6:] == [(30, 31)] * 2
+
+
+def test_much_is_shared_out_to_several_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.runs.checkpoints._MOST_BYTES", 16 * 10)
+    reads: list[int] = []
+
+    def counted(line: Line) -> Stream:
+        whole = stream(line)
+
+        def read(start: int, stop: int) -> dict[str, np.ndarray]:
+            reads.append(stop - start)
+            return whole.read(start, stop)
+
+        return whole._replace(read=read)
+
+    state = {"a": Line(0, 34), "b": Line(5, 12)}
+    taken = snapshot(state, 1)
+    Journal(tmp_path).save(taken._replace(streams={name: counted(line) for name, line in state.items()}))
+    assert max(reads) == 10
+    assert sum(reads) == 34 + 7 + 2  # and one of each, to know what a row takes
+    parts = ["", ".1", ".2", ".3", ".4"]
+    assert sorted(path.name for path in tmp_path.glob("*.piece")) == sorted(f"000001.rows{p}.piece" for p in parts)
+    assert restored(tmp_path) == (expected(state, 1), [])
+
+
+def test_groups_pass_at_their_own_time(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, keep=1)
+    for turn in range(1, 5):
+        journal.save(snapshot({"a": Line(0, turn), "b": Line(turn - 1, turn, "replay")}, turn))
+    pieces = sorted(name for name in os.listdir(tmp_path) if name.endswith(".piece"))
+    assert pieces == ["000001.rows.piece", "000002.rows.piece", "000003.rows.piece", *pieces[3:]]
+    assert pieces[3:] == ["000004.replay.piece", "000004.rows.piece"]
+
+
+def test_what_cannot_be_built_on_is_told_and_the_one_before_is_tried(two: Path) -> None:
+    tried: list[int] = []
+
+    def picky(checkpoint: Checkpoint) -> int:
+        tried.append(checkpoint.about["turn"])
+        if checkpoint.about["turn"] == 2:
+            raise InputError("not for me")
+        return 7
+
+    told: list[str] = []
+    assert Journal(two).restore(picky, told.append) == 7
+    assert tried == [2, 1]
+    assert told == [f"the checkpoint {two / '000002.checkpoint'} cannot be used: not for me"]
+
+
+def test_other_errors_of_those_who_build_are_theirs(two: Path) -> None:
+    def broken(checkpoint: Checkpoint) -> None:
+        raise ArithmeticError("a mistake in the program")
+
+    with pytest.raises(ArithmeticError):
+        Journal(two).restore(broken, refused)
+
+
+def test_a_folder_that_is_not_there_has_nothing(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "none" / "such")
+    assert journal.numbers() == []
+    assert journal.restore(build, refused) is None
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="could not be written"):
+        Journal(tmp_path / "file" / "below").save(snapshot({}, 1))
+
+
+# A disk that refuses
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_a_save_that_fails_leaves_the_last_one_and_the_next_works(writes: int, two: Path, disk: Disk) -> None:
+    grown = {"a": Line(0, 9), "b": Line(7, 12, "replay")}
+    journal = Journal(two)
+    assert journal.restore(build, refused) == expected(SECOND, 2)
+    disk.left = writes
+    with pytest.raises(InputError, match=r"could not be written \(No space left on device\)"):
+        journal.save(snapshot(grown, 3))
+    disk.left = None
+    assert restored(two) == (expected(SECOND, 2), [])
+    assert not list(two.glob(".srgdqn-*"))  # nor is half a file left
+    journal.save(snapshot(grown, 3))
+    assert restored(two) == (expected(grown, 3), [])
+    assert len(journal.numbers()) == 2
+    assert restored_without_newest(two) == expected(SECOND, 2)
+
+
+def restored_without_newest(folder: Path) -> Any:
+    (folder / f"{Journal(folder).numbers()[-1]:06d}.checkpoint").unlink()
+    return restored(folder)[0]
+
+
+@pytest.mark.parametrize("call", ["replace", "fsync"])
+def test_whatever_the_system_refuses_is_told(call: str, two: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    journal = Journal(two)
+    journal.restore(build, refused)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, refuse)
+        with pytest.raises(InputError, match="Input/output error"):
+            journal.save(snapshot({"a": Line(0, 9)}, 3))
+    assert restored(two) == (expected(SECOND, 2), [])
+
+
+# What a stranger sealed: the digests are right, and it is none of ours
+
+
+def pieces_of(
+    *spans: tuple[int, int], group: Any = "rows", number: Any = 1, part: Any = 0
+) -> Callable[[str], list[Any]]:
+    return lambda digest: [[number, group, part, digest, {"a": span}] for span in spans]
+
+
+@pytest.mark.parametrize(
+    ("streams", "pieces", "rows", "why"),
+    [
+        ({"a": (0, 4)}, pieces_of((0, 4)), np.arange(3), "not where they belong"),
+        ({"a": (0, 4)}, pieces_of((0, 4)), np.arange(5), "not where they belong"),
+        ({"a": (0, 4)}, pieces_of((1, 4)), np.arange(3), "not where they belong"),
+        ({"a": (0, 4)}, pieces_of((0, 3)), np.arange(3), "in no piece"),
+        ({"a": (0, 4)}, pieces_of((0, 5)), np.arange(5), "in no piece|not where"),
+        ({"a": (0, 4)}, pieces_of((0, 4), (0, 4)), np.arange(4), "a piece that stands twice"),
+        ({"a": (0, 4)}, pieces_of((0, 2), (2, 4)), np.arange(4), "a piece that stands twice"),
+        ({"a": (4, 8)}, pieces_of((0, 4)), np.arange(4), "a piece that has nothing it needs"),
+        ({}, pieces_of((0, 4)), np.arange(4), "a piece that has nothing it needs"),
+        ({}, lambda digest: [[1, "rows", 0, digest, {}]], np.arange(4), "a piece that has nothing it needs"),
+        ({"a": (0, 4), "b": (0, 2)}, pieces_of((0, 4)), np.arange(4), "in no piece"),
+        ({"a": (0, 4)}, pieces_of((0, 4)), np.array(4), "not where they belong"),
+        ({"a": (0, 4)}, pieces_of((4, 0)), np.arange(4), "not where|in no piece|not that of a checkpoint"),
+        ({"b": (0, 4)}, lambda digest: [[1, "rows", 0, digest, {"b": (0, 4)}]], np.arange(4), "not where they belong"),
+        ({"a": (4, 0)}, pieces_of(), np.arange(4), "not that of a checkpoint"),
+        ({"a": (-4, 0)}, pieces_of((-4, 0)), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 10**30)}, pieces_of((0, 4)), np.arange(4), "in no piece"),
+        ({"a": (0, "four")}, pieces_of((0, 4)), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, float("inf"))}, pieces_of((0, 4)), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, float("nan"))}, pieces_of((0, 4)), np.arange(4), "not that of a checkpoint"),
+        ({"a": 4}, pieces_of((0, 4)), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4, 5)}, pieces_of((0, 4)), np.arange(4), "not that of a checkpoint"),
+        ([["a", 0, 4]], pieces_of((0, 4)), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, pieces_of((0, 4), group="../../etc"), np.arange(4), "no group of streams"),
+        ({"a": (0, 4)}, pieces_of((0, 4), group="rows\n"), np.arange(4), "no group of streams"),
+        ({"a": (0, 4)}, pieces_of((0, 4), group=5), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, pieces_of((0, 4), group=""), np.arange(4), "no group of streams"),
+        ({"a": (0, 4)}, pieces_of((0, 4), number="../1"), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, pieces_of((0, 4), number=-1), np.arange(4), "not that of a checkpoint|missing"),
+        ({"a": (0, 4)}, pieces_of((0, 4), number=None), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, pieces_of((0, 4), part="../1"), np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, pieces_of((0, 4), part=-1), np.arange(4), "missing|is not there|cannot be read"),
+        ({"a": (0, 4)}, lambda digest: [[1, "rows"]], np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, lambda digest: {"1": "rows"}, np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, lambda digest: None, np.arange(4), "not that of a checkpoint"),
+        ({"a": (0, 4)}, lambda digest: [[1, "rows", 0, "0" * 64, {"a": (0, 4)}]], np.arange(4), "another piece"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(
+    streams: Any, pieces: Callable[[str], Any], rows: np.ndarray, why: str, tmp_path: Path
+) -> None:
+    data, digest = seal(PIECE, {}, {"a|number": rows})
+    (tmp_path / "000001.rows.piece").write_bytes(data)
+    content = {"about": {}, "streams": streams, "pieces": pieces(digest)}
+    (tmp_path / "000001.checkpoint").write_bytes(seal(CHECKPOINT, content, {})[0])
+    with pytest.raises(InputError, match=why):
+        list(Journal(tmp_path).open(1).rows())
+    told: list[str] = []
+    assert Journal(tmp_path).restore(lambda checkpoint: list(checkpoint.rows()), told.append) is None
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"about": {}},
+        {"about": 5, "streams": {}, "pieces": []},
+        {"about": None, "streams": {}, "pieces": []},
+        {"about": "words", "streams": {}, "pieces": []},
+    ],
+)
+def test_what_lacks_something_is_refused(content: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "000001.checkpoint").write_bytes(seal(CHECKPOINT, content, {})[0])
+    with pytest.raises(InputError, match="its content is not that of a checkpoint"):
+        Journal(tmp_path).open(1)
+
+
+def test_a_checkpoint_of_an_older_release_is_told_as_such(two: Path) -> None:
+    content = {"about": {}, "streams": {"a": (0, 4)}, "pieces": [[1, "rows", "0" * 64, {"a": (0, 4)}]]}
+    (two / "000003.checkpoint").write_bytes(seal(CHECKPOINT._replace(version=1), content, {})[0])
+    found, told = restored(two)
+    assert found == expected(SECOND, 2)
+    assert "an older srgdqn wrote it: it has version 1 of the format, and this one reads from version 2 on" in told[0]
+
+
+def test_a_piece_in_the_place_of_a_checkpoint_is_refused(two: Path) -> None:
+    shutil.copy(two / "000002.rows.piece", two / "000002.checkpoint")
+    found, told = restored(two)
+    assert found == expected(FIRST, 1)
+    assert "it holds tensors, but no checkpoint" in told[0]

@@ -1,0 +1,229 @@
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from srgdqn.runs.comparison import (
+    Spread,
+    as_table,
+    compare,
+    departures,
+    differing_options,
+    distinct_labels,
+    spread_of,
+    summarise,
+)
+from srgdqn.errors import InputError
+from srgdqn.runs.result import Result
+from synthetic_runs import synthetic
+
+
+def final_rewards(result: Result, after: float) -> np.ndarray:
+    """Reward per action after a step, round by round, from rows alone."""
+    per_round = []
+    for number in result.rounds["round"].to_list():
+        total = actions = before = 0.0
+        for row in result.curves.sort("round", "step").iter_rows(named=True):
+            if row["round"] == number:
+                if row["step"] > after:
+                    total += row["reward"] * (row["step"] - before)
+                    actions += row["step"] - before
+                before = row["step"]
+        if actions:
+            per_round.append(total / actions)
+    return np.array(per_round)
+
+
+def bootstrap_means(values: np.ndarray) -> tuple[float, float]:
+    drawn = np.random.default_rng(5).choice(values, (40_000, len(values))).mean(1)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def test_the_final_reward_is_that_of_the_last_fifth_of_the_windows() -> None:
+    result = synthetic(rounds=8, steps=10_500)
+    values = final_rewards(result, 0.8 * 10_500)
+    reward = summarise(result).reward
+    assert reward.rounds == 8
+    assert reward.mean == pytest.approx(values.mean())
+    assert reward.sd == pytest.approx(values.std(ddof=1))
+    assert reward.iqm == pytest.approx(np.sort(values)[2:6].mean())
+    assert (reward.low, reward.high) == pytest.approx(bootstrap_means(values), abs=0.02)
+
+
+def test_twenty_of_a_hundred_windows_are_final() -> None:
+    result = synthetic(steps=100_000)
+    last = result.curves.sort("step")["reward"].to_numpy()[80:]
+    assert len(last) == 20
+    assert summarise(result).reward.mean == pytest.approx(last.mean())
+
+
+def test_final_episodes_are_those_that_end_in_the_final_stretch() -> None:
+    result = synthetic(rounds=3, steps=10_000)
+    lengths, returns = [], []
+    for number in range(3):
+        rows = [row for row in result.episodes.iter_rows(named=True) if row["round"] == number and row["step"] > 8_000]
+        lengths.append(np.mean([row["length"] for row in rows]))
+        returns.append(np.mean([row["return"] for row in rows]))
+    summary = summarise(result)
+    assert summary.episode_length.mean == pytest.approx(np.mean(lengths))
+    assert summary.episode_return.mean == pytest.approx(np.mean(returns))
+
+
+def test_a_budget_in_episodes_has_its_final_stretch_in_episodes() -> None:
+    result = synthetic("CartPole", rounds=2, episodes=50)
+    returns = result.episodes.sort("round", "episode")["return"].to_numpy().reshape(2, 50)
+    assert summarise(result).episode_return.mean == pytest.approx(returns[:, 40:].mean())
+    windows = [
+        [
+            row["reward"]
+            for row in result.curves.sort("step").iter_rows(named=True)
+            if row["round"] == k and row["episodes"] > 40
+        ]
+        for k in range(2)
+    ]
+    assert all(1 <= len(rewards) <= 4 for rewards in windows)
+    assert summarise(result).reward.rounds == 2
+
+
+def test_a_budget_in_outer_iterations_has_its_final_stretch_in_them() -> None:
+    # 100 outer iterations, the first at step 1008: the 80th is made at step 2272, the last at step 2592.
+    result = synthetic(steps=2_592, window=16)
+    by_steps = result.configuration
+    counted = by_steps.with_options({"steps": None, "outer_iterations": 100})
+    counted_result = Result(type(result.run)(counted, result.run.tables, result.run.parameters, {}))
+    assert summarise(counted_result).reward.mean == pytest.approx(final_rewards(result, 2_272).mean())
+    assert summarise(counted_result).reward.mean != pytest.approx(final_rewards(result, 2_256).mean())
+
+
+def test_greedy_numbers_are_of_the_last_evaluation() -> None:
+    result = synthetic(rounds=4, steps=10_000)
+    returns = result.evaluations["return"].to_numpy().reshape(4, 3).mean(1)
+    lengths = result.evaluations["length"].to_numpy().reshape(4, 3).mean(1)
+    summary = summarise(result)
+    assert summary.greedy_return.mean == pytest.approx(returns.mean())
+    assert summary.greedy_return.sd == pytest.approx(returns.std(ddof=1))
+    assert summary.greedy_length.mean == pytest.approx(lengths.mean())
+    assert summary.success.mean == pytest.approx(1 / 3)
+
+
+def test_rounds_that_diverged_are_counted_and_never_enter_by_what_they_lack() -> None:
+    result = synthetic(rounds=4, steps=10_000, diverged={1: 3_008, 3: 9_504})
+    summary = summarise(result)
+    assert summary.diverged == {1: 3_008, 3: 9_504}
+    # Round 3 has the window that ends at 9,000 and the rest of its own: that is part of the final stretch.
+    assert summary.reward.rounds == summary.greedy_return.rounds == 3
+    assert summary.reward.mean == pytest.approx(final_rewards(result, 8_000).mean())
+    assert compare([result])["diverged"].to_list() == [2]
+    assert compare([result])["reward_rounds"].to_list() == [3]
+
+
+def test_where_all_diverge_there_is_no_final_reward() -> None:
+    summary = summarise(synthetic(rounds=2, steps=10_000, diverged={0: 2_000, 1: 3_000}))
+    assert summary.reward == summary.greedy_return == summary.episode_length == Spread(0)
+    assert summary.last_reward.rounds == 2
+    assert compare([synthetic(rounds=2, steps=10_000, diverged={0: 2_000, 1: 3_000})])["reward"].to_list() == [None]
+
+
+def test_an_interrupted_run_has_only_a_last_reward() -> None:
+    result = synthetic(rounds=2, steps=10_000, ends=4_096, interrupted=True)
+    summary = summarise(result)
+    assert summary.interrupted
+    assert summary.reward == Spread(0)
+    last = [result.curves.filter(round=k, step=4_096)["reward"][0] for k in range(2)]
+    assert summary.last_reward.mean == pytest.approx(np.mean(last))
+
+
+def test_a_reward_that_is_not_finite_is_missing() -> None:
+    result = synthetic(rounds=2, steps=10_000)
+    curves = result.curves.with_columns(
+        reward=np.where(result.curves["round"].to_numpy() == 0, np.nan, result.curves["reward"].to_numpy())
+    )
+    run = result.run
+    broken = Result(type(run)(run.configuration, {**run.tables, "curves": curves}, run.parameters, run.provenance))
+    assert summarise(broken).reward.rounds == 1
+    assert summarise(broken).reward.mean == pytest.approx(final_rewards(result, 8_000)[1])
+
+
+def test_costs_are_per_round() -> None:
+    result = synthetic(rounds=5, lanes=2, steps=10_000)
+    summary = summarise(result)
+    trained = sum(row["seconds"] for row in result.timings.iter_rows(named=True) if row["phase"] == "train")
+    assert summary.seconds == pytest.approx(trained / 5)
+    assert summary.queries == 10_000 // 16 * 96
+    assert summary.gradient_evaluations == 10_000 // 16 * 97
+    assert summary.steps == 50_000
+    assert summary.censored == 0 + 1 + 2 + 3 + 4
+
+
+def test_a_single_round_has_no_spread() -> None:
+    assert spread_of([3.0]) == Spread(1, 3.0, iqm=3.0)
+    assert spread_of([None, float("nan"), float("inf")]) == Spread(0)
+
+
+def test_the_table_has_a_row_per_run_and_the_summary_is_json() -> None:
+    results = [synthetic(algorithm=name, rounds=2, steps=5_000) for name in ("srg-dqn", "dqn-sgd")]
+    table = compare(results)
+    assert table["label"].to_list() == ["srg-dqn", "dqn-sgd"]
+    summaries = [summarise(result) for result in results]
+    assert table["reward"].to_list() == [summary.reward.mean for summary in summaries]
+    assert table["reward_high"].to_list() == [summary.reward.high for summary in summaries]
+    assert as_table(summaries).columns == table.columns
+    for summary in summaries:
+        assert json.loads(json.dumps(summary.as_dict()))["reward"]["iqm"] == summary.reward.iqm
+    assert summarise(synthetic(rounds=2, steps=5_000, diverged={1: 2_000})).as_dict()["diverged"] == [
+        {"round": 1, "step": 2_000}
+    ]
+
+
+def test_runs_of_different_tasks_are_not_compared() -> None:
+    with pytest.raises(InputError, match=r"different tasks \(MountainCar, Pendulum\)"):
+        compare([synthetic(steps=2_000), synthetic("Pendulum", steps=2_000)])
+    with pytest.raises(InputError, match="no run"):
+        compare([])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (dict(algorithm="srg-dqn"), dict(algorithm="dqn-sgd"), ["srg-dqn", "dqn-sgd"]),
+        (dict(eta=0.1), dict(eta=0.2), ["srg-dqn, eta 0.1", "srg-dqn, eta 0.2"]),
+        (dict(), dict(readings="printed"), ["srg-dqn, corrected readings", "srg-dqn, printed readings"]),
+        (
+            dict(),
+            dict(readings="printed", mask_terminal=True),
+            # What does not follow from the readings is told: here both mask.
+            ["srg-dqn, corrected readings", "srg-dqn, printed readings"],
+        ),
+        (
+            dict(mask_terminal=False),
+            dict(readings="printed", mask_terminal=True),
+            ["srg-dqn, corrected readings, mask_terminal False", "srg-dqn, printed readings, mask_terminal True"],
+        ),
+        (dict(hidden=(20, 20)), dict(hidden=(8,)), ["srg-dqn, hidden 20+20", "srg-dqn, hidden 8"]),
+        (dict(seed=1), dict(seed=2), ["srg-dqn, seed 1", "srg-dqn, seed 2"]),
+        (dict(), dict(), ["srg-dqn, run 1", "srg-dqn, run 2"]),
+    ],
+)
+def test_labels_tell_runs_apart_by_what_differs(first: Any, second: Any, expected: list[str]) -> None:
+    results = [synthetic(**{"steps": 2_000, **given}) for given in (first, second)]
+    assert distinct_labels(results) == expected
+
+
+def test_budgets_of_different_units_are_told_by_the_one_given() -> None:
+    results = [synthetic("CartPole", steps=2_000), synthetic("CartPole", episodes=20)]
+    assert distinct_labels(results) == ["srg-dqn, steps 2000", "srg-dqn, episodes 20"]
+
+
+def test_runs_that_nothing_else_tells_apart_get_their_names() -> None:
+    results = [synthetic(steps=2_000), synthetic(steps=2_000), synthetic(algorithm="dqn-sgd", steps=2_000)]
+    assert distinct_labels(results, ["a", "b", "c"]) == ["srg-dqn, a", "srg-dqn, b", "dqn-sgd"]
+
+
+def test_departures_are_from_what_the_names_stand_for() -> None:
+    configuration = synthetic("Pendulum", "svr-dqn", readings="printed", eta=0.5, steps=2_000).configuration
+    assert departures(configuration) == {"eta": (0.5, 1e-3), "steps": (2_000, 20_000)}
+    assert departures(synthetic("Pendulum", "dqn-gd", rounds=1).configuration) == {}
+    assert departures(synthetic("Pendulum", "dqn-gd", kernel="xla").configuration) == {}
+    assert differing_options([configuration, configuration]) == []

@@ -1,0 +1,371 @@
+import dataclasses
+import errno
+import hashlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from srgdqn.config.configure import configure
+from srgdqn.errors import InputError
+from srgdqn.runs import run as run_module
+from srgdqn.runs.provenance import provenance
+from srgdqn.runs.run import Run, check_destination, load, save
+from srgdqn.runs.tables import frame
+
+FILES = [
+    "configuration.toml",
+    "curves.parquet",
+    "episodes.parquet",
+    "evaluations.parquet",
+    "manifest.json",
+    "parameters.safetensors",
+    "rounds.parquet",
+    "timings.parquet",
+]
+
+
+def small_run() -> Run:
+    tables = {
+        "curves": dict(
+            round=[0, 1],
+            step=[1_000, 1_000],
+            reward=[0.5, -0.25],
+            reward_cumulative=[0.5, -0.25],
+            episodes=[3, 4],
+            loss=[None, 0.1],
+            max_q=[None, 1.0],
+            delta_norm=[None, float("nan")],
+            theta_norm=[None, float("inf")],
+            queries=[0, 96],
+            gradient_evaluations=[0, 80],
+        ),
+        "episodes": {
+            "round": [0, 1],
+            "episode": [0, 0],
+            "step": [500, 700],
+            "return": [1.5, 2.5],
+            "length": [500, 700],
+            "ending": ["terminated", "censored"],
+            "success": [True, None],
+        },
+        "evaluations": {
+            "round": [0],
+            "step": [1_000],
+            "episode": [0],
+            "return": [-110.0],
+            "length": [110],
+            "success": [True],
+        },
+        "rounds": dict(
+            round=[0, 1],
+            steps=[1_000, 1_000],
+            episodes=[3, 4],
+            outer_iterations=[1, 1],
+            queries=[96, 96],
+            gradient_evaluations=[80, 80],
+            censored=[0, 1],
+            diverged_at=[None, 640],
+            completed=[True, False],
+        ),
+        "timings": dict(first_round=[0], rounds=[1], phase=["train"], step=[1_000], seconds=[0.1]),
+    }
+    generator = np.random.default_rng(0)
+    parameters = {
+        "layers/0/weight": generator.normal(size=(2, 5, 3)).astype(np.float32),
+        "layers/0/bias": np.zeros((2, 5), np.float32),
+    }
+    frames = {name: frame(name, columns) for name, columns in tables.items()}
+    return Run(configure("MountainCar", rounds=2), frames, parameters, provenance())
+
+
+def assert_equal(first: Run, second: Run) -> None:
+    assert first.configuration == second.configuration
+    assert first.provenance == second.provenance
+    assert first.tables.keys() == second.tables.keys()
+    for name in first.tables:
+        assert first.tables[name].schema == second.tables[name].schema
+        assert first.tables[name].equals(second.tables[name])
+    assert first.parameters.keys() == second.parameters.keys()
+    for name, array in first.parameters.items():
+        assert array.dtype == second.parameters[name].dtype
+        assert array.shape == second.parameters[name].shape
+        assert array.tobytes() == second.parameters[name].tobytes()
+
+
+def loaded_or_refused(folder: Path) -> Run | str:
+    try:
+        return load(folder)
+    except InputError as error:
+        return str(error)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save(small_run(), tmp_path / "run")
+
+
+def test_what_was_saved_is_loaded(folder: Path) -> None:
+    assert sorted(os.listdir(folder)) == FILES
+    assert_equal(load(folder), small_run())
+    assert_equal(load(str(folder)), small_run())
+
+
+def test_a_run_may_have_few_tables(tmp_path: Path) -> None:
+    run = dataclasses.replace(small_run(), tables={}, parameters={}, provenance={})
+    assert_equal(load(save(run, tmp_path / "run")), run)
+
+
+def test_the_same_run_gives_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    again = save(small_run(), tmp_path / "again")
+    for name in FILES:
+        assert (folder / name).read_bytes() == (again / name).read_bytes()
+
+
+def test_others_can_read_the_files(folder: Path) -> None:
+    assert pl.read_parquet(folder / "episodes.parquet")["length"].to_list() == [500, 700]
+    listed = json.loads((folder / "manifest.json").read_text())
+    for name, entry in listed["files"].items():
+        data = (folder / name).read_bytes()
+        assert entry == {"sha256": hashlib.sha256(data).hexdigest(), "size": len(data)}
+    assert sorted([*listed["files"], "manifest.json"]) == FILES
+
+
+def test_a_run_may_be_moved_and_have_company(folder: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere"
+    folder.rename(moved)
+    (moved / "notes.txt").write_text("mine")
+    assert_equal(load(moved), small_run())
+    (tmp_path / "link").symlink_to(moved)
+    assert_equal(load(tmp_path / "link"), small_run())
+
+
+def test_saving_again_needs_leave(folder: Path) -> None:
+    other = dataclasses.replace(small_run(), parameters={})
+    with pytest.raises(InputError, match=r"exists already\. Give another folder"):
+        save(other, folder)
+    assert_equal(load(folder), small_run())
+    save(other, folder, overwrite=True)
+    assert_equal(load(folder), other)
+
+
+def test_the_destination_is_checked_before_long_work(folder: Path) -> None:
+    with pytest.raises(InputError, match="exists already"):
+        check_destination(folder)
+    with pytest.raises(InputError, match="/proc cannot be written to"):
+        save(small_run(), "/proc/srgdqn")
+
+
+def limited(folder: Path, size: int) -> str:
+    """The answer to saving in a process that may only write files up to a size, as a full disk would have it."""
+    program = (
+        "import resource, sys; from srgdqn.runs.run import load, save; from srgdqn.errors import InputError\n"
+        "run = load(sys.argv[1]); resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]),) * 2)\n"
+        "try: save(run, sys.argv[2]); print('saved')\n"
+        "except InputError as error: print(error)"
+    )
+    arguments = [sys.executable, "-c", program, str(folder), str(folder.parent / "other"), str(size)]
+    return subprocess.run(arguments, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
+def test_a_disk_that_takes_no_more_leaves_no_half_written_run(folder: Path) -> None:
+    assert f"could not be saved in {folder.parent / 'other'}: File too large" in limited(folder, 1_500)
+    assert os.listdir(folder.parent) == ["run"]
+    assert limited(folder, 10**6) == "saved\n"
+
+
+def test_a_full_disk_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"No space left on device.*give another folder, and save it again"):
+        save(small_run(), tmp_path / "run")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (dict(tables={"curve": pl.DataFrame()}), "unknown table 'curve'. Did you mean 'curves'?"),
+        (
+            dict(tables={"timings": pl.DataFrame({"first_round": [0]})}),
+            "the table timings lacks rounds, phase, step, seconds",
+        ),
+        (dict(parameters={"w": np.float32(1)}), "parameter 'w' is a scalar"),
+        (dict(provenance={"path": Path("x")}), "the provenance is not made of JSON values"),
+        (dict(configuration=configure("CartPole").with_options(dict(eta=None))), "eta is None, which is not a number"),
+        (dict(configuration=configure("CartPole").with_options(dict(hidden=[8]))), "read back as another one"),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_saved(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        save(dataclasses.replace(small_run(), **changes), tmp_path / "run")
+    assert said in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+class TestDamage:
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_missing_file_is_named(self, folder: Path, name: str) -> None:
+        (folder / name).unlink()
+        with pytest.raises(InputError, match=name):
+            load(folder)
+
+    @pytest.mark.parametrize("name", FILES)
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+    def test_a_truncated_file_is_named(self, folder: Path, name: str, share: float) -> None:
+        data = (folder / name).read_bytes()
+        (folder / name).write_bytes(data[: int(len(data) * share)])
+        with pytest.raises(InputError, match=f"{name} cannot be used: .*Restore the folder from a copy"):
+            load(folder)
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_longer_file_is_named(self, folder: Path, name: str) -> None:
+        with open(folder / name, "ab") as file:
+            file.write(b"x")
+        with pytest.raises(InputError, match=f"{name} cannot be used"):
+            load(folder)
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_link_is_not_followed(self, folder: Path, name: str) -> None:
+        (folder / name).rename(folder.parent / name)
+        (folder / name).symlink_to(folder.parent / name)
+        with pytest.raises(InputError, match=name):
+            load(folder)
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_pipe_is_not_waited_for(self, folder: Path, name: str) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with pytest.raises(InputError, match=name):
+            load(folder)
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_folder_is_no_file(self, folder: Path, name: str) -> None:
+        (folder / name).unlink()
+        (folder / name).mkdir()
+        with pytest.raises(InputError, match=name):
+            load(folder)
+
+    @pytest.mark.parametrize("place", ["missing", "empty", "file", "file/run", "a\0b"])
+    def test_what_is_no_run_is_refused(self, tmp_path: Path, place: str) -> None:
+        (tmp_path / "empty").mkdir()
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(
+            InputError,
+            match=r"is not the folder of a run: it (has no manifest\.json|does not exist|is a file .*)\. Give a folder",
+        ):
+            load(tmp_path / place)
+
+    def test_any_damaged_byte_is_found_or_harmless(self, folder: Path) -> None:
+        original, found, dice = small_run(), 0, random.Random(0)
+        for turn in range(300):
+            file = folder / FILES[turn % len(FILES)]
+            data = file.read_bytes()
+            position, value = dice.randrange(len(data)), dice.randrange(1, 256)
+            file.write_bytes(data[:position] + bytes([data[position] ^ value]) + data[position + 1 :])
+            answer = loaded_or_refused(folder)
+            if isinstance(answer, Run):
+                assert_equal(answer, original)
+            else:
+                assert file.name in answer or file.name == "manifest.json"
+                found += 1
+            file.write_bytes(data)
+        assert found > 290
+
+    def test_a_table_of_another_run_is_found(self, folder: Path, tmp_path: Path) -> None:
+        run = small_run()
+        timings = run.tables["timings"].with_columns(seconds=pl.lit(0.2))
+        other = save(dataclasses.replace(run, tables={**run.tables, "timings": timings}), tmp_path / "other")
+        shutil.copy(other / "timings.parquet", folder / "timings.parquet")
+        with pytest.raises(
+            InputError, match=r"timings\.parquet cannot be used: it is not the file that manifest\.json"
+        ):
+            load(folder)
+
+
+class TestForgery:
+    """A folder whose manifest and digests agree, but not with what a run is."""
+
+    def forge(self, folder: Path, name: str, data: bytes, *, listed_as: str | None = None) -> None:
+        (folder / name).write_bytes(data)
+        content = json.loads((folder / "manifest.json").read_text())
+        content.pop("sha256")
+        content["files"][name if listed_as is None else listed_as] = {
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "size": len(data),
+        }
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        content["sha256"] = hashlib.sha256(canonical.encode()).hexdigest()
+        (folder / "manifest.json").write_text(json.dumps(content))
+
+    def test_the_forgery_itself_is_sound(self, folder: Path) -> None:
+        self.forge(folder, "timings.parquet", (folder / "timings.parquet").read_bytes())
+        assert_equal(load(folder), small_run())
+
+    @pytest.mark.parametrize(
+        "name", ["../secret", "/etc/hostname", "sub/curves.parquet", "notes.txt", "", ".", "CURVES"]
+    )
+    def test_files_elsewhere_are_not_read(self, folder: Path, name: str) -> None:
+        self.forge(folder, "timings.parquet", (folder / "timings.parquet").read_bytes(), listed_as=name)
+        with pytest.raises(InputError, match=r"manifest\.json cannot be used: it lists .* which is no file of a run"):
+            load(folder)
+
+    @pytest.mark.parametrize("size", [0, 3, 100, 400, 900])
+    def test_a_broken_table_is_named(self, folder: Path, size: int) -> None:
+        self.forge(folder, "curves.parquet", (folder / "curves.parquet").read_bytes()[:size])
+        with pytest.raises(InputError, match=r"curves\.parquet cannot be used: not a Parquet file"):
+            load(folder)
+
+    def test_a_wrong_table_is_named(self, folder: Path) -> None:
+        self.forge(folder, "curves.parquet", (folder / "timings.parquet").read_bytes())
+        with pytest.raises(InputError, match=r"curves\.parquet cannot be used: unknown column of curves"):
+            load(folder)
+
+    def test_damaged_bytes_inside_a_table_do_no_harm(self, folder: Path) -> None:
+        data, dice = (folder / "episodes.parquet").read_bytes(), random.Random(1)
+        for _ in range(100):
+            position = dice.randrange(len(data))
+            self.forge(folder, "episodes.parquet", data[:position] + dice.randbytes(1) + data[position + 1 :])
+            answer = loaded_or_refused(folder)
+            assert isinstance(answer, Run) or "episodes.parquet cannot be used" in answer
+
+    def test_a_wrong_configuration_is_named(self, folder: Path) -> None:
+        self.forge(folder, "configuration.toml", b"\xff")
+        with pytest.raises(InputError, match=r"configuration\.toml cannot be used: .*utf-8"):
+            load(folder)
+        self.forge(folder, "configuration.toml", b"algorithm = 3")
+        with pytest.raises(InputError, match=r"configuration\.toml cannot be used"):
+            load(folder)
+
+    def test_wrong_parameters_are_named(self, folder: Path) -> None:
+        self.forge(folder, "parameters.safetensors", (folder / "parameters.safetensors").read_bytes()[:-1])
+        with pytest.raises(InputError, match=r"parameters\.safetensors cannot be used: not a file of parameters"):
+            load(folder)
+
+    def test_a_huge_manifest_is_not_read(self, folder: Path) -> None:
+        os.truncate(folder / "manifest.json", 2**40)
+        with pytest.raises(InputError, match=rf"manifest\.json cannot be used: it has {2**40} bytes"):
+            load(folder)
+
+    def test_a_newer_format_asks_for_an_upgrade(self, folder: Path) -> None:
+        text = (folder / "manifest.json").read_text()
+        (folder / "manifest.json").write_text(text.replace('"version": 1', '"version": 2'))
+        with pytest.raises(InputError, match=r"manifest\.json was written by a newer srgdqn.*Upgrade srgdqn\.$"):
+            load(folder)
+
+    def test_a_needed_file_must_be_listed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.forge(folder, "timings.parquet", b"")
+        monkeypatch.setattr(run_module, "_PARAMETERS", "weights.safetensors")
+        with pytest.raises(InputError, match=r"it does not list weights\.safetensors"):
+            load(folder)

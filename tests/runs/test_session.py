@@ -1,0 +1,481 @@
+"""Runs with a folder: kept while they go on, gone on with to the same bits, and saved as any other."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import srgdqn
+from cut_short import CutShort, Killed
+from srgdqn.runs import session as under_way
+from srgdqn.errors import InputError
+from srgdqn.runs.result import Result
+from srgdqn.runs import destination
+from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.provenance import provenance
+from srgdqn.runs.run_folder import Request, beside, read_request, write_request
+from srgdqn.runs.checkpoint_manager import Keeping
+from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
+
+OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64, "kernel": "xla"}
+WHOLE = 6 * 208  # steps, with those of a last block that the budget does not fill
+
+
+def train(out: Path | None = None, **options: Any) -> Result:
+    return srgdqn.train("CartPole", "srg-dqn", out=out, progress=False, **{**OPTIONS, **options})
+
+
+@pytest.fixture(scope="module")
+def whole() -> Result:
+    return train()
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
+    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "runs" / "a"
+
+
+def killed(cut: CutShort, out: Path, after: int = 5, **options: Any) -> None:
+    cut.after, cut.how = after, "kill"
+    with pytest.raises(Killed):
+        train(out, checkpoint_every=options.pop("checkpoint_every", 0), **options)
+    cut.counted()
+
+
+# To the same bits
+
+
+def test_a_run_that_nothing_happens_to(whole: Result, out: Path) -> None:
+    result = train(out, checkpoint_every=0)
+    assert outcome(result) == outcome(whole) == outcome(srgdqn.load(out))
+    assert "checkpoint" in result.timings["phase"].to_list()
+    assert os.listdir(out.parent) == ["a"]
+    assert "checkpoints" not in os.listdir(out)
+    assert not list(out.parent.rglob(".lock"))
+
+
+@pytest.mark.parametrize("after", [2, 4, 6])
+def test_a_run_that_was_killed_goes_on(after: int, whole: Result, cut: CutShort, out: Path) -> None:
+    killed(cut, out, after)
+    assert not out.exists()
+    assert sorted(os.listdir(beside(out))) == ["configuration.toml", "manifest.json", "strands"]
+    result = train(out, resume=True)
+    assert outcome(result) == outcome(whole) == outcome(srgdqn.load(out))
+    assert 0 < cut.counted() < WHOLE
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_a_run_that_was_interrupted_is_saved_as_such_and_goes_on(whole: Result, cut: CutShort, out: Path) -> None:
+    """Again and again; checkpoints are made then, however rare they are otherwise."""
+    steps = 0
+    for turn in range(20):
+        cut.after, cut.how = 3, "stop"
+        result = train(out, resume=turn > 0, checkpoint_every=3600)
+        steps += cut.counted()
+        if not result.run.provenance["interrupted"]:
+            break
+        assert srgdqn.load(out).run.provenance["interrupted"] is True
+        assert beside(out).exists()
+    assert turn > 1
+    assert outcome(srgdqn.load(out)) == outcome(whole)
+    assert steps == WHOLE
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_a_part_of_which_no_checkpoint_is_left_begins_again(whole: Result, cut: CutShort, out: Path) -> None:
+    """As after an interrupt before the first checkpoint; what is a part of another run is left alone."""
+    cut.after, cut.how = 3, "stop"
+    part = train(out, checkpoint_every=3600)
+    assert part.run.provenance["interrupted"] is True
+    shutil.rmtree(beside(out))
+    words = r"exists already: it is what was reached of a run that was interrupted.* Begin it again \(--resume"
+    with pytest.raises(InputError, match=words):
+        train(out)
+    words = r"exists already: it is another run, of which a part is saved \(seed was 0, and now is 1\)\. Give what that"
+    with pytest.raises(InputError, match=words):
+        train(out, resume=True, seed=1)
+    cut.counted()
+    assert outcome(train(out, resume=True)) == outcome(whole) == outcome(srgdqn.load(out))
+    assert cut.counted() == WHOLE
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_killed_once_it_was_saved(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
+    """Between the last rename and the removal of what it was kept in."""
+    killed(cut, out)
+    shutil.copytree(beside(out), tmp_path / "aside")
+    train(out, resume=True)
+    shutil.move(tmp_path / "aside", beside(out))
+    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    cut.counted()
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert cut.counted() == 0
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == files
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_killed_while_what_it_was_kept_in_was_removed(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
+    """Nothing is left of it then that would stand in the way of another run."""
+    killed(cut, out)
+    shutil.copytree(beside(out), tmp_path / "aside")
+    train(out, resume=True)
+    shutil.move(tmp_path / "aside", beside(out))
+    (beside(out) / "manifest.json").unlink()
+    (beside(out) / "configuration.toml").unlink()
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_nothing_to_go_on_with_is_begun(whole: Result, cut: CutShort, out: Path) -> None:
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert cut.counted() == WHOLE
+
+
+def test_killed_before_anything_was_kept(whole: Result, cut: CutShort, out: Path) -> None:
+    """With a folder that tells what was asked, and no more: it is begun, whether or not that is called going on."""
+    configuration, about = srgdqn.api.what_decides(srgdqn.configure("CartPole", "srg-dqn", **OPTIONS))
+    for resume in (True, False):
+        beside(out).mkdir(parents=True)
+        write_request(beside(out), Request("another = 1", about, {"every": None, "keep": None}))
+        result = train(out, resume=resume)
+        assert outcome(result) == outcome(whole)
+        assert result.configuration == configuration
+        shutil.rmtree(out)
+
+
+def test_a_finished_run_is_not_trained_again(out: Path, cut: CutShort) -> None:
+    train(out)
+    files = {path.name: path.read_bytes() for path in out.iterdir()}
+    cut.counted()
+    assert outcome(train(out, resume=True)) == outcome(srgdqn.load(out))
+    assert cut.counted() == 0
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == files
+
+
+def test_a_finished_run_of_ones_own_parts_can_still_act(out: Path) -> None:
+    still: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
+    how: dict[str, Any] = dict(**still, network=STUBBORN, out=out, resume=True, progress=False)
+    first, second = (srgdqn.train(LEVERS, "dqn-sgd", **how) for _ in range(2))
+    assert outcome(first) == outcome(second)
+    observations = np.ones((3, 1), np.float32)
+    assert second.policy(0)(observations).tolist() == first.policy(0)(observations).tolist()
+    assert second.evaluate(episodes=2)["return"].to_list() == first.evaluate(episodes=2)["return"].to_list()
+
+
+# What is refused
+
+
+def test_what_is_there_unfinished_is_gone_on_with_on_request_only(whole: Result, cut: CutShort, out: Path) -> None:
+    killed(cut, out)
+    words = (
+        rf"{beside(out)} has the checkpoints of a run that was not finished\. Go on with it \(--resume, or resume=True "
+        r"in Python\), or begin anew \(--overwrite, or overwrite=True\)\."
+    )
+    with pytest.raises(InputError, match=words):
+        train(out)
+    assert cut.counted() == 0
+    assert outcome(train(out, overwrite=True)) == outcome(whole)
+    assert cut.counted() == WHOLE  # from the beginning
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_the_same_is_said_where_what_was_reached_is_saved(cut: CutShort, out: Path) -> None:
+    cut.after, cut.how = 3, "stop"
+    train(out)
+    with pytest.raises(InputError, match=r"Go on with it \(--resume"):
+        train(out)
+    assert srgdqn.load(out).run.provenance["interrupted"] is True
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (dict(eta=0.25), r": eta was 0\.\d+, and now is 0\.25"),
+        (dict(steps=400), ": steps was 200, and now is 400"),
+        (dict(seed=9), ": seed was 0, and now is 9"),
+        (dict(readings="printed"), ": readings was corrected, and now is printed"),
+        (dict(hidden=(5,)), r": hidden was \(4,\), and now is \(5,\)"),
+    ],
+)
+def test_another_configuration_is_named(other: dict[str, Any], told: str, cut: CutShort, out: Path) -> None:
+    killed(cut, out)
+    words = rf"the run in {beside(out)} was begun with another configuration{told}\. Give what it was begun with, or b"
+    with pytest.raises(InputError, match=words):
+        train(out, resume=True, **other)
+    assert cut.counted() == 0
+    assert beside(out).exists()
+
+
+def test_another_algorithm_is_named(cut: CutShort, out: Path) -> None:
+    killed(cut, out)
+    with pytest.raises(InputError, match="algorithm was srg-dqn, and now is dqn-sgd"):
+        srgdqn.train("CartPole", "dqn-sgd", out=out, resume=True, **OPTIONS)
+
+
+def test_another_version_would_give_other_bits(
+    whole: Result, cut: CutShort, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(cut, out)
+    here = provenance()
+    with monkeypatch.context() as patched:
+        edited = {**here, "source": "an edited file", "versions": {**here["versions"], "jax": "0.0"}}
+        patched.setattr("srgdqn.api.provenance", lambda module: edited)
+        words = (
+            rf"cannot go on to the same bits, as it was begun with another source and versions \(source was \w+, and "
+            rf"now is an edited file; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what it was begun"
+        )
+        with pytest.raises(InputError, match=words):
+            train(out, resume=True)
+    assert outcome(train(out, resume=True)) == outcome(whole)
+
+
+def test_another_network_of_the_same_name_is_another_run(
+    out: Path, monkeypatch: pytest.MonkeyPatch, cut: CutShort
+) -> None:
+    still: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
+    how: dict[str, Any] = dict(**still, out=out, progress=False, checkpoint_every=0)
+    cut.after = 3
+    with pytest.raises(Killed):
+        srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how)
+    with pytest.raises(InputError, match="begun with another own"):
+        srgdqn.train(LEVERS, "dqn-sgd", network=Stubborn(jnp.zeros(8)), **how, resume=True)
+    assert srgdqn.train(Levers(), "dqn-sgd", network=STUBBORN, **how, resume=True).rounds["steps"].to_list() == [200]
+
+
+def test_a_finished_run_of_another_network_is_neither_handed_out_nor_replaced(out: Path, cut: CutShort) -> None:
+    """Nor is it taken for the end of the run that was to replace it, whose checkpoints then are all there is."""
+    still: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
+    how: dict[str, Any] = dict(**still, out=out, progress=False, checkpoint_every=0)
+    other = Stubborn(jnp.zeros(8))
+    wanted = outcome(srgdqn.train(LEVERS, "dqn-sgd", network=other, **{**how, "out": out.with_name("wanted")}))
+    before = outcome(srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how))
+    assert before != wanted
+    with pytest.raises(InputError, match="exists already"):
+        srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, resume=True)
+    assert outcome(srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how, resume=True)) == before
+    cut.counted()
+    cut.after = 3
+    with pytest.raises(Killed):
+        srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, overwrite=True)
+    assert outcome(srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, resume=True)) == wanted
+
+
+def test_a_finished_run_of_another_precision_is_another_run(out: Path) -> None:
+    single = train(out, resume=True)
+    words = r"exists already: it is another run, which is finished \(precision was float32, and now is float64\)"
+    with jax.enable_x64(True), pytest.raises(InputError, match=words):
+        train(out, resume=True)
+    assert outcome(train(out, resume=True)) == outcome(single)
+
+
+def test_a_finished_run_of_another_configuration_is_not_replaced(out: Path) -> None:
+    train(out)
+    words = (
+        r"exists already: it is another run, which is finished \(eta was 0\.\d+, and now is 0\.25\)\. Give what that "
+        r"one was begun with, or another folder, or begin anew with --overwrite instead of --resume\."
+    )
+    with pytest.raises(InputError, match=words):
+        train(out, resume=True, eta=0.25)
+    assert os.listdir(out.parent) == ["a"]
+
+
+def test_folders_that_are_no_runs_are_left_alone(out: Path) -> None:
+    out.mkdir(parents=True)
+    (out / "thesis.tex").write_text("years of work")
+    for how in (dict(), dict(resume=True), dict(overwrite=True), dict(resume=True, overwrite=True)):
+        with pytest.raises(InputError, match="exists already"):
+            train(out, **how)
+    assert (out / "thesis.tex").read_text() == "years of work"
+    assert os.listdir(out.parent) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "how", [dict(resume=True), dict(overwrite=True), dict(checkpoint_every=0), dict(keep_checkpoints=1)]
+)
+def test_without_a_folder_nothing_is_kept(how: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="a run that is kept while it goes on needs a folder"):
+        train(**how)
+
+
+def test_one_process_at_a_time(out: Path, cut: CutShort) -> None:
+    with under_way.Care(out).occupied():
+        for how in (dict(), dict(resume=True), dict(overwrite=True)):
+            with pytest.raises(InputError, match=r"a\.unfinished is the folder of a run that this very process is at"):
+                train(out, **how)
+    assert cut.counted() == 0
+    assert not out.parent.exists()
+
+
+def test_what_was_asked_may_be_damaged(cut: CutShort, out: Path) -> None:
+    killed(cut, out)
+    path = beside(out) / "configuration.toml"
+    path.write_bytes(path.read_bytes().replace(b"srg-dqn", b"dqn-sgd"))
+    with pytest.raises(InputError, match=r"configuration\.toml cannot be used: it is not the file that manifest\.json"):
+        train(out, resume=True)
+    assert train(out, overwrite=True).rounds.height == 6
+
+
+# How it is kept
+
+
+@pytest.fixture
+def kept_how(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """The interval, and how many are kept, of every run that is begun or gone on with."""
+    asked: list[tuple[Any, Any]] = []
+
+    class Noting(Keeping):
+        def __init__(self, folder: Path, every: Any, keep: Any, stamp: str) -> None:
+            asked.append((every, keep))
+            super().__init__(folder, every, keep, stamp)
+
+    monkeypatch.setattr(under_way, "Keeping", Noting)
+    return asked
+
+
+def test_options_are_remembered_and_may_be_given_anew(
+    kept_how: list[tuple[Any, Any]], cut: CutShort, out: Path
+) -> None:
+    killed(cut, out, 3, keep_checkpoints=3)
+    for how in (dict(), dict(checkpoint_every=1e-6), dict(keep_checkpoints=1), dict(keep_checkpoints="all")):
+        cut.after = 2
+        with pytest.raises(Killed):
+            train(out, resume=True, **how)
+    train(out, resume=True)
+    assert kept_how == [(0, 3), (0, 3), (1e-6, 3), (1e-6, 1), (1e-6, None), (1e-6, None)]
+    # Two were left when all were to be kept from then on; one more was made before the end, which is the fourth.
+    assert [len(list(strand.glob("*.checkpoint"))) for strand in (out / "checkpoints").iterdir()] == [4]
+    kept_how.clear()
+    train(out, overwrite=True)
+    assert kept_how == [(None, 2)]
+    assert not (out / "checkpoints").exists()
+
+
+def test_what_is_to_be_kept_may_be_said_while_it_goes_on(cut: CutShort, out: Path, tmp_path: Path) -> None:
+    """Killed once it was saved, its checkpoints are still to be moved."""
+    killed(cut, out)
+    cut.after = 1
+    with pytest.raises(Killed):
+        train(out, resume=True, keep_checkpoints=2)
+    shutil.copytree(beside(out), tmp_path / "aside")
+    train(out, resume=True)
+    assert (out / "checkpoints").exists()
+    shutil.rmtree(out / "checkpoints")
+    shutil.move(tmp_path / "aside", beside(out))
+    cut.counted()
+    train(out, resume=True)
+    assert cut.counted() == 0
+    assert (out / "checkpoints").exists()
+
+
+def test_that_another_run_is_to_be_replaced_may_be_said_while_it_goes_on(
+    whole: Result, cut: CutShort, out: Path, tmp_path: Path
+) -> None:
+    killed(cut, out)
+    train(tmp_path / "other", seed=5)
+    shutil.move(tmp_path / "other", out)
+    words = r"it is another run, which is finished \(seed was 5, and now is 0\)\. .* give --overwrite as well"
+    with pytest.raises(InputError, match=words):
+        train(out, resume=True)
+    cut.after = 1
+    with pytest.raises(Killed):
+        train(out, resume=True, overwrite=True)
+    assert outcome(train(out, resume=True)) == outcome(whole)
+
+
+def test_a_disk_that_cannot_note_how_it_is_kept_does_not_end_it(
+    whole: Result, cut: CutShort, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(cut, out)
+
+    def full(folder: Path, request: Request) -> None:
+        raise InputError("it could not be written")
+
+    monkeypatch.setattr(under_way, "write_request", full)
+    assert outcome(train(out, resume=True, keep_checkpoints=1)) == outcome(whole)
+    assert (out / "checkpoints").exists()
+
+
+def test_one_checkpoint_that_is_to_be_kept_is_not_all_there_is_on_the_way(
+    whole: Result, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed(cut, out, keep_checkpoints=1)
+    [*_, damaged] = sorted(beside(out).rglob("*.checkpoint"))
+    damaged.write_text("")
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert capsys.readouterr().err.count("cannot be used") == 1
+    assert 0 < cut.counted() < WHOLE
+    assert len(list(out.rglob("*.checkpoint"))) == 1
+
+
+@pytest.mark.parametrize("keep", [1, 2, "all"])
+def test_checkpoints_that_are_to_be_kept_are_in_the_run(keep: Any, whole: Result, cut: CutShort, out: Path) -> None:
+    killed(cut, out, keep_checkpoints=keep)
+    result = train(out, resume=True)
+    loaded = srgdqn.load(out)
+    assert outcome(result) == outcome(loaded) == outcome(whole)
+    [strand] = (out / "checkpoints").iterdir()
+    journal = Journal(strand)
+    numbers = journal.numbers()
+    assert len(numbers) == (7 if keep == "all" else keep)
+    for number in numbers:
+        checkpoint = journal.open(number)
+        assert checkpoint.about["seats"][0][1:] == [0, 6]
+        assert sum(1 for _ in checkpoint.rows()) > 0
+    assert os.listdir(out.parent) == ["a"]
+    # A run as any other: it is read, replaced, and found finished.
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert (out / "checkpoints").exists()
+
+
+def test_a_disk_that_refuses_checkpoints_is_told_of_and_the_run_is_saved(
+    whole: Result, out: Path, cut: CutShort, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write = destination._write
+
+    def full(path: Path, data: bytes) -> None:
+        if path.suffix in (".checkpoint", ".piece"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(path, data)
+
+    monkeypatch.setattr(destination, "_write", full)
+    assert outcome(train(out, checkpoint_every=0, keep_checkpoints="all")) == outcome(whole)
+    assert capsys.readouterr().err.count("no checkpoint could be made") == 1
+    assert os.listdir(out.parent) == ["a"]
+
+
+# A run that replaces another
+
+
+def test_a_run_that_replaces_another_does_so_in_the_end(whole: Result, cut: CutShort, out: Path) -> None:
+    train(out, seed=5)
+    killed(cut, out, overwrite=True)
+    assert srgdqn.load(out).configuration.training.seed == 5  # until then it is there
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert outcome(srgdqn.load(out)) == outcome(whole)
+
+
+def test_an_older_run_that_was_to_be_replaced_is_not_taken_for_the_new_one(
+    whole: Result, cut: CutShort, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = provenance()
+    with monkeypatch.context() as patched:
+        patched.setattr("srgdqn.api.provenance", lambda module: {**here, "source": "an older one"})
+        train(out)
+    killed(cut, out, overwrite=True)
+    assert outcome(train(out, resume=True)) == outcome(whole)
+    assert cut.counted() > 0
+    assert srgdqn.load(out).run.provenance["source"] == here["source"]
+    assert read_request(beside(out)) is None
