@@ -33,7 +33,7 @@ from measuring import circumstances, spread
 from reporting import Bar, Panel, between, place_for, print_table, write_report
 from srgdqn.engines.local import run_locally
 from srgdqn.engines.on_ray import connected, run_on_ray
-from srgdqn.program_cache import enable_program_cache
+from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.scale import PAPER_SCALE, QUICK
 
@@ -121,7 +121,7 @@ def _compute(cell: Any, stop: threading.Event, tell: Any = None) -> float:
 def _wake(thing: int, stop: threading.Event, tell: Any) -> None:
     """Nothing, in a process that is ready to train: the kernel is loaded, and everything imported."""
     import srgdqn.api  # noqa: F401
-    from srgdqn.native.build import library
+    from srgdqn.kernel.build import library
 
     library()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from srgdqn.native.build import NoKernelError, library
+from srgdqn.kernel.build import NoKernelError, library
 
 
 @functools.cache

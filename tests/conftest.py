@@ -19,7 +19,7 @@ hypothesis.settings.load_profile("repeatable")
 @pytest.fixture(scope="session")
 def kernel() -> None:
     """Skips what needs the fused kernel on machines that cannot compile it."""
-    from srgdqn.native.build import NoKernelError, library
+    from srgdqn.kernel.build import NoKernelError, library
 
     try:
         library()

@@ -36,12 +36,12 @@ from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.host.telling import Telling
+from srgdqn.kernel.support import settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.networks.naming import named
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import ring_length
-from srgdqn.native.choice import settled_on_host
 from srgdqn.progress import reporting
 from srgdqn.runs import agent_file as agents
 from srgdqn.runs import configurations

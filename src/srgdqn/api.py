@@ -30,11 +30,11 @@ from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.registry import check_name
 from srgdqn.host.rounds import train_on_host
 from srgdqn.host.task import about_task, host_task
+from srgdqn.kernel.build import toolchain
+from srgdqn.kernel.support import Surroundings, settled, settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.networks.naming import named
-from srgdqn.native.build import toolchain
-from srgdqn.native.choice import Surroundings, settled, settled_on_host
 from srgdqn.progress import reporting
 from srgdqn.runs.checkpoint_options import Care
 from srgdqn.runs.inputs import inputs_of

@@ -13,7 +13,7 @@ import pytest
 
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.native.build import NoKernelError
+from srgdqn.kernel.build import NoKernelError
 from srgdqn.runs import measurement
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.runs.measurement import Measured
@@ -94,7 +94,7 @@ def test_a_cell_by_another_kernel_is_computed_again(tmp_path: Path, monkeypatch:
     def missing() -> None:
         raise NoKernelError("there is no C compiler")
 
-    monkeypatch.setattr("srgdqn.native.choice.library", missing)
+    monkeypatch.setattr("srgdqn.kernel.support.library", missing)
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "it was run by native, and now xla is to" in said[0]

@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     number = asked.round if asked.round is not None else _first_diverged(load_result(folder).rounds)
 
     from srgdqn.cli.presentation import print_json
-    from srgdqn.program_cache import enable_program_cache
+    from srgdqn.kernel.program_cache import enable_program_cache
     from srgdqn.replaying.replay import replay_round
 
     enable_program_cache()

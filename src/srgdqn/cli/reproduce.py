@@ -73,7 +73,7 @@ def run(words: Sequence[str]) -> int:
     asked, stray = parse_with_stray(Reproduce, words, command="reproduce")
 
     from srgdqn.cli import INTERRUPTED
-    from srgdqn.program_cache import enable_program_cache
+    from srgdqn.kernel.program_cache import enable_program_cache
     from srgdqn.runs.destination import make_folder
     from srgdqn.runs.locks import locked
     from srgdqn.studies.names import NAMES

@@ -219,7 +219,7 @@ def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Pa
     shown = reporting(first, False if quiet else None, title=title, lines=True)
     with shown as listener, ready(engine, asked.own.get("address")):
         # Below the bar, which is to be seen while jax is imported.
-        from srgdqn.program_cache import enable_program_cache
+        from srgdqn.kernel.program_cache import enable_program_cache
 
         enable_program_cache()
         pace = care_options.pace(asked.own)

@@ -118,7 +118,7 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
             # Below the bar, which is to be seen while jax is imported.
             from srgdqn.api import train_configured, what_decides
             from srgdqn.host.failures import EnvironmentFailedError
-            from srgdqn.program_cache import enable_program_cache
+            from srgdqn.kernel.program_cache import enable_program_cache
             from srgdqn.runs.session import begin, finished_already
 
             enable_program_cache()

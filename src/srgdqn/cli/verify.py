@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
     load_result(folder)  # a folder that is none is told before anything is compiled
 
     from srgdqn.cli.presentation import print_json
-    from srgdqn.program_cache import enable_program_cache
+    from srgdqn.kernel.program_cache import enable_program_cache
     from srgdqn.verification.verify import verify
 
     enable_program_cache()

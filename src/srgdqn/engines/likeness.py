@@ -7,7 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from srgdqn.native.build import NoKernelError, toolchain
+from srgdqn.kernel.build import NoKernelError, toolchain
 from srgdqn.runs.provenance import processor_fingerprint, provenance
 
 _ROOT = Path(__file__).parents[1]

@@ -15,7 +15,7 @@ import cloudpickle
 
 from srgdqn.engines.likeness import difference, likeness
 from srgdqn.errors import InputError
-from srgdqn.program_cache import enable_program_cache
+from srgdqn.kernel.program_cache import enable_program_cache
 
 Thing = TypeVar("Thing")
 Outcome = TypeVar("Outcome")

@@ -20,8 +20,8 @@ from srgdqn.again.living import lived_again
 from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
 from srgdqn.host.environments import Environment
+from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.native.structures import whole_teams
 from srgdqn.replaying.story import Story, tell
 from srgdqn.replaying.tables import Traced, inner_table, iterations_table, joined
 from srgdqn.replaying.tracing import Tracer

@@ -21,7 +21,7 @@ from srgdqn.api import train_configured, what_decides
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import RAY
 from srgdqn.engines.local import run_locally
-from srgdqn.native.build import toolchain
+from srgdqn.kernel.build import toolchain
 from srgdqn.runs import measurement
 from srgdqn.runs.cache import Say, finished, why_not_this
 from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace

@@ -8,10 +8,10 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
+from srgdqn.kernel import calls, structures
 from srgdqn.learner.networks import Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import batch_rows
-from srgdqn.native import calls, structures
 from srgdqn.tasks import make
 from srgdqn.training.batches import from_replay
 from srgdqn.training.clock import Limits

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import Array
 
 from srgdqn.config import Configuration, TrainingSettings
+from srgdqn.kernel.structures import TEAM, whole_teams
 from srgdqn.learner.estimators import estimator
 from srgdqn.learner.networks import NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Normaliser
-from srgdqn.native.structures import TEAM, whole_teams
 from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.effort import no_effort, some_effort

@@ -13,9 +13,9 @@ import srgdqn
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.native import choice
-from srgdqn.native.build import NoKernelError
-from srgdqn.native.choice import Surroundings, settled
+from srgdqn.kernel import support as choice
+from srgdqn.kernel.build import NoKernelError
+from srgdqn.kernel.support import Surroundings, settled
 from tiny import TINY, Levers
 
 USUAL = Surroundings(own_environment=False, double=False, on_cpu=True)

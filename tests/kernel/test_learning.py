@@ -14,7 +14,7 @@ import random_words
 import reference
 from native_rounds import Native, chosen, live_slots, native, random_lanes, words_of
 from srgdqn.config.algorithms import ALGORITHMS
-from srgdqn.native.structures import MOST_LAYERS
+from srgdqn.kernel.structures import MOST_LAYERS
 from srgdqn.training.lane import BlockLog, Lane
 from tiny import bits
 from translation import from_packed, options_of

@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from srgdqn.program_cache import cache_folder
+from srgdqn.kernel.program_cache import cache_folder
 from srgdqn.runs.provenance import processor_fingerprint
 
-_FOLDER = Path(__file__).parent / "kernel"
+_FOLDER = Path(__file__).parent / "c"
 # The kernel never looks at errno or at floating-point exceptions; nothing here lets the compiler reorder sums.
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 _SECONDS = 120  # after which a compiler that does not answer is given up

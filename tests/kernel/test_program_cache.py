@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from srgdqn import program_cache
+from srgdqn.kernel import program_cache
 
 PROGRAM = """
 import jax, sys

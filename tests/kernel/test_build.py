@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from srgdqn.native import build, calls
-from srgdqn.native.build import NoKernelError
-from srgdqn.program_cache import cache_folder
+from srgdqn.kernel import build, calls
+from srgdqn.kernel.build import NoKernelError
+from srgdqn.kernel.program_cache import cache_folder
 
 SOURCE = "int answer(void) { return 42; }\n"
 

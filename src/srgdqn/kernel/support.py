@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.native.build import NoKernelError, library
-from srgdqn.native.structures import ESTIMATORS, MOST_LAYERS, TASKS, TEAM
+from srgdqn.kernel.build import NoKernelError, library
+from srgdqn.kernel.structures import ESTIMATORS, MOST_LAYERS, TASKS, TEAM
 
 # Hidden layers up to which the kernel was measured to be the faster. Eight rounds share a vector, so that with fewer
 # most of its work is for nothing; but what runs a round must not depend on how many are asked for, so lanes decide.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from srgdqn.native import build, structures
+from srgdqn.kernel import build, structures
 
-SETTINGS = (Path(build.__file__).parent / "kernel" / "settings.h").read_text(encoding="utf-8")
+SETTINGS = (Path(build.__file__).parent / "c" / "settings.h").read_text(encoding="utf-8")
 TYPES = {
     "int32_t": ctypes.c_int32,
     "float": ctypes.c_float,
@@ -61,5 +61,5 @@ def test_names_stand_where_the_kernels_enumerations_have_them(names: tuple[str, 
 
 def test_sizes_that_are_fixed_agree() -> None:
     assert f"#define MOST_LAYERS {structures.MOST_LAYERS}\n" in SETTINGS
-    vectors = (Path(build.__file__).parent / "kernel" / "vectors.h").read_text(encoding="utf-8")
+    vectors = (Path(build.__file__).parent / "c" / "vectors.h").read_text(encoding="utf-8")
     assert f"#define TEAM {structures.TEAM} " in vectors

@@ -9,8 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.native.build import library
-from srgdqn.native.structures import STRUCTURES, Lanes, Limits, Log, Mind, Shape, Tree, pointer
+from srgdqn.kernel.build import library
+from srgdqn.kernel.structures import (
+    STRUCTURES,
+    Lanes,
+    Limits,
+    Log,
+    Mind,
+    Shape,
+    Tree,
+    pointer,
+)
 
 
 def run_segment(
