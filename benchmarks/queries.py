@@ -33,8 +33,8 @@ from srgdqn.learner.outer_iteration import (
     outer_iteration,
     queries_per_iteration,
 )
-from srgdqn.training.effort import some_effort
 from srgdqn.training.program import lane_numbers
+from srgdqn.training.xla_flags import some_effort
 from training_speed import steps_per_second
 
 TIMED = (

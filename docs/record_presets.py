@@ -25,10 +25,10 @@ import srgdqn
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS
 from srgdqn.host.environments import close, source_of
-from srgdqn.host.task import host_task
 from srgdqn.runs.comparison import option_text, summarise
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.provenance import provenance
+from srgdqn.training.host.task import host_task
 
 DOCS = Path(__file__).parent
 RECORDS = DOCS / "presets.json"

@@ -19,8 +19,8 @@ from srgdqn.learner.optimiser import AdamState
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.interaction import Situation, action_count, observation_size
+from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import BlockLog, Lane, Program
-from srgdqn.training.native import NativeProgram
 
 STARTS = {"MountainCar": [-0.5, 0.0], "Pendulum": [0.5, 0.1], "CartPole": [0.01, 0.0, 0.02, 0.0]}
 

@@ -22,7 +22,7 @@ from host_environments import SMALL, Counting, Slope
 from srgdqn.agent import Agent
 from srgdqn.errors import InputError
 from srgdqn.host.environments import source_of
-from srgdqn.host.judging import evaluation_seed
+from srgdqn.training.host.evaluation import evaluation_seed
 from srgdqn.training.rounds import policy_arrays
 from tiny import bits
 

@@ -21,10 +21,10 @@ from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
 from srgdqn.errors import InputError
 from srgdqn.host.environments import source_of
-from srgdqn.host.judging import evaluation_seed
 from srgdqn.runs.comparison import summarise
 from srgdqn.runs.curves import curve
 from srgdqn.runs.result import Result
+from srgdqn.training.host.evaluation import evaluation_seed
 from tiny import LEVERS, Levers, q_values
 
 

@@ -28,14 +28,7 @@ from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.host.defaults import defaults_for
 from srgdqn.host.environments import Environment, Source, close, source_named, source_of
-from srgdqn.host.gradient_noise import GradientNoise
-from srgdqn.host.judging import judge
-from srgdqn.host.program import PAGE_BLOCKS, host_program
-from srgdqn.host.reporting import RoundReports
-from srgdqn.host.round import HostRound
 from srgdqn.host.spaces import Actions, Observations, as_rows
-from srgdqn.host.task import HostTask, about_task, check_same_spaces, host_task, make_player, read_spaces
-from srgdqn.host.telling import Telling
 from srgdqn.kernel.support import settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
@@ -59,6 +52,20 @@ from srgdqn.shipping.plain import PlainPolicy
 from srgdqn.shipping.playing import without_screen
 from srgdqn.shipping.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.shipping.video import Film, film
+from srgdqn.training.host.evaluation import judge
+from srgdqn.training.host.gradient_noise import GradientNoise
+from srgdqn.training.host.program import PAGE_BLOCKS, host_program
+from srgdqn.training.host.progress import Telling
+from srgdqn.training.host.reports import RoundReports
+from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.task import (
+    HostTask,
+    about_task,
+    check_same_spaces,
+    host_task,
+    make_player,
+    read_spaces,
+)
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.training.rounds import policy_arrays
@@ -340,7 +347,7 @@ class Agent:
             tensors |= {f"replay.{name}": array for name, array in round_.memory.tensors().items()}
         about = {
             **about_task(self._task),
-            "provenance": {**provenance("srgdqn.host.training"), "engine": LOCAL, "inputs": self._inputs()},
+            "provenance": {**provenance("srgdqn.training.host.train_round"), "engine": LOCAL, "inputs": self._inputs()},
             "stands": {
                 "blocks": round_.blocks,
                 "iterations": round_.iterations,

@@ -29,7 +29,6 @@ from srgdqn.host.environments import Environment, Source, source_of
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.registry import check_name
 from srgdqn.host.rounds import train_on_host
-from srgdqn.host.task import about_task, host_task
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, settled, settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
@@ -46,6 +45,7 @@ from srgdqn.runs.session import begin, finished_already
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.runs.user_code import own_parts
 from srgdqn.training import Trained, train_rounds
+from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers

@@ -16,7 +16,7 @@ from srgdqn.config import option_names
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
 from srgdqn.host.environments import source_of
-from srgdqn.host.task import host_task
+from srgdqn.training.host.task import host_task
 
 DOCS = Path(__file__).parents[1] / "docs"
 

@@ -16,10 +16,10 @@ from srgdqn.engines.packing import packed
 from srgdqn.engines.shared_folders import marked
 from srgdqn.host.environments import source_of
 from srgdqn.host.job import job_of
-from srgdqn.host.task import host_task
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked
+from srgdqn.training.host.task import host_task
 from tiny import bits, reproducible
 
 

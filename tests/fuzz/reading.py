@@ -290,9 +290,9 @@ def _job(place: Path) -> Any:
     if "job" not in _jobs:
         from srgdqn import tasks
         from srgdqn.runs.configurations import loads
+        from srgdqn.training.job import Job, identity
         from srgdqn.training.parts import Part
         from srgdqn.training.program import programs_for
-        from srgdqn.training.strand import Job, identity
 
         configuration = loads((place / "configuration.toml").read_text())
         task, rounds = tasks.make(configuration.task), configuration.training.rounds
@@ -306,8 +306,8 @@ def _checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
     from srgdqn.runs.checkpoint_manager import Keeping
     from srgdqn.runs.checkpoints import Journal
+    from srgdqn.training.job import _standing, identity
     from srgdqn.training.layout import saved_chunks
-    from srgdqn.training.strand import _standing, identity
 
     job, programs = _job(place)
     folder, found = place / "checkpoints", []
@@ -325,10 +325,10 @@ def _checkpoint(place: Path) -> Any:
 
 def _host_checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
-    from srgdqn.host.program import host_program
-    from srgdqn.host.task import host_task
-    from srgdqn.host.training import _Restoring
     from srgdqn.runs.checkpoints import Journal
+    from srgdqn.training.host.program import host_program
+    from srgdqn.training.host.task import host_task
+    from srgdqn.training.host.train_round import _Restoring
 
     if "hosted" not in _jobs:
         from srgdqn.host.environments import source_of
@@ -355,8 +355,8 @@ def _host_checkpoint_parts(standing: Any) -> Any:
 
 
 def _use_host_checkpoint(standing: Any, thorough: bool) -> None:
-    from srgdqn.host.training import _policy, _tables
     from srgdqn.runs.tables import SCHEMAS, frame
+    from srgdqn.training.host.train_round import _policy, _tables
 
     _policy(standing.round_)
     tables = _tables(standing.round_, standing.records)

@@ -25,7 +25,7 @@ from srgdqn.host import environments
 from srgdqn.host.defaults import defaults_for
 from srgdqn.host.environments import close, source_of
 from srgdqn.host.registry import check_name, known_identifier, newest_version
-from srgdqn.host.task import host_task, make_player
+from srgdqn.training.host.task import host_task, make_player
 
 
 @pytest.fixture

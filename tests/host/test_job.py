@@ -12,9 +12,9 @@ from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.host.environments import source_of
 from srgdqn.host.job import job_of
-from srgdqn.host.task import host_task
 from srgdqn.learner.estimators import ESTIMATORS, estimator, make_known, own_estimators, register_estimator
 from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.training.host.task import host_task
 
 
 def test_what_is_known_stays_what_it_is() -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import reference
 from srgdqn.config import NetworkSettings
-from srgdqn.host.evaluating import policy_of
 from srgdqn.host.policy import CompiledPolicy, NumPyPolicy
 from srgdqn.learner.networks import Network, make_network
 from srgdqn.learner.normalisation import Moments, Normaliser, normalise_observation
+from srgdqn.training.host.stored_policies import policy_of
 from translation import flat
 
 INPUTS, ACTIONS = 3, 4

@@ -28,13 +28,13 @@ from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
 from srgdqn.host.environments import source_of
 from srgdqn.host.rounds import train_on_host
-from srgdqn.host.strand import occupied_strand
-from srgdqn.host.task import HostTask, host_task
-from srgdqn.host.trail import Trail
-from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked
+from srgdqn.training.host.open_episodes import Trail
+from srgdqn.training.host.round_lock import occupied_strand
+from srgdqn.training.host.task import HostTask, host_task
+from srgdqn.training.host.train_round import RoundOutcome, train_round
 from tiny import bits, reproducible
 
 STEPS = 240
@@ -43,7 +43,7 @@ STEPS = 240
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint can be made after any block, where it is due."""
-    monkeypatch.setattr("srgdqn.host.telling.SECONDS", 0.0)
+    monkeypatch.setattr("srgdqn.training.host.progress.SECONDS", 0.0)
 
 
 class Pictures(gym.Env):
@@ -184,7 +184,7 @@ def test_a_round_that_had_come_to_its_end_is_not_trained_again(
     whole, keeping = uninterrupted(name), Keeping(tmp_path)
     train_round(configuration, task, 3, keeping=keeping)
     keeping.flush()
-    monkeypatch.setattr("srgdqn.host.training.make_player", None)  # nobody is to play
+    monkeypatch.setattr("srgdqn.training.host.train_round.make_player", None)  # nobody is to play
     shares = []
     outcome = train_round(configuration, task, 3, keeping=keeping, listener=lambda p: shares.append((p.share, p.ended)))
     assert outcome.whole
@@ -352,7 +352,7 @@ def test_the_end_of_a_round_is_kept_before_it_may_be_anybody_elses(
             yield
             left.append(Journal(folder).numbers())
 
-    monkeypatch.setattr("srgdqn.host.strand.locked", noticing)
+    monkeypatch.setattr("srgdqn.training.host.round_lock.locked", noticing)
     configuration, task = made(*CASES["CartPole, kernel"])
     for _ in range(2):
         assert train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=3600.0)).whole
@@ -402,7 +402,7 @@ STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False
 @given(st.lists(st.lists(STEP, min_size=4, max_size=4), min_size=1, max_size=80), st.integers(1, 200))
 def test_a_trail_has_the_open_episodes_of_all_seats(blocks: list[list[tuple[Any, ...]]], room: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("srgdqn.host.trail._FIRST_ROOM", room)
+        patched.setattr("srgdqn.training.host.open_episodes._FIRST_ROOM", room)
         trail = Trail(3)
         open_: list[list[tuple[int, float]]] = [[], [], []]
         for number, block in enumerate(blocks):

@@ -18,7 +18,7 @@ from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
 from srgdqn.host.environments import source_of
 from srgdqn.host.spaces import Actions, Observations, OddValueError, as_rows, is_image, read_actions, read_observations
-from srgdqn.host.task import about_task, host_task
+from srgdqn.training.host.task import about_task, host_task
 
 FLAT = Box(-1.0, 1.0, (2, 3), np.float32)
 STRANGE: dict[str, tuple[spaces.Space, str]] = {

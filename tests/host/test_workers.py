@@ -28,8 +28,8 @@ from srgdqn.host import workers
 from srgdqn.host.environments import source_of
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.rounds import HostTrained, train_on_host
-from srgdqn.host.task import host_task, reset_seed
 from srgdqn.learner.estimators import ESTIMATORS, register_estimator
+from srgdqn.training.host.task import host_task, reset_seed
 from srgdqn.training.shared_progress import SharedProgress
 from tiny import bits, reproducible
 

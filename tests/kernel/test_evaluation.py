@@ -13,7 +13,7 @@ from native_rounds import native, random_parameters
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
-from srgdqn.training.native import NativeProgram
+from srgdqn.training.kernel_program import NativeProgram
 
 pytestmark = pytest.mark.usefixtures("kernel")
 

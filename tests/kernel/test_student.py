@@ -15,10 +15,10 @@ import reference
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.configure import configure
-from srgdqn.host.learning import NativeLearning
 from srgdqn.host.memory import FlatMemory
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
+from srgdqn.training.host.learner import NativeLearning
 from translation import flat, from_packed, options_of, to_packed, to_parameters
 
 pytestmark = pytest.mark.usefixtures("kernel")

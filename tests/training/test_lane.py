@@ -21,8 +21,8 @@ from srgdqn.training import lane, program, train_rounds
 from srgdqn.training.chunk import train_chunk
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import TERMINATED, TRUNCATED
-from srgdqn.training.once import Once
 from srgdqn.training.program import programs_for
+from srgdqn.training.single_flight import Once
 from tiny import BLOCK, STUBBORN, TIME_LIMIT, levers, tiny
 
 # What is remembered

@@ -22,7 +22,7 @@ from srgdqn.training import recorder as recording
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.records import Endings, Tables
+from srgdqn.training.tables import Endings, Tables
 from tiny import reproducible
 
 ENDINGS = Endings("censored", "termination")

@@ -12,7 +12,7 @@ from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.records import Endings
+from srgdqn.training.tables import Endings
 
 BLOCK = SMALL["learning_frequency"]
 STEP = st.tuples(st.integers(0, 3), st.integers(-64, 64), st.sampled_from([0, 0, 0, TERMINATED, TRUNCATED]))

@@ -15,11 +15,11 @@ from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.runs.run_folder import CHECKPOINTS
 from srgdqn.tasks import Task
-from srgdqn.training.chunk_state import seats_of, standing_of
+from srgdqn.training.chunk_checkpoint import seats_of, standing_of
+from srgdqn.training.job import identity
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.records import endings_of
-from srgdqn.training.strand import identity
+from srgdqn.training.tables import endings_of
 
 
 class Kept(NamedTuple):

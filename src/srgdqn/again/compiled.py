@@ -16,13 +16,13 @@ from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
-from srgdqn.training.boards import Board, Boards
 from srgdqn.training.clock import limits_of, total_blocks
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.job import policy_arrays
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, Lane
+from srgdqn.training.lane_packing import Board, Boards
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
-from srgdqn.training.strand import policy_arrays
 
 _DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 

@@ -12,19 +12,19 @@ import numpy as np
 from srgdqn.again.moment import Moment
 from srgdqn.again.subject import Subject
 from srgdqn.host.environments import close
-from srgdqn.host.learning import Learning
 from srgdqn.host.memory import Memory
-from srgdqn.host.program import host_program
-from srgdqn.host.round import HostRound
-from srgdqn.host.round_state import enter_again, round_standing
-from srgdqn.host.task import HostTask, make_player
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.learner.replay import unpack
 from srgdqn.runs.checkpoints import Checkpoint
+from srgdqn.training.host.checkpoint import enter_again, round_standing
+from srgdqn.training.host.learner import Learning
+from srgdqn.training.host.program import host_program
+from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.task import HostTask, make_player
+from srgdqn.training.job import identity, policy_arrays
 from srgdqn.training.lane import TERMINATED, TRUNCATED
-from srgdqn.training.strand import identity, policy_arrays
 
 
 class HostedRound:

@@ -19,12 +19,12 @@ from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
 from srgdqn.host.environments import Environment, Source, source_of
-from srgdqn.host.evaluating import same_task
-from srgdqn.host.task import HostTask
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.result import Result, load_result
 from srgdqn.tasks import Task
+from srgdqn.training.host.stored_policies import same_task
+from srgdqn.training.host.task import HostTask
 from srgdqn.training.precision import is_double
 
 OwnNetwork = eqx.Module | NetworkFactory | None

@@ -18,11 +18,11 @@ from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, marked
 from srgdqn.host.job import Job, job_of
-from srgdqn.host.task import HostTask
-from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.locks import OccupiedError
+from srgdqn.training.host.task import HostTask
+from srgdqn.training.host.train_round import RoundOutcome, train_round
 from srgdqn.training.shared_progress import SharedProgress
 
 

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from srgdqn.cores import usable_cores
 from srgdqn.engines.likeness import likeness
 from srgdqn.engines.packing import packed
 from srgdqn.engines.ray_task import Board, Call, Ended, Outcome, Stopped, Tell, Thing, perform
 from srgdqn.errors import InputError
 from srgdqn.extras import require
 from srgdqn.runs.interrupts import deferred_interrupts
+from srgdqn.training.cores import usable_cores
 
 Hear = Callable[[Thing, Any], None]
 """Is given a thing and what its call told, in the driver's thread."""

@@ -22,11 +22,11 @@ from srgdqn.engines.shared_folders import Mark, claimed, marked
 from srgdqn.learner.estimators import Estimator, make_known, own_estimators
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.tasks import Task
+from srgdqn.training.job import Job, train_strand
 from srgdqn.training.parts import PartResult
 from srgdqn.training.precision import is_double
 from srgdqn.training.reports import Progress
 from srgdqn.training.rounds import Strands
-from srgdqn.training.strand import Job, train_strand
 
 
 def strands_on_ray(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:

@@ -10,10 +10,10 @@ import gymnasium
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
 from srgdqn.host.environments import source_of
-from srgdqn.host.task import HostTask, host_task
 from srgdqn.learner.estimators import make_known, own_estimators
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.training.host.task import HostTask, host_task
 from srgdqn.training.precision import is_double
 
 

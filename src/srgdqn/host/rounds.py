@@ -10,17 +10,17 @@ import equinox as eqx
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.cores import usable_cores
-from srgdqn.host.task import HostTask
-from srgdqn.host.training import RoundOutcome, train_round
 from srgdqn.host.workers import train_in_processes
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.training.records import merge_tables
+from srgdqn.training.cores import usable_cores
+from srgdqn.training.host.task import HostTask
+from srgdqn.training.host.train_round import RoundOutcome, train_round
 from srgdqn.training.reports import Listener
 from srgdqn.training.rounds import Trained
 from srgdqn.training.shared_progress import SharedProgress
+from srgdqn.training.tables import merge_tables
 
 Engine = Callable[..., list[RoundOutcome]]
 """Trains every round somewhere: called as `srgdqn.host.workers.train_in_processes` is."""

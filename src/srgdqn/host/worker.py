@@ -60,7 +60,7 @@ def _train(
     for name, value in {"jax_enable_x64": job.double, **jax_options}.items():
         jax.config.update(name, value)
 
-    from srgdqn.host.training import train_round
+    from srgdqn.training.host.train_round import train_round
 
     task = job.task()
     while (number := numbers.get()) is not None:

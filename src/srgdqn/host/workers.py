@@ -22,10 +22,10 @@ from srgdqn.errors import InputError
 from srgdqn.host.failures import told as told_of
 from srgdqn.host.job import job_of
 from srgdqn.host.messages import packed, receive, send, send_packed
-from srgdqn.host.task import HostTask
-from srgdqn.host.training import RoundOutcome
 from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.training.host.task import HostTask
+from srgdqn.training.host.train_round import RoundOutcome
 from srgdqn.training.reports import RoundReport
 from srgdqn.training.shared_progress import SharedProgress
 

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from srgdqn.training.effort import some_effort
-from srgdqn.training.once import Once
 from srgdqn.training.precision import is_double
+from srgdqn.training.single_flight import Once
+from srgdqn.training.xla_flags import some_effort
 
 _programs: Once[Any] = Once(64)
 

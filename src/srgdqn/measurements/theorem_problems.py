@@ -24,7 +24,7 @@ from srgdqn.learner.gradients.loss import loss_of
 from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
-from srgdqn.training.effort import some_effort
+from srgdqn.training.xla_flags import some_effort
 
 __all__ = ["PROBLEMS", "At", "Problem", "at", "compiled", "first_terms", "make_problem", "term_losses"]
 

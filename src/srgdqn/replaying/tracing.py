@@ -21,8 +21,8 @@ from srgdqn.learner.gradients.bellman import bellman_target
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.learner.outer_iteration import LearnerState, frozen_parameters, outer_iteration
-from srgdqn.training.effort import some_effort
 from srgdqn.training.lane import normalised
+from srgdqn.training.xla_flags import some_effort
 
 
 class AdamTrace(NamedTuple):

@@ -208,7 +208,7 @@ class Result:
         import jax
 
         from srgdqn.host.environments import source_of
-        from srgdqn.host.evaluating import evaluate_policies, policy_of, same_task
+        from srgdqn.training.host.stored_policies import evaluate_policies, policy_of, same_task
         from srgdqn.learner.normalisation import Normaliser
 
         name = self.configuration.task.task

@@ -10,7 +10,6 @@ from srgdqn.api import result_of, task_of, train_configured, what_decides, with_
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
-from srgdqn.cores import usable_cores
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.local import run_locally
 from srgdqn.host.failures import EnvironmentFailedError
@@ -21,9 +20,10 @@ from srgdqn.runs.provenance import LOCAL
 from srgdqn.runs.result import Result
 from srgdqn.runs.session import stamp_of
 from srgdqn.training import Progress, train_side_by_side
+from srgdqn.training.cores import usable_cores
+from srgdqn.training.job import identity
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.rounds import Listener
-from srgdqn.training.strand import identity
 
 Finished = Callable[[int, Result], None]
 """Is given a configuration's place and its result, on whichever thread trained it."""

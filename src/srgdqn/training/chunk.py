@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.training.boards import Board, Boards
 from srgdqn.training.clock import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane
+from srgdqn.training.lane_packing import Board, Boards
 from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers
 
 

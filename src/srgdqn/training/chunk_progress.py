@@ -8,7 +8,7 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.training.chunk import Segment
-from srgdqn.training.chunk_state import Standing
+from srgdqn.training.chunk_checkpoint import Standing
 from srgdqn.training.clock import budget_of
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 from srgdqn.training.reports import ChunkReports, Listener, Progress

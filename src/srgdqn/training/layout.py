@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from srgdqn.runs.checkpoint_manager import Keeping
-from srgdqn.training.chunk_state import Seats, seats_of
+from srgdqn.training.chunk_checkpoint import Seats, seats_of
 from srgdqn.training.parts import Part
 from srgdqn.training.program import Programs
 

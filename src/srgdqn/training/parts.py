@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from srgdqn.training.records import Tables
+from srgdqn.training.tables import Tables
 
 
 class Part(NamedTuple):

@@ -21,13 +21,13 @@ from srgdqn.learner.networks import NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.tasks import Task
 from srgdqn.training.clock import Limits, limits_of
-from srgdqn.training.effort import no_effort, some_effort
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
-from srgdqn.training.native import NativeProgram
-from srgdqn.training.once import Once
 from srgdqn.training.precision import in_this_precision, is_double
+from srgdqn.training.single_flight import Once
+from srgdqn.training.xla_flags import no_effort, some_effort
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 

@@ -15,9 +15,10 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.growing import GrowingRows
+from srgdqn.training.growing_rows import GrowingRows
 from srgdqn.training.lane import LIVED, BlockLog
-from srgdqn.training.pages import (
+from srgdqn.training.tables import Endings, Recorded, Tables, tables_of
+from srgdqn.training.window_rows import (
     CURVES,
     DIAGNOSTICS,
     EPISODES,
@@ -29,7 +30,6 @@ from srgdqn.training.pages import (
     open_window,
     rules_of,
 )
-from srgdqn.training.records import Endings, Recorded, Tables, tables_of
 
 PAGE_STEPS = 2**15
 """Steps of a round to a page, as far as these are whole blocks: few enough to be kept in a checkpoint as they are."""

@@ -10,7 +10,7 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
 from srgdqn.training.chunk import Segment
-from srgdqn.training.chunk_state import Judged
+from srgdqn.training.chunk_checkpoint import Judged
 from srgdqn.training.clock import budget_of, limits_of, steps_within
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog

@@ -13,19 +13,26 @@ import jax
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.cores import usable_cores
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping, Strand
 from srgdqn.tasks import Task
+from srgdqn.training.cores import usable_cores
+from srgdqn.training.job import (
+    Choice,
+    Job,
+    every_block,
+    identity,
+    policy_arrays,
+    train_strand,
+)
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.layout import Chunk, chunks_of, most_boards, saved_chunks, seats_left
 from srgdqn.training.parts import PartResult, parts_of
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
-from srgdqn.training.records import Tables, merge_tables
 from srgdqn.training.reports import Listener, Progress
 from srgdqn.training.shared_progress import SharedProgress
-from srgdqn.training.strand import Choice, Job, every_block, identity, policy_arrays, train_strand
+from srgdqn.training.tables import Tables, merge_tables
 
 __all__ = [
     "Choice",
@@ -55,7 +62,7 @@ class Trained(NamedTuple):
 
 
 class Strands(NamedTuple):
-    """What an engine is to run: `srgdqn.training.strand.train_strand` for each job."""
+    """What an engine is to run: `srgdqn.training.job.train_strand` for each job."""
 
     jobs: Sequence[Job]
     listeners: Sequence[Listener]  # of each job; may be called from any thread

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.training.records import Tables
+from srgdqn.training.tables import Tables
 
 COMPARED = tuple(name for name in SCHEMAS if name != "timings")
 """The tables that two runs of one configuration have in common."""

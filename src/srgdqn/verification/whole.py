@@ -11,14 +11,14 @@ import numpy as np
 from srgdqn.again.subject import Subject
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.rounds import train_on_host
-from srgdqn.host.task import HostTask
-from srgdqn.host.training import train_round
 from srgdqn.tasks import Task
+from srgdqn.training.host.task import HostTask
+from srgdqn.training.host.train_round import train_round
+from srgdqn.training.job import Job, identity, train_strand
 from srgdqn.training.parts import Part
-from srgdqn.training.records import Tables
 from srgdqn.training.reports import Listener, Progress
 from srgdqn.training.rounds import train_rounds
-from srgdqn.training.strand import Job, identity, train_strand
+from srgdqn.training.tables import Tables
 from srgdqn.verification.differences import Difference, parameter_differences, table_differences
 
 

@@ -22,14 +22,21 @@ from srgdqn.runs.configurations import dumps
 from srgdqn.runs.trees import by_path
 from srgdqn.tasks import Task
 from srgdqn.training.chunk import Resumed, Segment, train_chunk
+from srgdqn.training.chunk_checkpoint import (
+    Seats,
+    Standing,
+    Timings,
+    seats_of,
+    snapshot,
+    standing_of,
+)
 from srgdqn.training.chunk_progress import ChunkProgress
-from srgdqn.training.chunk_state import Seats, Standing, Timings, seats_of, snapshot, standing_of
 from srgdqn.training.lane import PLAIN, Instruments, Lane
 from srgdqn.training.parts import Part, PartResult, taken
 from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers, programs_for
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.records import endings_of
 from srgdqn.training.reports import Listener
+from srgdqn.training.tables import endings_of
 
 Choice = Callable[[np.ndarray], np.ndarray]
 """From numbers of blocks to whether each one's probed row is kept."""

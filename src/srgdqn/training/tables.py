@@ -12,7 +12,7 @@ from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_pe
 from srgdqn.tasks import Success, Task
 from srgdqn.training.clock import budget_of
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.pages import DIAGNOSTICS, Carry, Columns
+from srgdqn.training.window_rows import DIAGNOSTICS, Carry, Columns
 
 Tables = dict[str, Columns]
 

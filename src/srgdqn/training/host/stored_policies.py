@@ -9,14 +9,14 @@ import jax
 
 from srgdqn.config import Configuration
 from srgdqn.host.environments import Source, close
-from srgdqn.host.judging import judge
 from srgdqn.host.policy import GreedyPolicy, greedy_policy
 from srgdqn.host.spaces import Actions, Observations
-from srgdqn.host.task import HostTask, check_same_spaces, host_task
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser, normalise_observation
 from srgdqn.runs.metadata import required
 from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.host.evaluation import judge
+from srgdqn.training.host.task import HostTask, check_same_spaces, host_task
 
 
 def policy_of(network: Network, parameters: Parameters, normaliser: Normaliser) -> GreedyPolicy:

@@ -12,12 +12,12 @@ import optax
 from jaxtyping import Array
 
 from srgdqn.config import Configuration
-from srgdqn.host.program import filling
-from srgdqn.host.round import HostRound
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import batch_rows, frozen_parameters
 from srgdqn.learner.replay import unpack
+from srgdqn.training.host.program import filling
+from srgdqn.training.host.round import HostRound
 from srgdqn.training.lane import normalised
 
 # Transitions that stand for the whole replay: many times a batch.

@@ -15,7 +15,7 @@ from srgdqn.tasks import Task
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.records import Tables, endings_of, merge_tables
+from srgdqn.training.tables import Tables, endings_of, merge_tables
 from tiny import tiny
 
 # N + 2bM, and what is really evaluated: one gradient at θ_0 and a pair at each of θ_1 … θ_M.

@@ -1,6 +1,6 @@
 """Compiler options: all of those asked for are known to the XLA that is here, and strange ones do no harm."""
 
-from srgdqn.training import effort
+from srgdqn.training import xla_flags as effort
 
 
 def test_every_option_is_known_here() -> None:

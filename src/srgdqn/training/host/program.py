@@ -25,9 +25,9 @@ from srgdqn.training.batches import Served, choose_rows
 from srgdqn.training.clock import Limits
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import learn_on, round_keys
-from srgdqn.training.once import Once
 from srgdqn.training.precision import is_double
 from srgdqn.training.program import Identity, shape_of_program
+from srgdqn.training.single_flight import Once
 
 PAGE_BLOCKS = 64  # blocks whose random numbers are drawn at once
 

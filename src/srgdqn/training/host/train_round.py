@@ -17,24 +17,31 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.host.environments import close
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.host.gradient_noise import GradientNoise
-from srgdqn.host.judging import judge
-from srgdqn.host.program import HostProgram, host_program
-from srgdqn.host.reporting import RoundReports
-from srgdqn.host.round import HostRound
-from srgdqn.host.round_state import Records, RoundStanding, enter_again, no_records, round_snapshot, round_standing
-from srgdqn.host.strand import occupied_strand
-from srgdqn.host.task import HostTask, make_player
-from srgdqn.host.telling import Telling
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping, Strand
 from srgdqn.runs.checkpoints import Checkpoint, Snapshot
 from srgdqn.training.chunk import evaluation_due
 from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.host.checkpoint import (
+    Records,
+    RoundStanding,
+    enter_again,
+    no_records,
+    round_snapshot,
+    round_standing,
+)
+from srgdqn.training.host.evaluation import judge
+from srgdqn.training.host.gradient_noise import GradientNoise
+from srgdqn.training.host.program import HostProgram, host_program
+from srgdqn.training.host.progress import Telling
+from srgdqn.training.host.reports import RoundReports
+from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.round_lock import occupied_strand
+from srgdqn.training.host.task import HostTask, make_player
+from srgdqn.training.job import identity, policy_arrays
 from srgdqn.training.lane import TERMINATED, TRUNCATED
-from srgdqn.training.records import Tables
 from srgdqn.training.reports import Listener, Progress
-from srgdqn.training.strand import identity, policy_arrays
+from srgdqn.training.tables import Tables
 
 _DIARY_BLOCKS = 1_024  # after which a diary is handed on
 

@@ -10,7 +10,14 @@ import numpy as np
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoints import Checkpoint, Snapshot, Stream
 from srgdqn.runs.trees import by_path, filled
-from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
+from srgdqn.training.checkpoint_rows import (
+    Judged,
+    Timings,
+    judged_from,
+    judged_rows,
+    timed_from,
+    timed_rows,
+)
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
 

@@ -10,11 +10,11 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.host.memory import Memory
 from srgdqn.host.policy import GreedyPolicy, greedy_policy
-from srgdqn.host.program import HostProgram
 from srgdqn.kernel import structures
 from srgdqn.kernel.calls import Student
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
+from srgdqn.training.host.program import HostProgram
 
 
 class Learning(Protocol):

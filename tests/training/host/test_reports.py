@@ -19,11 +19,11 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.host.environments import source_of
-from srgdqn.host.gradient_noise import GradientNoise
-from srgdqn.host.program import host_program
-from srgdqn.host.reporting import RoundReports
-from srgdqn.host.round import HostRound
-from srgdqn.host.task import host_task, make_player
+from srgdqn.training.host.gradient_noise import GradientNoise
+from srgdqn.training.host.program import host_program
+from srgdqn.training.host.reports import RoundReports
+from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.task import host_task, make_player
 from srgdqn.training.reports import RoundReport
 from translation import flat, from_packed, options_of
 
@@ -78,7 +78,7 @@ def test_measuring_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPat
         now += 0.5  # so that a measurement takes half a second
         return now
 
-    monkeypatch.setattr("srgdqn.host.gradient_noise.time.perf_counter", clock)
+    monkeypatch.setattr("srgdqn.training.host.gradient_noise.time.perf_counter", clock)
     measured = []
     for _ in range(100):
         found = noise.measure(round_) != (None, None)

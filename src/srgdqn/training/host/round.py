@@ -9,20 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.host.diary import Diary
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.frames import FrameMemory
-from srgdqn.host.learning import Learning, make_learning
 from srgdqn.host.memory import Block, FlatMemory, Memory
-from srgdqn.host.plan import Plan
 from srgdqn.host.playing import Player, check_block
-from srgdqn.host.program import HostProgram, numbers_of
-from srgdqn.host.task import HostTask
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.training.clock import budget_of, limits_of
+from srgdqn.training.host.draws import Plan
+from srgdqn.training.host.learner import Learning, make_learning
+from srgdqn.training.host.program import HostProgram, numbers_of
+from srgdqn.training.host.step_log import Diary
+from srgdqn.training.host.task import HostTask
 from srgdqn.training.lane import as_stored
-from srgdqn.training.pages import ANEW
+from srgdqn.training.window_rows import ANEW
 
 _NOTHING_LEARNT = [np.nan] * 4
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from srgdqn.host.diary import Diary
 from srgdqn.host.memory import Block
 from srgdqn.host.spaces import Observations
+from srgdqn.training.host.step_log import Diary
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 
 LENGTH = 3

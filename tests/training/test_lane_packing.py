@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from srgdqn.training import chunk, train_rounds
-from srgdqn.training.boards import Board, Boards
 from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.lane import LIVED, BlockLog, Lane
+from srgdqn.training.lane_packing import Board, Boards
 from srgdqn.training.layout import chunks_of, most_boards
 from srgdqn.training.program import programs_for
 from tiny import LANES, bits, tiny

@@ -22,9 +22,9 @@ from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
-from srgdqn.training.boards import Boards
+from srgdqn.training.job import identity
+from srgdqn.training.lane_packing import Boards
 from srgdqn.training.reports import RoundReport
-from srgdqn.training.strand import identity
 from tiny import LANES, bits, reproducible, tiny
 
 CASES: dict[str, dict[str, Any]] = {
@@ -175,7 +175,7 @@ def test_a_run_that_had_come_to_its_end_is_not_trained_again(tmp_path: Path, mon
     newest = Journal(tmp_path / name).open(Journal(tmp_path / name).numbers()[-1])
     assert newest.about["last"] is True
     assert set(newest.spans) == {"curves", "episodes", "evaluations", "timings"}  # nobody needs its replay any more
-    monkeypatch.setattr("srgdqn.training.strand.train_chunk", None)
+    monkeypatch.setattr("srgdqn.training.job.train_chunk", None)
     heard: list[Progress] = []
     trained = train_rounds(*made(case, "xla"), keeping=Keeping(tmp_path), listener=heard.append)
     assert not trained.interrupted

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from srgdqn.host.gradient_noise import GradientNoise
-from srgdqn.host.round import HostRound
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
-from srgdqn.training.pages import Carry, OpenEpisodes, ended_episodes
+from srgdqn.training.host.gradient_noise import GradientNoise
+from srgdqn.training.host.round import HostRound
 from srgdqn.training.reports import GreedyEpisodes, RoundReport
+from srgdqn.training.window_rows import Carry, OpenEpisodes, ended_episodes
 
 
 class RoundReports:

@@ -17,7 +17,7 @@ from srgdqn.host.environments import UNLIMITED_EVALUATION, Source, close, limite
 from srgdqn.host.playing import CopiesPlayer, Player, VectorPlayer, Whereabouts
 from srgdqn.host.spaces import Actions, Observations, read_actions, read_observations, space_of
 from srgdqn.training.clock import budget_of
-from srgdqn.training.records import Endings
+from srgdqn.training.tables import Endings
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,20 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.host.playing import CopiesPlayer, Player
-from srgdqn.host.round import HostRound
-from srgdqn.host.trail import Trail
 from srgdqn.runs.checkpoints import Checkpoint, Snapshot, Stream
 from srgdqn.runs.trees import by_path, filled
-from srgdqn.training.kept_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
+from srgdqn.training.checkpoint_rows import (
+    Judged,
+    Timings,
+    judged_from,
+    judged_rows,
+    timed_from,
+    timed_rows,
+)
+from srgdqn.training.host.open_episodes import Trail
+from srgdqn.training.host.round import HostRound
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.records import Endings
+from srgdqn.training.tables import Endings
 
 _STEPS = "steps"
 _MEMORY, _RECORDER, _TRAIL, _PRESENT = "memory.", "recorder.", "trail.", "present"

@@ -17,11 +17,11 @@ from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.chunk import Resumed, train_chunk
-from srgdqn.training.chunk_state import Standing, seats_of, snapshot, standing_of
+from srgdqn.training.chunk_checkpoint import Standing, seats_of, snapshot, standing_of
+from srgdqn.training.job import identity, policy_arrays
 from srgdqn.training.program import Programs, programs_for
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.records import endings_of
-from srgdqn.training.strand import identity, policy_arrays
+from srgdqn.training.tables import endings_of
 from tiny import bits, reproducible, tiny
 
 ROUNDS = 6  # on two boards

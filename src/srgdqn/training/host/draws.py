@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srgdqn.host.playing import Chances
-from srgdqn.host.program import PAGE_BLOCKS, HostProgram
 from srgdqn.training.clock import Limits
+from srgdqn.training.host.program import PAGE_BLOCKS, HostProgram
 
 
 class _Drawn(NamedTuple):

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
-from srgdqn.host.reporting import RoundReports
-from srgdqn.host.round import HostRound
+from srgdqn.training.host.reports import RoundReports
+from srgdqn.training.host.round import HostRound
 from srgdqn.training.reports import Listener, Progress
 
 SECONDS = 0.2

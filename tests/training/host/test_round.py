@@ -19,11 +19,11 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.host.environments import source_of
-from srgdqn.host.program import host_program
-from srgdqn.host.round import HostRound
-from srgdqn.host.task import host_task, make_player, reset_seed
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.training.draws import draw_block
+from srgdqn.training.host.program import host_program
+from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.task import host_task, make_player, reset_seed
 from srgdqn.training.lane import TERMINATED, TRUNCATED, round_keys
 from translation import flat, options_of
 

@@ -1,0 +1,1 @@
+"""Rounds in ordinary Gymnasium environments, stepped on the host."""
