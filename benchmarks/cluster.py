@@ -31,8 +31,8 @@ from typing import Any
 from cluster_simulation import Costs, Made, simulate
 from measuring import circumstances, spread
 from reporting import Bar, Panel, between, place_for, print_table, write_report
-from srgdqn.engines.local import run_locally
 from srgdqn.engines.on_ray import connected, run_on_ray
+from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.studies.catalogue import EXPERIMENTS
 from srgdqn.studies.scale import PAPER_SCALE, QUICK

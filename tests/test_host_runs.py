@@ -206,7 +206,7 @@ def test_an_interrupt_before_any_round_has_begun_leaves_no_run(tmp_path: Path, m
         signal.raise_signal(signal.SIGINT)
         return []
 
-    monkeypatch.setattr("srgdqn.host.rounds._train_here", interrupted)
+    monkeypatch.setattr("srgdqn.engines.host_rounds._train_here", interrupted)
     with pytest.raises(KeyboardInterrupt):
         srgdqn.train("CartPole-v1", "dqn-adam", **SMALL, steps=96, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -23,12 +23,12 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import for_training, ready
+from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
 from srgdqn.host.defaults import defaults_for
 from srgdqn.host.environments import Environment, Source, source_of
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.host.registry import check_name
-from srgdqn.host.rounds import train_on_host
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, settled, settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
@@ -289,7 +289,7 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
 def provenance_of(configuration: Configuration, *, on_host: bool) -> dict[str, Any]:
     """What the bits of a run depend on beside its configuration."""
     compiler = toolchain() if configuration.training.kernel == "native" else None
-    return {**provenance("srgdqn.host.rounds" if on_host else "srgdqn.training"), "compiler": compiler}
+    return {**provenance("srgdqn.engines.host_rounds" if on_host else "srgdqn.training"), "compiler": compiler}
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

@@ -15,9 +15,9 @@ from ray_nodes import ADDRESS, Cluster
 from srgdqn.api import train_configured
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure, defaults_of
+from srgdqn.engines.chunks_on_ray import strands_on_ray
 from srgdqn.engines.host_on_ray import rounds_on_ray
 from srgdqn.engines.on_ray import connected
-from srgdqn.engines.strands_on_ray import strands_on_ray
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.result import Result
 from srgdqn.training.reports import Progress

@@ -226,7 +226,7 @@ def test_ctrl_c_keeps_what_is_finished(ctrl_c: CtrlC, tmp_path: Path, monkeypatc
 
 
 def one_after_the_other(function: Any, things: Any, *, workers: int | None = None) -> Any:
-    from srgdqn.engines.local import run_locally
+    from srgdqn.engines.threads import run_locally
 
     return run_locally(function, things, workers=1)
 

@@ -1,4 +1,4 @@
-"""Rounds on the host, each on a node of a Ray cluster: an engine for `srgdqn.host.rounds`."""
+"""Rounds on the host, each on a node of a Ray cluster: an engine for `srgdqn.engines.host_rounds`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import equinox as eqx
 import jax
 
 from srgdqn.config import Configuration
-from srgdqn.engines.now_and_then import Heard, now_and_then
+from srgdqn.engines.host_job import Job, job_of
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, marked
-from srgdqn.host.job import Job, job_of
+from srgdqn.engines.throttle import Heard, now_and_then
 from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.locks import OccupiedError

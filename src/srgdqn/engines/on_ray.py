@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from srgdqn.engines.likeness import likeness
+from srgdqn.engines.node_check import likeness
 from srgdqn.engines.packing import packed
 from srgdqn.engines.ray_task import Board, Call, Ended, Outcome, Stopped, Tell, Thing, perform
 from srgdqn.errors import InputError

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import cloudpickle
 
-from srgdqn.engines.likeness import difference, likeness
+from srgdqn.engines.node_check import difference, likeness
 from srgdqn.errors import InputError
 from srgdqn.kernel.program_cache import enable_program_cache
 

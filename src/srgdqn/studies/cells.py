@@ -20,7 +20,7 @@ import polars as pl
 from srgdqn.api import train_configured, what_decides
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import RAY
-from srgdqn.engines.local import run_locally
+from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.build import toolchain
 from srgdqn.runs import measurement
 from srgdqn.runs.cache import Say, finished, why_not_this

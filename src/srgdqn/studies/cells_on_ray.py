@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from srgdqn.engines.choice import RAY
-from srgdqn.engines.now_and_then import seldom
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
+from srgdqn.engines.throttle import seldom
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.precision import is_double

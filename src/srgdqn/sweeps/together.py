@@ -11,7 +11,7 @@ from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import for_training
-from srgdqn.engines.local import run_locally
+from srgdqn.engines.threads import run_locally
 from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.runs.checkpoint_manager import Keeping

@@ -23,11 +23,11 @@ import srgdqn
 from host_environments import SMALL, Deadly, Hanging, Slope
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
+from srgdqn.engines import workers
+from srgdqn.engines.host_rounds import HostTrained, train_on_host
 from srgdqn.errors import InputError
-from srgdqn.host import workers
 from srgdqn.host.environments import source_of
 from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.host.rounds import HostTrained, train_on_host
 from srgdqn.learner.estimators import ESTIMATORS, register_estimator
 from srgdqn.training.host.task import host_task, reset_seed
 from srgdqn.training.shared_progress import SharedProgress
@@ -147,7 +147,7 @@ def test_where_no_process_is_left_the_rounds_are_told_as_failures(monkeypatch: p
         code = "import sys; sys.stdin.buffer.read(1); sys.exit(5)"
         return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    monkeypatch.setattr("srgdqn.host.workers._start", start)
+    monkeypatch.setattr("srgdqn.engines.workers._start", start)
     with pytest.raises(EnvironmentFailedError) as caught:
         srgdqn.train(Slope, **SMALL, steps=48, rounds=9, progress=False)
     assert caught.value.result.rounds.height == 0
@@ -159,7 +159,7 @@ def test_what_cannot_be_handed_over_is_told_before_any_process_starts(monkeypatc
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("a process was started")
 
-    monkeypatch.setattr("srgdqn.host.workers._start", refuse)
+    monkeypatch.setattr("srgdqn.engines.workers._start", refuse)
     lock = threading.Lock()
 
     def make() -> gym.Env:

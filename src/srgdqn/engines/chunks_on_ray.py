@@ -14,11 +14,11 @@ import numpy as np
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.presets import is_compiled
-from srgdqn.engines.now_and_then import Heard, now_and_then
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.packing import packed, the_same
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
+from srgdqn.engines.throttle import Heard, now_and_then
 from srgdqn.learner.estimators import Estimator, make_known, own_estimators
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.tasks import Task

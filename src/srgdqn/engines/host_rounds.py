@@ -10,7 +10,7 @@ import equinox as eqx
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.host.workers import train_in_processes
+from srgdqn.engines.workers import train_in_processes
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.interrupts import deferred_interrupts
@@ -23,7 +23,7 @@ from srgdqn.training.shared_progress import SharedProgress
 from srgdqn.training.tables import merge_tables
 
 Engine = Callable[..., list[RoundOutcome]]
-"""Trains every round somewhere: called as `srgdqn.host.workers.train_in_processes` is."""
+"""Trains every round somewhere: called as `srgdqn.engines.workers.train_in_processes` is."""
 
 
 class HostTrained(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from srgdqn.engines import now_and_then as module
-from srgdqn.engines.now_and_then import now_and_then, seldom
+from srgdqn.engines import throttle as module
+from srgdqn.engines.throttle import now_and_then, seldom
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.studies.cells_on_ray import _Work
 from srgdqn.training.reports import Progress

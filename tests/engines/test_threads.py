@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from srgdqn.engines.local import run_locally
+from srgdqn.engines.threads import run_locally
 
 
 def test_every_thing_is_done_once_and_comes_with_its_outcome() -> None:

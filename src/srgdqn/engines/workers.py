@@ -18,10 +18,10 @@ import equinox as eqx
 import jax
 
 from srgdqn.config import Configuration
+from srgdqn.engines.host_job import job_of
+from srgdqn.engines.messages import packed, receive, send, send_packed
 from srgdqn.errors import InputError
 from srgdqn.host.failures import told as told_of
-from srgdqn.host.job import job_of
-from srgdqn.host.messages import packed, receive, send, send_packed
 from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.training.host.task import HostTask
@@ -124,7 +124,7 @@ def _start() -> subprocess.Popen[bytes]:
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
     }
     return subprocess.Popen(
-        [sys.executable, "-m", "srgdqn.host.worker"],
+        [sys.executable, "-m", "srgdqn.engines.worker"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=surroundings,

@@ -1,4 +1,4 @@
-"""A process that trains the rounds it is told to: `python -m srgdqn.host.worker`, started by `workers`."""
+"""A process that trains the rounds it is told to: `python -m srgdqn.engines.worker`, started by `workers`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING, Any
 
+from srgdqn.engines.messages import receive, send
 from srgdqn.host.failures import RAISED, told
-from srgdqn.host.messages import receive, send
 from srgdqn.runs.interrupts import left_to_the_parent
 
 if TYPE_CHECKING:
-    from srgdqn.host.job import Job
+    from srgdqn.engines.host_job import Job
 
 
 def main() -> None:
