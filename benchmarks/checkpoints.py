@@ -21,7 +21,7 @@ import srgdqn
 from frames import SEATS, SHAPE, TRANSITIONS, lives
 from measuring import circumstances
 from reporting import place_for, print_table, write_report
-from srgdqn.host.frames import FrameMemory
+from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
 from srgdqn.runs.checkpoint_options import KEPT
 from srgdqn.runs.checkpoints import Journal, Snapshot

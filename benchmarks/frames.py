@@ -18,7 +18,7 @@ import numpy as np
 
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, place_for, print_table, write_report
-from srgdqn.host.frames import FrameMemory
+from srgdqn.adapters.frame_replay import FrameMemory
 
 FRAMES, SIDE, SEATS, BATCH = 4, 84, 8, 32
 SHAPE = (FRAMES, SIDE, SIDE)

@@ -22,9 +22,9 @@ import polars as pl
 from marked import replace
 
 import srgdqn
+from srgdqn.adapters.environments import close, source_of
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS
-from srgdqn.host.environments import close, source_of
 from srgdqn.runs.comparison import option_text, summarise
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.provenance import provenance

@@ -19,9 +19,9 @@ from gymnasium.vector import SyncVectorEnv
 
 import srgdqn
 from host_environments import SMALL, Counting, Slope
+from srgdqn.adapters.environments import source_of
 from srgdqn.agent import Agent
 from srgdqn.errors import InputError
-from srgdqn.host.environments import source_of
 from srgdqn.training.host.evaluation import evaluation_seed
 from srgdqn.training.rounds import policy_arrays
 from tiny import bits

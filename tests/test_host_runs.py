@@ -16,11 +16,11 @@ from gymnasium.spaces import Box, Discrete
 
 import srgdqn
 from host_environments import SMALL, Counting, Slope
+from srgdqn.adapters.environments import source_of
 from srgdqn.api import train_configured
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
 from srgdqn.errors import InputError
-from srgdqn.host.environments import source_of
 from srgdqn.runs.comparison import summarise
 from srgdqn.runs.curves import curve
 from srgdqn.runs.result import Result

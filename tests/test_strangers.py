@@ -14,9 +14,9 @@ import srgdqn
 from fuzz.files import BOMBS, arrays, sealed
 from fuzz.inputs import _write_manifest
 from srgdqn import Agent, InputError
+from srgdqn.adapters.frame_replay import FrameMemory
+from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.cli import main
-from srgdqn.host.frames import FrameMemory
-from srgdqn.host.spaces import Actions, Observations
 from srgdqn.runs import manifest
 from srgdqn.runs.curves import curve
 from srgdqn.runs.parameters import read_tensors

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config.configure import configure
 
 if TYPE_CHECKING:
+    from srgdqn.adapters.failures import EnvironmentFailedError
     from srgdqn.agent import Agent
     from srgdqn.api import load, train
     from srgdqn.errors import InputError
-    from srgdqn.host.failures import EnvironmentFailedError
     from srgdqn.learner.estimators import Estimator, register_estimator
     from srgdqn.replaying.replay import Replay, replay_round
     from srgdqn.runs.comparison import compare
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Agent": "srgdqn.agent",
-    "EnvironmentFailedError": "srgdqn.host.failures",
+    "EnvironmentFailedError": "srgdqn.adapters.failures",
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.learner.estimators",
     "Replay": "srgdqn.replaying.replay",

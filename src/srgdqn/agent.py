@@ -18,6 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from srgdqn.adapters.defaults import defaults_for
+from srgdqn.adapters.environments import Environment, Source, close, source_named, source_of
+from srgdqn.adapters.spaces import Actions, Observations, as_rows
 from srgdqn.callbacks import CallbackLike, as_callback
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check_stored
@@ -26,9 +29,6 @@ from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
-from srgdqn.host.defaults import defaults_for
-from srgdqn.host.environments import Environment, Source, close, source_named, source_of
-from srgdqn.host.spaces import Actions, Observations, as_rows
 from srgdqn.kernel.support import settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory

@@ -16,6 +16,10 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
+from srgdqn.adapters.defaults import defaults_for
+from srgdqn.adapters.environments import Environment, Source, source_of
+from srgdqn.adapters.failures import EnvironmentFailedError
+from srgdqn.adapters.registry import check_name
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.configure import configure
@@ -25,10 +29,6 @@ from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import for_training, ready
 from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
-from srgdqn.host.defaults import defaults_for
-from srgdqn.host.environments import Environment, Source, source_of
-from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.host.registry import check_name
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, settled, settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS

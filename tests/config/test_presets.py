@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import srgdqn
+from srgdqn.adapters.environments import source_of
 from srgdqn.config import option_names
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
-from srgdqn.host.environments import source_of
 from srgdqn.training.host.task import host_task
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -8,10 +8,10 @@ import cloudpickle
 import gymnasium as gym
 
 from host_environments import SMALL
+from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.engines.host_job import job_of
-from srgdqn.host.environments import source_of
 from srgdqn.learner.estimators import ESTIMATORS, estimator, make_known, own_estimators, register_estimator
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.training.host.task import host_task

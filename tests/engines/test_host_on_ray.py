@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from host_environments import SMALL, Slope
+from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.engines.host_job import job_of
 from srgdqn.engines.host_on_ray import _Work
 from srgdqn.engines.packing import packed
 from srgdqn.engines.shared_folders import marked
-from srgdqn.host.environments import source_of
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked

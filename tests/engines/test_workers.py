@@ -21,13 +21,13 @@ from gymnasium.envs.registration import registry
 
 import srgdqn
 from host_environments import SMALL, Deadly, Hanging, Slope
+from srgdqn.adapters.environments import source_of
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.engines import workers
 from srgdqn.engines.host_rounds import HostTrained, train_on_host
 from srgdqn.errors import InputError
-from srgdqn.host.environments import source_of
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.learner.estimators import ESTIMATORS, register_estimator
 from srgdqn.training.host.task import host_task, reset_seed
 from srgdqn.training.shared_progress import SharedProgress

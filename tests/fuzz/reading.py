@@ -331,7 +331,7 @@ def _host_checkpoint(place: Path) -> Any:
     from srgdqn.training.host.train_round import _Restoring
 
     if "hosted" not in _jobs:
-        from srgdqn.host.environments import source_of
+        from srgdqn.adapters.environments import source_of
         from srgdqn.runs.configurations import loads
 
         configuration = loads((place / "configuration.toml").read_text())

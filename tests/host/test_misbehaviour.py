@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import srgdqn
 from host_environments import SMALL, Bad, Slope
+from srgdqn.adapters import environments
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.agent import Agent
-from srgdqn.host import environments
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.training.rounds import policy_arrays
 from tiny import bits
 

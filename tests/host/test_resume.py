@@ -22,12 +22,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from host_environments import SMALL, Counting, Slope
+from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
-from srgdqn.host.environments import source_of
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given, settings
 
 import reference
+from srgdqn.adapters.flat_replay import FlatMemory
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.configure import configure
-from srgdqn.host.memory import FlatMemory
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
 from srgdqn.training.host.learner import NativeLearning

@@ -10,7 +10,7 @@ import pytest
 import srgdqn
 from host_environments import SMALL, Counting
 from srgdqn.config.configure import configure
-from srgdqn.host.environments import source_of
+from srgdqn.adapters.environments import source_of
 from srgdqn.runs.cache import why_not_this
 from srgdqn.learner.estimators import ESTIMATORS, estimator
 from srgdqn.runs.user_code import own_parts

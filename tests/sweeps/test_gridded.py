@@ -15,8 +15,8 @@ import polars as pl
 import pytest
 
 import srgdqn
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.runs.result import Result
 from srgdqn.sweeps import gridded
 from srgdqn.sweeps.folder import CELLS

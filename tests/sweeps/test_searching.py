@@ -10,8 +10,8 @@ import pytest
 
 import srgdqn
 from srgdqn import extras
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.sweeps import searching
 from srgdqn.sweeps.grid import Base
 from srgdqn.sweeps.sweep import Sweep

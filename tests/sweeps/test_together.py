@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.runs.result import Result
 from srgdqn.sweeps import together
 from srgdqn.training import Progress

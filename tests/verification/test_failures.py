@@ -9,8 +9,8 @@ import pytest
 
 import srgdqn
 from host_environments import SMALL, Slope
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.cli import main
-from srgdqn.host.failures import EnvironmentFailedError
 
 
 class Worn(Slope):

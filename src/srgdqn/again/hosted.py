@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from srgdqn.adapters.environments import close
+from srgdqn.adapters.flat_replay import Memory
 from srgdqn.again.moment import Moment
 from srgdqn.again.subject import Subject
-from srgdqn.host.environments import close
-from srgdqn.host.memory import Memory
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState

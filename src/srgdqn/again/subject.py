@@ -11,6 +11,7 @@ import equinox as eqx
 import polars as pl
 from gymnasium.experimental.functional import FuncEnv
 
+from srgdqn.adapters.environments import Environment, Source, source_of
 from srgdqn.api import task_of, with_kernel
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
@@ -18,7 +19,6 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.host.environments import Environment, Source, source_of
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.result import Result, load_result

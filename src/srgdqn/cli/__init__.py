@@ -11,9 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.cli.commands import COMMANDS, show_completion, show_help
 from srgdqn.errors import InputError, printable, unknown
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.runs.interrupts import is_interrupt, terminations_as_interrupts, well_timed_interrupts
 
 __all__ = ["main"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.cli import care as care_options
 from srgdqn.cli import where
 from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional, readings_option
@@ -22,7 +23,6 @@ from srgdqn.config.configure import composed
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.sweeps.folder import ABOUT, check_folder
 from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
 from srgdqn.sweeps.notation import read_value, written

@@ -116,8 +116,8 @@ def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> in
             ready(by, asked.address),  # before jax is imported, as Ray starts processes
         ):
             # Below the bar, which is to be seen while jax is imported.
+            from srgdqn.adapters.failures import EnvironmentFailedError
             from srgdqn.api import train_configured, what_decides
-            from srgdqn.host.failures import EnvironmentFailedError
             from srgdqn.kernel.program_cache import enable_program_cache
             from srgdqn.runs.session import begin, finished_already
 
@@ -299,7 +299,7 @@ def _check_task(task: str) -> None:
     if is_compiled(task) or (resembles_compiled(task) and not is_identifier(task)):
         preset(task)  # which tells of a misspelt one without having Gymnasium imported
         return
-    from srgdqn.host.registry import check_name, known_identifier
+    from srgdqn.adapters.registry import check_name, known_identifier
 
     if is_identifier(task):
         known_identifier(task)

@@ -99,8 +99,8 @@ def defaults_of(task: str) -> dict[str, Any]:
     # Games show images, and what was tuned here shows none: help on them needs neither Gymnasium nor an extra.
     if is_compiled(task) or not is_identifier(task) or task.startswith("ALE/") or plain(task) in HOST_PRESETS:
         return preset_of(task)
-    from srgdqn.host.defaults import defaults_for
-    from srgdqn.host.environments import source_of
+    from srgdqn.adapters.defaults import defaults_for
+    from srgdqn.adapters.environments import source_of
 
     return defaults_for(source_of(task))
 

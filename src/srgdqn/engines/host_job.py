@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import gymnasium
 
+from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
-from srgdqn.host.environments import source_of
 from srgdqn.learner.estimators import make_known, own_estimators
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping

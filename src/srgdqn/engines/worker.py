@@ -8,8 +8,8 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING, Any
 
+from srgdqn.adapters.failures import RAISED, told
 from srgdqn.engines.messages import receive, send
-from srgdqn.host.failures import RAISED, told
 from srgdqn.runs.interrupts import left_to_the_parent
 
 if TYPE_CHECKING:

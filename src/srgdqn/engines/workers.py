@@ -17,11 +17,11 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 
+from srgdqn.adapters.failures import told as told_of
 from srgdqn.config import Configuration
 from srgdqn.engines.host_job import job_of
 from srgdqn.engines.messages import packed, receive, send, send_packed
 from srgdqn.errors import InputError
-from srgdqn.host.failures import told as told_of
 from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.training.host.task import HostTask

@@ -13,13 +13,13 @@ import numpy as np
 import polars as pl
 from gymnasium.experimental.functional import FuncEnv
 
+from srgdqn.adapters.environments import Environment
 from srgdqn.again.checkpoints import Kept, checkpoints_of
 from srgdqn.again.compiled import CompiledRound
 from srgdqn.again.hosted import HostedRound
 from srgdqn.again.living import lived_again
 from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
-from srgdqn.host.environments import Environment
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.replaying.story import Story, tell

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import equinox as eqx
     from gymnasium.experimental.functional import FuncEnv
 
-    from srgdqn.host.environments import Environment, Source
+    from srgdqn.adapters.environments import Environment, Source
     from srgdqn.learner.networks import Network, NetworkFactory
     from srgdqn.learner.normalisation import Moments
 
@@ -207,7 +207,7 @@ class Result:
         """Episodes of some rounds' policies in a Gymnasium environment."""
         import jax
 
-        from srgdqn.host.environments import source_of
+        from srgdqn.adapters.environments import source_of
         from srgdqn.training.host.stored_policies import evaluate_policies, policy_of, same_task
         from srgdqn.learner.normalisation import Normaliser
 
@@ -241,7 +241,7 @@ class Result:
         told = self.run.provenance.get("action_table")
         if told is None:
             return None
-        from srgdqn.host.spaces import Actions
+        from srgdqn.adapters.spaces import Actions
 
         table = Actions.told(told, required(self.run.provenance, "action_type")).table
         if len(table) != required(self.run.provenance, "actions"):
@@ -314,7 +314,7 @@ class Result:
         """Observations as a network reads them, in rows, and whether there was but one."""
         told, size = self.run.provenance.get("observations"), required(self.run.provenance, "observation_size")
         if told is not None:
-            from srgdqn.host.spaces import Observations, as_rows
+            from srgdqn.adapters.spaces import Observations, as_rows
 
             reading = Observations.told(told)
             if reading.size != size or list(reading.shape) != self.run.provenance.get("observation_shape"):

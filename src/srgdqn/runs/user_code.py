@@ -10,7 +10,7 @@ from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
-from srgdqn.host.environments import Source
+from srgdqn.adapters.environments import Source
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.inputs import told, told_of_entry_point, told_of_environment

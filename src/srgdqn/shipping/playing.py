@@ -43,7 +43,7 @@ def playing_environment(configuration: Configuration) -> gymnasium.Env:
     """
     settings = configuration.task
     if not is_compiled(settings.task) and is_identifier(settings.task):
-        from srgdqn.host.environments import source_of
+        from srgdqn.adapters.environments import source_of
 
         return source_of(settings.task).fresh("rgb_array")
     if not is_compiled(settings.task):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.runs.cache import Say, finished, why_not_this
 from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace
 from srgdqn.runs.comparison import final_rewards, spread_of

@@ -6,13 +6,13 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.api import result_of, task_of, train_configured, what_decides, with_kernel
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.threads import run_locally
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.interrupts import let_interrupts_through

@@ -12,9 +12,9 @@ import equinox as eqx
 import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 
+from srgdqn.adapters.environments import Environment
 from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
-from srgdqn.host.environments import Environment
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.progress import reporting
 from srgdqn.verification.conditions import Condition, differing, only_sources

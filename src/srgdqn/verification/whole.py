@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.again.subject import Subject
 from srgdqn.engines.host_rounds import train_on_host
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.tasks import Task
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import train_round

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import reference
 import srgdqn
 from host_environments import SMALL, Slope
+from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
-from srgdqn.host.environments import source_of
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import host_program
 from srgdqn.training.host.reports import RoundReports

@@ -15,10 +15,10 @@ from gymnasium.vector import SyncVectorEnv
 
 import reference
 from host_environments import SMALL, Slope, slope_start, slope_step
+from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
-from srgdqn.host.environments import source_of
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.training.draws import draw_block
 from srgdqn.training.host.program import host_program

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from srgdqn.host.memory import Block
-from srgdqn.host.spaces import Observations
+from srgdqn.adapters.flat_replay import Block
+from srgdqn.adapters.spaces import Observations
 from srgdqn.training.host.step_log import Diary
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from srgdqn.adapters.players import CopiesPlayer, Player
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.host.playing import CopiesPlayer, Player
 from srgdqn.runs.checkpoints import Checkpoint, Snapshot, Stream
 from srgdqn.runs.trees import by_path, filled
 from srgdqn.training.checkpoint_rows import (

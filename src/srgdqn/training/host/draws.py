@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from srgdqn.host.playing import Chances
+from srgdqn.adapters.players import Chances
 from srgdqn.training.clock import Limits
 from srgdqn.training.host.program import PAGE_BLOCKS, HostProgram
 

@@ -9,10 +9,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from srgdqn.host.failures import RAISED, failed, told
-from srgdqn.host.outcomes import flag_of, reward_of
-from srgdqn.host.policy import ActsOnOne
-from srgdqn.host.spaces import Actions, Observations, OddValueError
+from srgdqn.adapters.failures import RAISED, failed, told
+from srgdqn.adapters.policy import ActsOnOne
+from srgdqn.adapters.spaces import Actions, Observations, OddValueError
+from srgdqn.adapters.step_values import flag_of, reward_of
 from srgdqn.training.evaluation import Evaluation
 
 _STREAM = 0xE7A1  # keeps the evaluation's seeds apart from the rounds'

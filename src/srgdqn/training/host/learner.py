@@ -7,9 +7,9 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from srgdqn.adapters.flat_replay import Memory
+from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
 from srgdqn.config import Configuration
-from srgdqn.host.memory import Memory
-from srgdqn.host.policy import GreedyPolicy, greedy_policy
 from srgdqn.kernel import structures
 from srgdqn.kernel.calls import Student
 from srgdqn.learner.normalisation import Normaliser

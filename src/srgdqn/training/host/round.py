@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from srgdqn.adapters.failures import EnvironmentFailedError
+from srgdqn.adapters.flat_replay import Block, FlatMemory, Memory
+from srgdqn.adapters.frame_replay import FrameMemory
+from srgdqn.adapters.players import Player, check_block
 from srgdqn.config import Configuration
-from srgdqn.host.failures import EnvironmentFailedError
-from srgdqn.host.frames import FrameMemory
-from srgdqn.host.memory import Block, FlatMemory, Memory
-from srgdqn.host.playing import Player, check_block
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.training.clock import budget_of, limits_of

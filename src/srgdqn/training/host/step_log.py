@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.host.memory import Block
+from srgdqn.adapters.flat_replay import Block
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
 
 _FIRST_ROOM = 256  # blocks

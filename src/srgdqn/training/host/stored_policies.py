@@ -7,10 +7,10 @@ from typing import Any
 
 import jax
 
+from srgdqn.adapters.environments import Source, close
+from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
+from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.config import Configuration
-from srgdqn.host.environments import Source, close
-from srgdqn.host.policy import GreedyPolicy, greedy_policy
-from srgdqn.host.spaces import Actions, Observations
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser, normalise_observation
 from srgdqn.runs.metadata import required

@@ -10,12 +10,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv
 
+from srgdqn.adapters.environments import UNLIMITED_EVALUATION, Source, close, limited, own_limit
+from srgdqn.adapters.players import CopiesPlayer, Player, VectorPlayer, Whereabouts
+from srgdqn.adapters.spaces import Actions, Observations, read_actions, read_observations, space_of
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.errors import InputError
-from srgdqn.host.environments import UNLIMITED_EVALUATION, Source, close, limited, own_limit
-from srgdqn.host.playing import CopiesPlayer, Player, VectorPlayer, Whereabouts
-from srgdqn.host.spaces import Actions, Observations, read_actions, read_observations, space_of
 from srgdqn.training.clock import budget_of
 from srgdqn.training.tables import Endings
 

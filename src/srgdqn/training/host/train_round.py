@@ -13,10 +13,10 @@ import gymnasium as gym
 import jax
 import numpy as np
 
+from srgdqn.adapters.environments import close
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.host.environments import close
-from srgdqn.host.failures import EnvironmentFailedError
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping, Strand
 from srgdqn.runs.checkpoints import Checkpoint, Snapshot

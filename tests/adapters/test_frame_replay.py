@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from srgdqn.host.frames import FrameMemory
+from srgdqn.adapters.frame_replay import FrameMemory
 
 SIDES = (2, 3)
 

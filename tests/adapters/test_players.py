@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host_environments import Counting, ends, observed, rewarded
+from srgdqn.adapters.flat_replay import Block
+from srgdqn.adapters.players import Chances, CopiesPlayer, VectorPlayer, Whereabouts, autoreset_mode
+from srgdqn.adapters.spaces import read_actions, read_observations
 from srgdqn.errors import InputError
-from srgdqn.host.memory import Block
-from srgdqn.host.playing import Chances, CopiesPlayer, VectorPlayer, Whereabouts, autoreset_mode
-from srgdqn.host.spaces import read_actions, read_observations
 
 OBSERVATIONS = read_observations(Counting.observation_space, "Counting", as_image=False)
 ACTIONS = read_actions(Counting.action_space, "Counting", None)

@@ -13,11 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host_environments import SMALL, Slope
+from srgdqn.adapters.environments import source_of
+from srgdqn.adapters.spaces import (
+    Actions,
+    Observations,
+    OddValueError,
+    as_rows,
+    is_image,
+    read_actions,
+    read_observations,
+)
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
-from srgdqn.host.environments import source_of
-from srgdqn.host.spaces import Actions, Observations, OddValueError, as_rows, is_image, read_actions, read_observations
 from srgdqn.training.host.task import about_task, host_task
 
 FLAT = Box(-1.0, 1.0, (2, 3), np.float32)

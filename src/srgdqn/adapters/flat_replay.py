@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from srgdqn.adapters.spaces import Observations
 from srgdqn.errors import InputError
-from srgdqn.host.spaces import Observations
 from srgdqn.runs.checkpoints import Stream
 
 REPLAY = "replay"

@@ -7,10 +7,10 @@ import re
 
 import gymnasium as gym
 
+from srgdqn.adapters.atari import require_game
 from srgdqn.config.identifiers import options_of, plain
 from srgdqn.config.presets import PRESETS, is_compiled, resembles_compiled
 from srgdqn.errors import InputError, unknown
-from srgdqn.host.atari import require_game
 
 
 def known_identifier(identifier: str) -> str:

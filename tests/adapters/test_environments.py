@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 import srgdqn
 from host_environments import SMALL, Slope
+from srgdqn.adapters import environments
+from srgdqn.adapters.defaults import defaults_for
+from srgdqn.adapters.environments import close, source_of
+from srgdqn.adapters.registry import check_name, known_identifier, newest_version
 from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier, options_of, plain, with_options
 from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
-from srgdqn.host import environments
-from srgdqn.host.defaults import defaults_for
-from srgdqn.host.environments import close, source_of
-from srgdqn.host.registry import check_name, known_identifier, newest_version
 from srgdqn.training.host.task import host_task, make_player
 
 

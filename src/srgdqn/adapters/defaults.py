@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from srgdqn.adapters.environments import Source, close
+from srgdqn.adapters.spaces import is_image, space_of
 from srgdqn.config.presets import host_preset
-from srgdqn.host.environments import Source, close
-from srgdqn.host.spaces import is_image, space_of
 
 
 def defaults_for(source: Source) -> dict[str, Any]:

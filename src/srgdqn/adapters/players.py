@@ -13,12 +13,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from srgdqn.adapters.failures import RAISED, failed, shortly, told
+from srgdqn.adapters.flat_replay import Block
+from srgdqn.adapters.policy import GreedyPolicy
+from srgdqn.adapters.spaces import Actions, Observations, OddValueError
+from srgdqn.adapters.step_values import flag_of, reward_of
 from srgdqn.errors import InputError
-from srgdqn.host.failures import RAISED, failed, shortly, told
-from srgdqn.host.memory import Block
-from srgdqn.host.outcomes import flag_of, reward_of
-from srgdqn.host.policy import GreedyPolicy
-from srgdqn.host.spaces import Actions, Observations, OddValueError
 
 Seeds = Callable[[int, int], int]
 """From a seat and the number of its episode to the seed of its reset."""

@@ -11,9 +11,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
+from srgdqn.adapters import atari
+from srgdqn.adapters.atari import image_wrappers, make_atari, make_atari_vector
 from srgdqn.errors import InputError
-from srgdqn.host import atari
-from srgdqn.host.atari import image_wrappers, make_atari, make_atari_vector
 
 SHAPE = (4, 84, 84)
 

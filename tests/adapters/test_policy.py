@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
+from srgdqn.adapters.policy import CompiledPolicy, NumPyPolicy
 from srgdqn.config import NetworkSettings
-from srgdqn.host.policy import CompiledPolicy, NumPyPolicy
 from srgdqn.learner.networks import Network, make_network
 from srgdqn.learner.normalisation import Moments, Normaliser, normalise_observation
 from srgdqn.training.host.stored_policies import policy_of

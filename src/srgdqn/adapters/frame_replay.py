@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from srgdqn.adapters.flat_replay import REPLAY, Block, are_actions
 from srgdqn.errors import InputError
-from srgdqn.host.memory import REPLAY, Block, are_actions
 from srgdqn.learner.gradients import Transitions
 from srgdqn.runs.checkpoints import Stream
 

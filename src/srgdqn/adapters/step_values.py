@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.host.spaces import OddValueError
+from srgdqn.adapters.spaces import OddValueError
 
 # Looked up by type, as the usual answer comes at every step.
 _NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64})

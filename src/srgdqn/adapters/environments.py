@@ -16,13 +16,13 @@ import numpy as np
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv, VectorWrapper
 
+from srgdqn.adapters.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector
+from srgdqn.adapters.failures import RAISED, told
+from srgdqn.adapters.registry import known_identifier
+from srgdqn.adapters.spaces import space_of
 from srgdqn.config import TaskSettings
 from srgdqn.config.identifiers import as_given, is_identifier, options_of, plain, with_options
 from srgdqn.errors import InputError
-from srgdqn.host.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector
-from srgdqn.host.failures import RAISED, told
-from srgdqn.host.registry import known_identifier
-from srgdqn.host.spaces import space_of
 
 # An environment whose episodes may never end is judged for so many steps.
 UNLIMITED_EVALUATION = 1_000
