@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import STYLES, Chart, Panel, Series
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.report.contents import ClaimRow, Report, Section, Table
 
 LABELS = ("dqn-sgd", "svr-dqn", "srg-dqn-no-adam", "srg-dqn", "dqn-adam")

@@ -12,7 +12,7 @@ import pytest
 from command_line import TRAIN
 from synthetic_runs import synthetic
 
-NOT_FOR_TRAINING = ("scipy.stats", "matplotlib", "plotly", "pyarrow", "srgdqn.figures", "srgdqn.report")
+NOT_FOR_TRAINING = ("scipy.stats", "matplotlib", "plotly", "pyarrow", "srgdqn.figures.images", "srgdqn.report")
 NOT_FOR_TRAINING += ("srgdqn.studies", "srgdqn.measurements", "srgdqn.runs.statistics")
 HEAVY = ("jax", "equinox", "optax", "gymnasium", "numpy", "scipy", "polars", "srgdqn.training", *NOT_FOR_TRAINING)
 

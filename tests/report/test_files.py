@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from srgdqn.report.files import write_report
 from synthetic_report import points_chart, synthetic_report
 

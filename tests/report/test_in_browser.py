@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from synthetic_report import AXES, LABELS, bars_chart, curves_chart, points_chart
 
 pytestmark = pytest.mark.browser

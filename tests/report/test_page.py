@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srgdqn.charts import STYLES, Chart, Panel, Series
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.report import page
 from srgdqn.report.contents import ClaimRow, Report, Section, Table
 from srgdqn.report.page import render_page

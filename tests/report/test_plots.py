@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.charts import STYLES, Chart, Panel, Series, Style
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series, Style
 from srgdqn.report.plots import dash_of, description, plot_data, rounded
 from synthetic_report import bars_chart, curves_chart, points_chart
 

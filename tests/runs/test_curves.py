@@ -11,7 +11,7 @@ from srgdqn.runs.curves import (
     points_of,
     seconds_at,
 )
-from srgdqn.learning_panels import learning_panel
+from srgdqn.figures.learning_panels import learning_panel
 from synthetic_runs import synthetic
 
 

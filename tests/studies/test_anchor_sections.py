@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from srgdqn.studies import anatomy, anchor_cells, figure_3_right
 from srgdqn.studies.scale import CONFIRMATORY, PAPER_SCALE, QUICK
 from synthetic_outcomes import anchors

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from srgdqn.studies import dose_response
 from srgdqn.studies.dose_response import doses, measured, response
 from srgdqn.studies.scale import PAPER_SCALE, Scale

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from srgdqn.measurements.exact_anchors import ARMS
 from srgdqn.studies import figure_1
 from srgdqn.studies.figure_1 import evaluation_matrix, evaluation_steps

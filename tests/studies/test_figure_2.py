@@ -3,8 +3,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.charts import data_of
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.figures.charts import data_of
 from srgdqn.studies import controls, figure_2
 from srgdqn.studies.scale import PAPER_SCALE, QUICK
 from synthetic_outcomes import CHANCE, ROUNDS, TASKS, planted_run, world

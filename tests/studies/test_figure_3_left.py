@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from srgdqn.charts import data_of
 from srgdqn.config.algorithms import PAPER
+from srgdqn.figures.charts import data_of
 from srgdqn.studies import figure_3_left
 from srgdqn.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE
 from synthetic_outcomes import planted_run

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from srgdqn.runs.measurement import Measured
 from srgdqn.studies import table_2
 from srgdqn.studies.scale import PAPER_SCALE, QUICK

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from srgdqn.studies import theorem_1
 from srgdqn.studies.scale import PAPER_SCALE, QUICK
 from synthetic_outcomes import anchors, theorem

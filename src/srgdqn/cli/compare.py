@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
     if not folders:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
 
-    from srgdqn.figure_paths import check_figure
+    from srgdqn.figures.paths import check_figure
 
     check_figure(asked.out, overwrite=asked.overwrite)
 
@@ -63,7 +63,7 @@ def run(words: Sequence[str]) -> int:
     require_one_task(results)
 
     # Only now: matplotlib is not needed to find that runs cannot be compared.
-    from srgdqn.figures import comparison_figure, save_figure
+    from srgdqn.figures.images import comparison_figure, save_figure
 
     labels = distinct_labels(results, [str(folder) for folder in folders])
     figure = comparison_figure(results, x=asked.x, labels=labels)

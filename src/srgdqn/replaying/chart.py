@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import BLACK, BLUE, GREEN, RED, Chart, Panel, Series, Style
+from srgdqn.figures.charts import (
+    BLACK,
+    BLUE,
+    GREEN,
+    RED,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
 
 if TYPE_CHECKING:
     from srgdqn.replaying.replay import Replay

@@ -87,7 +87,7 @@ class Replay:
         if place.suffix.lower() == ".parquet":
             check_file(place, (".parquet",), what="trace", overwrite=overwrite)
             return write_file(place, encode_any(self.table))
-        from srgdqn.figures import draw_chart, save_figure
+        from srgdqn.figures.images import draw_chart, save_figure
         from srgdqn.replaying.chart import chart_of
 
         return save_figure(draw_chart(chart_of(self)), place, overwrite=overwrite)

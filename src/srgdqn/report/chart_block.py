@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 
-from srgdqn.charts import Chart, Panel, Series, Style
+from srgdqn.figures.charts import Chart, Panel, Series, Style
 from srgdqn.report.markup import Markup, anchor, join, json_script, tag
 from srgdqn.report.plots import dash_of, description, groups_of, labels_of, plot_data
 

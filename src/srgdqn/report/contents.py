@@ -8,7 +8,7 @@ from typing import Literal
 
 import polars as pl
 
-from srgdqn.charts import Chart
+from srgdqn.figures.charts import Chart
 
 Verdict = Literal["holds", "fails", "undecided"]
 

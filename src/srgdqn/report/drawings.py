@@ -12,8 +12,8 @@ from pathlib import Path
 
 import matplotlib
 
-from srgdqn.charts import Chart, data_of
-from srgdqn.figures import draw_chart, save_figure
+from srgdqn.figures.charts import Chart, data_of
+from srgdqn.figures.images import draw_chart, save_figure
 from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.folders import read_ordinary

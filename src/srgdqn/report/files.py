@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from srgdqn.charts import data_of
+from srgdqn.figures.charts import data_of
 from srgdqn.report.contents import Report
 from srgdqn.report.drawings import draw_files
 from srgdqn.report.images import shrunk

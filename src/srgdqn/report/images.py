@@ -6,8 +6,8 @@ import io
 
 from PIL import Image
 
-from srgdqn.charts import Chart
-from srgdqn.figures import draw_chart
+from srgdqn.figures.charts import Chart
+from srgdqn.figures.images import draw_chart
 
 _WIDEST = 1_400  # pixels
 _DOTS_PER_INCH = 110

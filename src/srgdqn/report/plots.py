@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.charts import Chart, Panel, Series
+from srgdqn.figures.charts import Chart, Panel, Series
 from srgdqn.runs.curves import AXES
 
 _DIGITS = 5

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import BLACK, BLUE, ORANGE, PURPLE, Chart, Panel, Series, Style
+from srgdqn.figures.charts import (
+    BLACK,
+    BLUE,
+    ORANGE,
+    PURPLE,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
 from srgdqn.report.contents import Section, Table
 from srgdqn.runs.statistics import bootstrap_interval
 from srgdqn.studies import anchor_cells

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from srgdqn.charts import Chart
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.figures.charts import Chart
 from srgdqn.report.contents import Section, Table
 from srgdqn.runs.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 from srgdqn.studies import figure_2

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import BLACK, BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.figures.charts import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
 from srgdqn.measurements import dose_response
 from srgdqn.report.contents import Section, Table
 from srgdqn.studies.cells import AnyCell, MeasurementCell

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import Chart, Panel
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import FIGURE_2_ROUNDS
-from srgdqn.learning_panels import Band, learning_panel
+from srgdqn.figures.charts import Chart, Panel
+from srgdqn.figures.learning_panels import Band, learning_panel
 from srgdqn.report.contents import Section, Table
 from srgdqn.runs.result import Result
 from srgdqn.runs.statistics import bootstrap_interval

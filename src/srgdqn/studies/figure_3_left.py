@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import STYLES, Chart, Panel, Series
 from srgdqn.config.algorithms import PAPER
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.report.contents import Section, Table
 from srgdqn.runs.result import Result
 from srgdqn.runs.statistics import bootstrap_interval

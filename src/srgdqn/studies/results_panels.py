@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import STYLES, Panel, Series
+from srgdqn.figures.charts import STYLES, Panel, Series
 from srgdqn.runs.result import Result
 from srgdqn.studies.experiment import Outcomes
 

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.figures.charts import (
+    GREEN,
+    ORANGE,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
 from srgdqn.measurements import gradient_spread
 from srgdqn.report.contents import Section, Table
 from srgdqn.studies.cells import AnyCell, MeasurementCell

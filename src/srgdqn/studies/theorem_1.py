@@ -7,7 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.figures.charts import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
 from srgdqn.measurements import theorem_1
 from srgdqn.report.contents import Section, Table
 from srgdqn.runs.statistics import Interval

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from srgdqn.api import with_kernel
-from srgdqn.charts import STYLES, Chart, Panel, Series
 from srgdqn.config.algorithms import PAPER
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.measurements import step_times
 from srgdqn.report.contents import Section, Table
 from srgdqn.runs.curves import SMOOTHING

@@ -11,8 +11,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from srgdqn.charts import BLUE, RED, Panel, Series, Style
-from srgdqn.figures import draw_panel
+from srgdqn.figures.charts import BLUE, RED, Panel, Series, Style
+from srgdqn.figures.images import draw_panel
 from srgdqn.sweeps.notation import written
 
 if TYPE_CHECKING:

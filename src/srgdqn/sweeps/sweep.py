@@ -117,7 +117,7 @@ class Sweep:
         heat map for two, and one for every combination of the others where there are more. A search, whose cells form
         no grid, is drawn as points against each option. Cells of which rounds diverged are marked with their number.
         """
-        from srgdqn.figures import save_figure
+        from srgdqn.figures.images import save_figure
         from srgdqn.sweeps.heat_maps import sweep_figure
 
         return save_figure(sweep_figure(self), path, overwrite=overwrite)

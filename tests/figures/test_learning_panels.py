@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from srgdqn.charts import STYLES
-from srgdqn.learning_panels import default_axes, learning_panel
+from srgdqn.figures.charts import STYLES
+from srgdqn.figures.learning_panels import default_axes, learning_panel
 from srgdqn.runs.curves import AXES, curve
 from synthetic_runs import synthetic
 

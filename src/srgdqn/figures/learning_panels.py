@@ -7,8 +7,17 @@ from typing import Literal
 
 import numpy as np
 
-from srgdqn.charts import BLACK, OLIVE, RED, SKY, STYLES, Panel, Series, Style
 from srgdqn.errors import InputError, unknown
+from srgdqn.figures.charts import (
+    BLACK,
+    OLIVE,
+    RED,
+    SKY,
+    STYLES,
+    Panel,
+    Series,
+    Style,
+)
 from srgdqn.runs.comparison import distinct_labels, require_one_task
 from srgdqn.runs.curves import (
     AXES,

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
-from srgdqn.charts import Chart, Panel, Series
-from srgdqn.figure_paths import check_figure
-from srgdqn.learning_panels import Band, default_axes, learning_panel
+from srgdqn.figures.charts import Chart, Panel, Series
+from srgdqn.figures.learning_panels import Band, default_axes, learning_panel
+from srgdqn.figures.paths import check_figure
 from srgdqn.runs.curves import AXES, Axis
 from srgdqn.runs.destination import disk_errors_told, written_whole
 from srgdqn.runs.result import Result
@@ -95,7 +95,7 @@ def curve_panel(
     title: str | None = None,
     legend: bool = True,
 ) -> None:
-    """Draws the learning curves of runs of one task: `srgdqn.learning_panels.learning_panel` tells what they are.
+    """Draws the learning curves of runs of one task: `srgdqn.figures.learning_panels.learning_panel` tells what they are.
 
     Args:
       axes: where to draw.

@@ -8,11 +8,11 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from srgdqn.charts import STYLES
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.errors import InputError
-from srgdqn.figure_paths import check_figure
-from srgdqn.figures import comparison_figure, curve_panel, draw_chart, save_figure
+from srgdqn.figures.charts import STYLES
+from srgdqn.figures.images import comparison_figure, curve_panel, draw_chart, save_figure
+from srgdqn.figures.paths import check_figure
 from srgdqn.runs.curves import curve
 from synthetic_report import LABELS, bars_chart, curves_chart, points_chart
 from synthetic_runs import synthetic

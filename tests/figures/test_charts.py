@@ -1,6 +1,6 @@
 import numpy as np
 
-from srgdqn.charts import STYLES, Chart, Panel, Series, data_of
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series, data_of
 from synthetic_report import curves_chart
 
 
