@@ -5,7 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.shipping.policy import Convolution, Kind, Layer, Observation, Policy, Scale
+from srgdqn.integrations.policy import (
+    Convolution,
+    Kind,
+    Layer,
+    Observation,
+    Policy,
+    Scale,
+)
 
 STRIDES = (4, 2, 1)  # Mnih et al. 2015, written out here
 

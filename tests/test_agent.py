@@ -430,7 +430,7 @@ def test_nobody_plays_in_the_environment_that_is_being_learned_in() -> None:
 
 def test_loggers_hear_what_an_agent_does(tmp_path: Path) -> None:
     from srgdqn.callbacks import EvalCallback
-    from srgdqn.watching import JsonLines
+    from srgdqn.integrations import JsonLines
 
     lines = JsonLines(tmp_path / "rows.jsonl")
     agent_of().learn(160, EvalCallback(eval_freq=80, n_eval_episodes=2), loggers=[lines])

@@ -17,6 +17,8 @@ from srgdqn import Agent, InputError
 from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.cli import main
+from srgdqn.integrations.json_lines import LineReader
+from srgdqn.integrations.watched import Watched
 from srgdqn.runs import manifest
 from srgdqn.runs.curves import curve
 from srgdqn.runs.parameters import read_tensors
@@ -24,8 +26,6 @@ from srgdqn.runs.parquet import decode_any
 from srgdqn.sweeps.folder import check_folder
 from srgdqn.sweeps.grid import Base, name_of
 from srgdqn.sweeps.sweep import load_sweep
-from srgdqn.watching.json_lines import LineReader
-from srgdqn.watching.watched import Watched
 from synthetic_runs import synthetic
 
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from srgdqn.agent import Agent
     from srgdqn.api import load, train
     from srgdqn.errors import InputError
+    from srgdqn.integrations.export import export
+    from srgdqn.integrations.video import video
     from srgdqn.learner.estimators import Estimator, register_estimator
     from srgdqn.replaying.replay import Replay, replay_round
     from srgdqn.runs.comparison import compare
     from srgdqn.runs.result import Result
-    from srgdqn.shipping.export import export
-    from srgdqn.shipping.video import video
     from srgdqn.sweeps.gridded import sweep
     from srgdqn.sweeps.searching import search
     from srgdqn.sweeps.sweep import Sweep, load_sweep
@@ -40,7 +40,7 @@ _HOMES = {
     "Sweep": "srgdqn.sweeps.sweep",
     "Verification": "srgdqn.verification.verify",
     "compare": "srgdqn.runs.comparison",
-    "export": "srgdqn.shipping.export",
+    "export": "srgdqn.integrations.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",
     "register_estimator": "srgdqn.learner.estimators",
@@ -49,7 +49,7 @@ _HOMES = {
     "sweep": "srgdqn.sweeps.gridded",
     "train": "srgdqn.api",
     "verify": "srgdqn.verification.verify",
-    "video": "srgdqn.shipping.video",
+    "video": "srgdqn.integrations.video",
 }
 
 __all__ = [

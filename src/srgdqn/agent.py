@@ -29,13 +29,19 @@ from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
+from srgdqn.integrations import Logger, listening
+from srgdqn.integrations.export import write_policy
+from srgdqn.integrations.filmed_episodes import without_screen
+from srgdqn.integrations.numpy_policy import PlainPolicy
+from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
+from srgdqn.integrations.progress import reporting
+from srgdqn.integrations.video import Film, film
 from srgdqn.kernel.support import settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.networks.naming import named
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import ring_length
-from srgdqn.progress import reporting
 from srgdqn.runs import agent_file as agents
 from srgdqn.runs import configurations
 from srgdqn.runs.destination import check_file, write_file
@@ -47,11 +53,6 @@ from srgdqn.runs.metadata import check_told, is_count
 from srgdqn.runs.provenance import LOCAL, provenance
 from srgdqn.runs.trees import by_path, filled
 from srgdqn.runs.user_code import own_parts
-from srgdqn.shipping.export import write_policy
-from srgdqn.shipping.plain import PlainPolicy
-from srgdqn.shipping.playing import without_screen
-from srgdqn.shipping.policy import Observation, Policy, make_policy, numpy_policy
-from srgdqn.shipping.video import Film, film
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import PAGE_BLOCKS, host_program
@@ -69,7 +70,6 @@ from srgdqn.training.host.task import (
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.training.rounds import policy_arrays
-from srgdqn.watching import Logger, listening
 
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.
 _PER_STEP = 64
@@ -184,7 +184,7 @@ class Agent:
           reset_num_timesteps: begin the schedules anew (what was learnt and remembered is kept); otherwise go on where
             the last call stopped, with the steps so far as part of the budget.
           progress_bar: show one.
-          loggers: what hears how it goes, such as `srgdqn.watching.TensorBoard("logs")`.
+          loggers: what hears how it goes, such as `srgdqn.integrations.TensorBoard("logs")`.
 
         Returns:
           The agent itself. After an exception, from the environment or the keyboard, it stands at the end of the last

@@ -29,12 +29,13 @@ from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import for_training, ready
 from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
+from srgdqn.integrations import Logger, listening
+from srgdqn.integrations.progress import reporting
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, settled, settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.networks.naming import named
-from srgdqn.progress import reporting
 from srgdqn.runs.checkpoint_options import Care
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import let_interrupts_through
@@ -49,7 +50,6 @@ from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
-from srgdqn.watching import Logger, listening
 
 
 def train(
@@ -80,7 +80,7 @@ def train(
       network: `mlp` (a perceptron with `hidden` widths) or `cnn`; or an equinox module from one observation (flat, or
         an image with its channels first) to Q-values, or a function from a random key to one.
       progress: show a progress bar (by default where there is a terminal).
-      loggers: what hears how every round goes, such as `srgdqn.watching.TensorBoard("logs")`.
+      loggers: what hears how every round goes, such as `srgdqn.integrations.TensorBoard("logs")`.
       out: a new folder that the run is saved in; until then its checkpoints are beside it, in `out`.unfinished.
       resume: go on with the run that these checkpoints are of, if there are any: it ends with the same bits.
       overwrite: replace the run that is in the folder.

@@ -28,7 +28,7 @@ print(json.dumps([code, {FOUND}]))
 
 TRAINING = f"""
 import contextlib, json, sys
-import srgdqn.progress
+import srgdqn.integrations.progress
 from srgdqn.cli import main
 seen = {{}}
 
@@ -40,7 +40,7 @@ def reporting(configuration, show=None, lines=False):
     note("bar")
     yield lambda report: note("first progress")
 
-srgdqn.progress.reporting = reporting
+srgdqn.integrations.progress.reporting = reporting
 assert main(sys.argv[1:]) == 0
 note("end")
 print(json.dumps(seen))
@@ -59,7 +59,7 @@ def test_what_is_looked_for_can_be_found(name: str) -> None:
     assert find_spec(name) is not None
 
 
-@pytest.mark.parametrize("module", ["srgdqn", "srgdqn.cli", "srgdqn.cli.train", "srgdqn.progress"])
+@pytest.mark.parametrize("module", ["srgdqn", "srgdqn.cli", "srgdqn.cli.train", "srgdqn.integrations.progress"])
 def test_the_door_is_light(module: str) -> None:
     assert answer(f"import json, sys, {module}; print(json.dumps({FOUND}))") == []
 

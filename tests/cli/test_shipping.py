@@ -10,7 +10,7 @@ import pytest
 import srgdqn
 from command_line import command
 from srgdqn.cli import main
-from srgdqn.shipping.policy import configuration_digest
+from srgdqn.integrations.policy import configuration_digest
 
 
 @pytest.fixture(autouse=True)

@@ -25,9 +25,9 @@ from command_line import INTERRUPTIBLE, TRAIN, command, written_on
 from reported import report
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
+from srgdqn.integrations import JsonLines
+from srgdqn.integrations.live import live_file, live_rows
 from srgdqn.runs.run_folder import beside, has_checkpoints
-from srgdqn.watching import JsonLines
-from srgdqn.watching.live import live_file, live_rows
 from synthetic_runs import synthetic
 
 

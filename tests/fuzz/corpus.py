@@ -45,11 +45,11 @@ def make_corpus(folder: Path) -> Path:
     import polars as pl
 
     import srgdqn
+    from srgdqn.integrations import JsonLines
     from srgdqn.runs.configurations import dumps
     from srgdqn.runs.measurement import Measured, save
     from srgdqn.runs.provenance import provenance
     from srgdqn.runs.run_folder import Request, write_request
-    from srgdqn.watching import JsonLines
 
     for name in FORMATS:
         (folder / name).mkdir(parents=True)

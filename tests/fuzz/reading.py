@@ -63,11 +63,11 @@ def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.cli.presentation import summary_rows
     from srgdqn.cli.show import _about
     from srgdqn.errors import InputError, printable
+    from srgdqn.integrations.finished import watched_to_the_end
+    from srgdqn.integrations.policy import policy_of
+    from srgdqn.integrations.python_file import python_bytes
     from srgdqn.runs.comparison import summarise
     from srgdqn.runs.curves import curve, points_of
-    from srgdqn.shipping.policy import policy_of
-    from srgdqn.shipping.python_file import python_bytes
-    from srgdqn.watching.finished import watched_to_the_end
 
     repr(result)
     for line in _about(result):
@@ -211,9 +211,9 @@ def _use_evidence(evidence: Any, thorough: bool) -> None:
 
 
 def _live(place: Path) -> Any:
-    from srgdqn.watching.json_lines import LineReader
-    from srgdqn.watching.live import is_abandoned
-    from srgdqn.watching.watched import Watched
+    from srgdqn.integrations.json_lines import LineReader
+    from srgdqn.integrations.live import is_abandoned
+    from srgdqn.integrations.watched import Watched
 
     reader, watched = LineReader(place / "rows.jsonl"), Watched()
     while lines := reader.read():

@@ -40,13 +40,13 @@ def run(words: Sequence[str]) -> int:
     asked: Export = parse(Export, words, command="export")
     folder = the_run(asked.run, "export")
 
-    from srgdqn.shipping.export import check_export, write_policy
+    from srgdqn.integrations.export import check_export, write_policy
 
     check_export(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import print_json, print_rows
+    from srgdqn.integrations.policy import policy_of
     from srgdqn.runs.result import load_result
-    from srgdqn.shipping.policy import policy_of
 
     result = load_result(folder)
     policy = policy_of(result, result.best if isinstance(asked.round, str) else asked.round)

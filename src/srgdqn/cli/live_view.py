@@ -13,9 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from srgdqn.cli.presentation import budget, count, number
-from srgdqn.watching.scalars import EPISODES, EPSILON, LENGTH, LOSS, MAX_Q, RECENT, RETURN
-from srgdqn.watching.sparkline import BLOCKS, PLAIN, sparkline
-from srgdqn.watching.watched import Curve, Watched
+from srgdqn.integrations.scalars import (
+    EPISODES,
+    EPSILON,
+    LENGTH,
+    LOSS,
+    MAX_Q,
+    RECENT,
+    RETURN,
+)
+from srgdqn.integrations.sparkline import BLOCKS, PLAIN, sparkline
+from srgdqn.integrations.watched import Curve, Watched
 
 MOST_ROUNDS = 20
 """Rounds that have rows of their own; more are shown by what is lowest, in the middle and highest among them."""

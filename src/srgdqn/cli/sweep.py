@@ -202,7 +202,7 @@ def _figure(asked: _Asked, folder: Path | None) -> Path | None:
 
 
 def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Path | None) -> Sweep:
-    from srgdqn.progress import reporting
+    from srgdqn.integrations.progress import reporting
 
     base, quiet = asked.base, asked.flag("quiet")
     ends = {} if plan is None else {name: part.ends()[0] for name, part in plan.space.items()}

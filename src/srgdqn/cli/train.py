@@ -31,9 +31,9 @@ from srgdqn.runs.checkpoint_options import Care
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
 
 if TYPE_CHECKING:
+    from srgdqn.integrations import Logger
     from srgdqn.runs.result import Result
     from srgdqn.runs.session import UnderWay
-    from srgdqn.watching import Logger
 
 _DESCRIPTION = """Trains an algorithm on a task, all rounds at once.
 
@@ -102,9 +102,9 @@ def run(words: Sequence[str]) -> int:
 
 
 def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> int:
-    from srgdqn.progress import reporting
-    from srgdqn.watching import listening
-    from srgdqn.watching.live import live_rows
+    from srgdqn.integrations import listening
+    from srgdqn.integrations.live import live_rows
+    from srgdqn.integrations.progress import reporting
 
     loggers, by = _loggers(asked), asked.engine or ENGINES[0]
     failure: Exception | None = None
@@ -173,7 +173,7 @@ def _care(asked: _Asked) -> Care | None:
 
 
 def _loggers(asked: _Asked) -> list[Logger]:
-    from srgdqn.watching import TensorBoard, WeightsAndBiases
+    from srgdqn.integrations import TensorBoard, WeightsAndBiases
 
     loggers: list[Logger] = []
     if asked.tensorboard is not None:

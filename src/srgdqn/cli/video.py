@@ -12,7 +12,7 @@ import tyro
 from srgdqn.cli.parsing import OneRun, parse, the_run, whole
 
 if TYPE_CHECKING:
-    from srgdqn.shipping.video import Film
+    from srgdqn.integrations.video import Film
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
     asked: Video = parse(Video, words, command="video")
     folder = the_run(asked.run, "video")
 
-    from srgdqn.shipping.video_files import check_video
+    from srgdqn.integrations.video_files import check_video
 
     check_video(asked.out, overwrite=asked.overwrite)
 
@@ -58,7 +58,7 @@ def run(words: Sequence[str]) -> int:
     result = load_result(folder)
     chosen = result.best if isinstance(asked.round, str) else asked.round
 
-    from srgdqn.shipping.video import video
+    from srgdqn.integrations.video import video
 
     film = video(
         result,

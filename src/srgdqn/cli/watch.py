@@ -13,11 +13,11 @@ import tyro
 
 from srgdqn.cli.parsing import OneRun, parse, the_run
 from srgdqn.errors import InputError
+from srgdqn.integrations.json_lines import LineReader
+from srgdqn.integrations.live import is_abandoned, live_file
+from srgdqn.integrations.watched import Watched
 from srgdqn.runs.destination import MANIFEST
 from srgdqn.runs.run_folder import how_to_go_on
-from srgdqn.watching.json_lines import LineReader
-from srgdqn.watching.live import is_abandoned, live_file
-from srgdqn.watching.watched import Watched
 
 _PAUSE = 0.5  # seconds between two looks
 _GONE = "its process is gone"
@@ -134,8 +134,8 @@ def _follow(place: _Place) -> int:
 def _show_saved(place: _Place, out: Any) -> int:
     """The last view, from a run's tables, and below it what it was and came to."""
     from srgdqn.cli import show
+    from srgdqn.integrations.finished import watched_to_the_end
     from srgdqn.runs.result import load_result
-    from srgdqn.watching.finished import watched_to_the_end
 
     watched = watched_to_the_end(load_result(place.given))
     out.print(_drawn(watched, "saved", out))

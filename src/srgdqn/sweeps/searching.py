@@ -14,7 +14,7 @@ from typing import Any
 
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
-from srgdqn.progress import reporting
+from srgdqn.integrations.progress import reporting
 from srgdqn.runs.cache import Say
 from srgdqn.runs.checkpoint_manager import USUAL, Pace
 from srgdqn.runs.provenance import LOCAL

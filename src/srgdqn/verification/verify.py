@@ -15,8 +15,8 @@ from gymnasium.experimental.functional import FuncEnv
 from srgdqn.adapters.environments import Environment
 from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
+from srgdqn.integrations.progress import reporting
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.progress import reporting
 from srgdqn.verification.conditions import Condition, differing, only_sources
 from srgdqn.verification.segments import SegmentCheck, check_segments
 from srgdqn.verification.whole import RoundCheck, check_rounds

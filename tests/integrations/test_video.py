@@ -19,10 +19,10 @@ from host_environments import SMALL
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
+from srgdqn.integrations.filmed_episodes import Played, play, playing_environment, without_screen
+from srgdqn.integrations.video import film
+from srgdqn.integrations.video_files import video_writer
 from srgdqn.runs.result import Result
-from srgdqn.shipping.playing import Played, play, playing_environment, without_screen
-from srgdqn.shipping.video import film
-from srgdqn.shipping.video_files import video_writer
 from tiny import LEVERS, STUBBORN, TINY
 
 
@@ -242,7 +242,7 @@ def test_screens_are_not_looked_for_only_meanwhile(monkeypatch: pytest.MonkeyPat
 def test_what_cannot_be_written_is_told_before_anything_is_played(
     result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("srgdqn.shipping.video.play", lambda *_, **__: pytest.fail("an episode was played"))
+    monkeypatch.setattr("srgdqn.integrations.video.play", lambda *_, **__: pytest.fail("an episode was played"))
     with pytest.raises(InputError, match=r"no video can be written as. End it in .mp4 or .gif"):
         srgdqn.video(result, tmp_path / "a.avi")
     with pytest.raises(InputError, match="is not a folder"):

@@ -14,8 +14,8 @@ from hypothesis import given
 from reported import report
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.watching import JsonLines
-from srgdqn.watching.json_lines import LineReader
+from srgdqn.integrations import JsonLines
+from srgdqn.integrations.json_lines import LineReader
 
 
 def test_each_report_is_on_the_disk_at_once(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.watching import WeightsAndBiases
+from srgdqn.integrations import WeightsAndBiases
 
 pytest.importorskip("wandb")
 
@@ -150,7 +150,7 @@ def test_a_folder_that_is_called_wandb_is_not_taken_for_the_package(
 def test_without_a_login_the_run_does_not_begin(tmp_path: Path) -> None:
     code = (
         "from srgdqn.configure import configure; from srgdqn.errors import InputError\n"
-        "from srgdqn.watching import WeightsAndBiases, listening\n"
+        "from srgdqn.integrations import WeightsAndBiases, listening\n"
         "try:\n"
         "    with listening(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')], about={}):\n"
         "        print('began')\n"

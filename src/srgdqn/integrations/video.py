@@ -12,9 +12,16 @@ from gymnasium.wrappers import TimeLimit
 
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
-from srgdqn.shipping.bar import filming
-from srgdqn.shipping.playing import Act, Played, check_images, play, playing_environment, without_screen
-from srgdqn.shipping.video_files import check_video, video_writer
+from srgdqn.integrations.filmed_episodes import (
+    Act,
+    Played,
+    check_images,
+    play,
+    playing_environment,
+    without_screen,
+)
+from srgdqn.integrations.video_files import check_video, video_writer
+from srgdqn.integrations.video_progress import filming
 
 if TYPE_CHECKING:
     from srgdqn.runs.result import Result

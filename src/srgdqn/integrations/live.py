@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from srgdqn.errors import InputError
+from srgdqn.integrations.json_lines import JsonLines
 from srgdqn.runs.folders import open_ordinary
-from srgdqn.watching.json_lines import JsonLines
 
 try:
     import fcntl

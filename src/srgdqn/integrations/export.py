@@ -10,8 +10,8 @@ from srgdqn.extras import require
 from srgdqn.runs.destination import check_file, write_file
 
 if TYPE_CHECKING:
+    from srgdqn.integrations.policy import Policy
     from srgdqn.runs.result import Result
-    from srgdqn.shipping.policy import Policy
 
 SUFFIXES = (".onnx", ".py")
 
@@ -37,7 +37,7 @@ def export(
     """
     target = check_export(path, overwrite=overwrite)
     # Only now: a path that cannot be used is told without waiting for NumPy.
-    from srgdqn.shipping.policy import policy_of
+    from srgdqn.integrations.policy import policy_of
 
     return write_policy(policy_of(result, result.best if round is None else round), target, overwrite=overwrite)
 
@@ -54,9 +54,9 @@ def write_policy(policy: Policy, path: str | os.PathLike[str], *, overwrite: boo
     """Writes a policy in the format of the path's suffix, whole or not at all."""
     target = check_export(path, overwrite=overwrite)
     if target.suffix.lower() == ".onnx":
-        from srgdqn.shipping.onnx_file import onnx_bytes
+        from srgdqn.integrations.onnx_file import onnx_bytes
 
         return write_file(target, onnx_bytes(policy))
-    from srgdqn.shipping.python_file import python_bytes
+    from srgdqn.integrations.python_file import python_bytes
 
     return write_file(target, python_bytes(policy, target.stem))

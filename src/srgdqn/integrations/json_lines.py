@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config import Configuration
 from srgdqn.config.checks import BUDGETS
 from srgdqn.errors import InputError
+from srgdqn.integrations.scalars import Scalars
 from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.folders import open_ordinary
-from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport

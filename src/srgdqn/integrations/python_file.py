@@ -9,8 +9,8 @@ import pprint
 
 import numpy as np
 
-from srgdqn.shipping import plain
-from srgdqn.shipping.policy import Policy
+from srgdqn.integrations import numpy_policy as plain
+from srgdqn.integrations.policy import Policy
 
 _HEAD = '''"""A greedy policy: {title}. Exported by srgdqn {version}; needs NumPy and nothing else.
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 
 from reported import report
+from srgdqn.integrations.scalars import Scalars
 from srgdqn.training.reports import GreedyEpisodes
-from srgdqn.watching.scalars import Scalars
 
 NUMBERS = st.floats(-1e3, 1e3)
 

@@ -13,9 +13,9 @@ import pytest
 from reported import report
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
+from srgdqn.integrations import JsonLines, listening
 from srgdqn.training import Progress, train_rounds
 from srgdqn.training.reports import RoundReport
-from srgdqn.watching import JsonLines, listening
 from tiny import tiny
 
 
@@ -50,7 +50,7 @@ class Notes:
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("srgdqn.watching.listen.time.monotonic", lambda: self.now)
+        monkeypatch.setattr("srgdqn.integrations.listen.time.monotonic", lambda: self.now)
 
 
 def progress(share: float, reports: Any, ended: bool = False) -> Progress:

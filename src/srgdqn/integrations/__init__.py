@@ -3,10 +3,10 @@
 Nothing here imports jax, polars or an optional package before it is needed.
 """
 
-from srgdqn.watching.json_lines import JsonLines
-from srgdqn.watching.listen import listening
-from srgdqn.watching.logger import Logger
-from srgdqn.watching.tensorboard import TensorBoard
-from srgdqn.watching.weights_and_biases import WeightsAndBiases
+from srgdqn.integrations.json_lines import JsonLines
+from srgdqn.integrations.listen import listening
+from srgdqn.integrations.logger import Logger
+from srgdqn.integrations.tensorboard import TensorBoard
+from srgdqn.integrations.weights_and_biases import WeightsAndBiases
 
 __all__ = ["JsonLines", "Logger", "TensorBoard", "WeightsAndBiases", "listening"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from srgdqn.shipping.policy import Policy
+from srgdqn.integrations.policy import Policy
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto

@@ -14,9 +14,9 @@ import pytest
 from reported import report
 from srgdqn.api import train_configured
 from srgdqn.errors import InputError
+from srgdqn.integrations import TensorBoard, listening
 from srgdqn.runs.configurations import loads
 from srgdqn.runs.result import Result
-from srgdqn.watching import TensorBoard, listening
 from tiny import tiny
 
 pytest.importorskip("tensorboard")
@@ -129,7 +129,7 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pyt
 
 def test_it_needs_neither_torch_nor_tensorflow(tmp_path: Path) -> None:
     code = (
-        "import sys; from srgdqn.configure import configure; from srgdqn.watching import TensorBoard; "
+        "import sys; from srgdqn.configure import configure; from srgdqn.integrations import TensorBoard; "
         f"TensorBoard({str(tmp_path)!r}).start(configure('CartPole', 'dqn-sgd'), {{}}); "
         "assert not {'torch', 'tensorflow', 'jax'} & set(sys.modules)"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srgdqn.watching.watched import Watched
+from srgdqn.integrations.watched import Watched
 
 
 def begun(rounds: int = 2, unit: str = "steps", amount: int = 1_000) -> Watched:

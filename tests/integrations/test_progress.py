@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from srgdqn import progress
 from srgdqn.config.configure import configure
+from srgdqn.integrations import progress
 from srgdqn.training.rounds import Progress
 
 

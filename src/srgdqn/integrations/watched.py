@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import Any
 
+from srgdqn.integrations.json_lines import Line
+from srgdqn.integrations.scalars import EPISODES, ITERATIONS, RETURN, REWARD
 from srgdqn.runs.metadata import is_count
-from srgdqn.watching.json_lines import Line
-from srgdqn.watching.scalars import EPISODES, ITERATIONS, RETURN, REWARD
 
 _LATELY = 10.0  # seconds that speed is measured over
 _HEADER = {"task", "algorithm", "rounds", "budget"}

@@ -11,7 +11,7 @@ import pytest
 
 from reported import report
 from srgdqn.config.configure import configure
-from srgdqn.watching.live import is_abandoned, live_file, live_rows
+from srgdqn.integrations.live import is_abandoned, live_file, live_rows
 
 
 def test_rows_are_there_as_long_as_the_run_is(tmp_path: Path) -> None:

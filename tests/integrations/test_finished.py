@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from srgdqn.api import train_configured
-from srgdqn.watching import JsonLines, listening
-from srgdqn.watching.finished import watched_to_the_end
-from srgdqn.watching.json_lines import LineReader
-from srgdqn.watching.watched import Watched
+from srgdqn.integrations import JsonLines, listening
+from srgdqn.integrations.finished import watched_to_the_end
+from srgdqn.integrations.json_lines import LineReader
+from srgdqn.integrations.watched import Watched
 from synthetic_runs import synthetic
 from tiny import tiny
 

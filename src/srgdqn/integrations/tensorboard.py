@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.extras import require
+from srgdqn.integrations.scalars import Scalars
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.destination import make_folder
-from srgdqn.watching.scalars import Scalars
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport

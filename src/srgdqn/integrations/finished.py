@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from srgdqn.watching.json_lines import Line, header
-from srgdqn.watching.scalars import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, RECENT, RETURN, REWARD
-from srgdqn.watching.watched import Watched
+from srgdqn.integrations.json_lines import Line, header
+from srgdqn.integrations.scalars import (
+    EPISODES,
+    ITERATIONS,
+    LENGTH,
+    LOSS,
+    MAX_Q,
+    RECENT,
+    RETURN,
+    REWARD,
+)
+from srgdqn.integrations.watched import Watched
 
 if TYPE_CHECKING:
     from srgdqn.runs.result import Result

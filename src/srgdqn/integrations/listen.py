@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.watching.logger import Logger
+from srgdqn.integrations.logger import Logger
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import Reports

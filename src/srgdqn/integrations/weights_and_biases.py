@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError, unknown
 from srgdqn.extras import require
-from srgdqn.watching.scalars import Scalars
+from srgdqn.integrations.scalars import Scalars
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport

@@ -13,7 +13,7 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.config.normalisation import VARIANCE_FLOOR
 from srgdqn.errors import InputError
-from srgdqn.shipping.plain import PlainPolicy
+from srgdqn.integrations.numpy_policy import PlainPolicy
 
 if TYPE_CHECKING:
     from srgdqn.runs.result import Result
