@@ -19,36 +19,36 @@ if TYPE_CHECKING:
     from srgdqn.agent import Agent
     from srgdqn.api import load, train
     from srgdqn.errors import InputError
+    from srgdqn.inspection.replay import Replay, replay_round
+    from srgdqn.inspection.verify import Verification, verify
     from srgdqn.integrations.export import export
     from srgdqn.integrations.video import video
     from srgdqn.learner.estimators import Estimator, register_estimator
-    from srgdqn.replaying.replay import Replay, replay_round
     from srgdqn.runs.comparison import compare
     from srgdqn.runs.result import Result
     from srgdqn.sweeps.gridded import sweep
     from srgdqn.sweeps.searching import search
     from srgdqn.sweeps.sweep import Sweep, load_sweep
-    from srgdqn.verification.verify import Verification, verify
 
 _HOMES = {
     "Agent": "srgdqn.agent",
     "EnvironmentFailedError": "srgdqn.adapters.failures",
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.learner.estimators",
-    "Replay": "srgdqn.replaying.replay",
+    "Replay": "srgdqn.inspection.replay",
     "Result": "srgdqn.runs.result",
     "Sweep": "srgdqn.sweeps.sweep",
-    "Verification": "srgdqn.verification.verify",
+    "Verification": "srgdqn.inspection.verify",
     "compare": "srgdqn.runs.comparison",
     "export": "srgdqn.integrations.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",
     "register_estimator": "srgdqn.learner.estimators",
-    "replay_round": "srgdqn.replaying.replay",
+    "replay_round": "srgdqn.inspection.replay",
     "search": "srgdqn.sweeps.searching",
     "sweep": "srgdqn.sweeps.gridded",
     "train": "srgdqn.api",
-    "verify": "srgdqn.verification.verify",
+    "verify": "srgdqn.inspection.verify",
     "video": "srgdqn.integrations.video",
 }
 

@@ -14,7 +14,7 @@ from srgdqn.cli.parsing import OneRun, parse, the_run, whole
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
-    from srgdqn.replaying.replay import Replay as Replayed
+    from srgdqn.inspection.replay import Replay as Replayed
 
 UNFAITHFUL = 1  # the exit code
 _SUFFIXES = (".parquet", ".png", ".pdf", ".svg")
@@ -69,8 +69,8 @@ def run(words: Sequence[str]) -> int:
     number = asked.round if asked.round is not None else _first_diverged(load_result(folder).rounds)
 
     from srgdqn.cli.presentation import print_json
+    from srgdqn.inspection.replay import replay_round
     from srgdqn.kernel.program_cache import enable_program_cache
-    from srgdqn.replaying.replay import replay_round
 
     enable_program_cache()
     done = replay_round(folder, number, from_step=asked.from_step, until_step=asked.until_step)

@@ -11,7 +11,7 @@ import tyro
 from srgdqn.cli.parsing import OneRun, one_of, parse, the_run, whole
 
 if TYPE_CHECKING:
-    from srgdqn.verification.verify import Verification
+    from srgdqn.inspection.verify import Verification
 
 NOT_VERIFIED = 1  # the exit code
 
@@ -56,8 +56,8 @@ def run(words: Sequence[str]) -> int:
     load_result(folder)  # a folder that is none is told before anything is compiled
 
     from srgdqn.cli.presentation import print_json
+    from srgdqn.inspection.verify import verify
     from srgdqn.kernel.program_cache import enable_program_cache
-    from srgdqn.verification.verify import verify
 
     enable_program_cache()
     done = verify(folder, asked.round, steps=asked.steps, how=asked.how, seed=asked.seed)  # type: ignore[arg-type]

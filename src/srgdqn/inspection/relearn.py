@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from srgdqn.again.subject import Subject
 from srgdqn.config import Configuration
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.learner.networks import Network, make_network
 from srgdqn.learner.normalisation import Normaliser, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows

@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from srgdqn.replaying.story import Story, tell
-from srgdqn.replaying.tables import INNER, ITERATIONS, joined
+from srgdqn.inspection.trace_story import Story, tell
+from srgdqn.inspection.trace_tables import INNER, ITERATIONS, joined
 
 M = 3
 NAN, INF = float("nan"), float("inf")

@@ -14,23 +14,23 @@ import polars as pl
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment
-from srgdqn.again.checkpoints import Kept, checkpoints_of
-from srgdqn.again.compiled import CompiledRound
-from srgdqn.again.hosted import HostedRound
-from srgdqn.again.living import lived_again
-from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
+from srgdqn.inspection.conditions import Condition, differing
+from srgdqn.inspection.differences import parameter_differences
+from srgdqn.inspection.open_round import lived_again
+from srgdqn.inspection.rerun_compiled import CompiledRound
+from srgdqn.inspection.rerun_host import HostedRound
+from srgdqn.inspection.saved_checkpoints import Kept, checkpoints_of
+from srgdqn.inspection.saved_run import Subject, subject_of
+from srgdqn.inspection.segments import parted_at
+from srgdqn.inspection.trace import Tracer
+from srgdqn.inspection.trace_story import Story, tell
+from srgdqn.inspection.trace_tables import Traced, inner_table, iterations_table, joined
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.replaying.story import Story, tell
-from srgdqn.replaying.tables import Traced, inner_table, iterations_table, joined
-from srgdqn.replaying.tracing import Tracer
 from srgdqn.runs.destination import check_file, write_file
 from srgdqn.runs.parquet import encode_any
 from srgdqn.tasks import Task
-from srgdqn.verification.conditions import Condition, differing
-from srgdqn.verification.differences import parameter_differences
-from srgdqn.verification.segments import parted_at
 
 DEFAULT_STRETCH = 16
 """Outer iterations that are traced where nobody says which."""
@@ -47,9 +47,9 @@ class Replay:
     started_at: int
     """Environment steps of the checkpoint that it was lived again from; 0 for the round's beginning."""
     iterations: pl.DataFrame
-    """A row per outer iteration; `srgdqn.replaying.tables.ITERATIONS` tells its columns."""
+    """A row per outer iteration; `srgdqn.inspection.trace_tables.ITERATIONS` tells its columns."""
     inner: pl.DataFrame
-    """A row per inner iteration and transition of its pick; `srgdqn.replaying.tables.INNER` tells its columns."""
+    """A row per inner iteration and transition of its pick; `srgdqn.inspection.trace_tables.INNER` tells its columns."""
     story: Story
     """What grew first, and what first was no number."""
     problems: tuple[str, ...]
@@ -88,7 +88,7 @@ class Replay:
             check_file(place, (".parquet",), what="trace", overwrite=overwrite)
             return write_file(place, encode_any(self.table))
         from srgdqn.figures.images import draw_chart, save_figure
-        from srgdqn.replaying.chart import chart_of
+        from srgdqn.inspection.trace_chart import chart_of
 
         return save_figure(draw_chart(chart_of(self)), place, overwrite=overwrite)
 

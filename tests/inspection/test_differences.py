@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from hypothesis import given
 
+from srgdqn.inspection.differences import COMPARED, parameter_differences, table_differences
 from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.verification.differences import COMPARED, parameter_differences, table_differences
 
 
 def columns(rows: int, **changed: Any) -> dict[str, Any]:

@@ -11,10 +11,10 @@ import pytest
 
 import srgdqn
 from kept_runs import kept_run
-from srgdqn.again.checkpoints import checkpoints_of
-from srgdqn.again.living import lived_again
-from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
+from srgdqn.inspection.open_round import lived_again
+from srgdqn.inspection.saved_checkpoints import checkpoints_of
+from srgdqn.inspection.saved_run import Subject, subject_of
 from srgdqn.training.lane import Instruments
 from srgdqn.training.rounds import train_rounds
 from tiny import BLOCK, bits

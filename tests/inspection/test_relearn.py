@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from kept_runs import kept_run
-from srgdqn.again.checkpoints import checkpoints_of
-from srgdqn.again.forced import ForcedLearning
-from srgdqn.again.subject import subject_of
+from srgdqn.inspection.relearn import ForcedLearning
+from srgdqn.inspection.saved_checkpoints import checkpoints_of
+from srgdqn.inspection.saved_run import subject_of
 
 
 @pytest.mark.parametrize("options", [{}, {"normalise_observations": True}, {"target": "hard", "schedule": "linear"}])

@@ -11,8 +11,8 @@ import numpy as np
 
 from srgdqn.adapters.environments import close
 from srgdqn.adapters.flat_replay import Memory
-from srgdqn.again.moment import Moment
-from srgdqn.again.subject import Subject
+from srgdqn.inspection.iteration import Moment
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState

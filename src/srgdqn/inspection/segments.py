@@ -19,13 +19,13 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from srgdqn.again.checkpoints import Kept, checkpoints_of
-from srgdqn.again.forced import forced_learning
-from srgdqn.again.living import lived_again
-from srgdqn.again.subject import Subject
 from srgdqn.errors import InputError
+from srgdqn.inspection.differences import parameter_differences
+from srgdqn.inspection.open_round import lived_again
+from srgdqn.inspection.relearn import forced_learning
+from srgdqn.inspection.saved_checkpoints import Kept, checkpoints_of
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.tasks import Task
-from srgdqn.verification.differences import parameter_differences
 
 FACTOR = 100.0
 """Programs of another kind round in every operation of every iteration, the copies were changed but once."""

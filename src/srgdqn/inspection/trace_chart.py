@@ -19,7 +19,7 @@ from srgdqn.figures.charts import (
 )
 
 if TYPE_CHECKING:
-    from srgdqn.replaying.replay import Replay
+    from srgdqn.inspection.replay import Replay
 
 _AXIS = {"outer_iterations": "outer iteration, with its inner ones"}
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.again.subject import Subject
 from srgdqn.engines.host_rounds import train_on_host
+from srgdqn.inspection.differences import Difference, parameter_differences, table_differences
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.tasks import Task
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import train_round
@@ -19,7 +20,6 @@ from srgdqn.training.parts import Part
 from srgdqn.training.reports import Listener, Progress
 from srgdqn.training.rounds import train_rounds
 from srgdqn.training.tables import Tables
-from srgdqn.verification.differences import Difference, parameter_differences, table_differences
 
 
 @dataclass(frozen=True)

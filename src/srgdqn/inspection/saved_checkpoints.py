@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from srgdqn.again.compiled import programs_of
-from srgdqn.again.subject import Subject
 from srgdqn.errors import InputError
+from srgdqn.inspection.rerun_compiled import programs_of
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.runs.run_folder import CHECKPOINTS

@@ -9,10 +9,10 @@ import pytest
 import reference
 import srgdqn
 from kept_runs import hosted_run, kept_run, with_another_bit
-from srgdqn.again.living import lived_again
-from srgdqn.again.subject import subject_of
 from srgdqn.errors import InputError
-from srgdqn.replaying.tables import INNER, ITERATIONS
+from srgdqn.inspection.open_round import lived_again
+from srgdqn.inspection.saved_run import subject_of
+from srgdqn.inspection.trace_tables import INNER, ITERATIONS
 from tiny import BLOCK, HIDDEN
 from translation import options_of
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import jax
 
-from srgdqn.again.subject import Subject
 from srgdqn.api import provenance_of
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.user_code import own_parts
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from srgdqn.again.moment import Moment
-from srgdqn.again.subject import Subject
+from srgdqn.inspection.iteration import Moment
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack

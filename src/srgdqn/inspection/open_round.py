@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from srgdqn.again.checkpoints import Kept, tell_unusable
-from srgdqn.again.compiled import CompiledRound
-from srgdqn.again.hosted import HostedRound
-from srgdqn.again.subject import Subject
 from srgdqn.errors import InputError
+from srgdqn.inspection.rerun_compiled import CompiledRound
+from srgdqn.inspection.rerun_host import HostedRound
+from srgdqn.inspection.saved_checkpoints import Kept, tell_unusable
+from srgdqn.inspection.saved_run import Subject
 from srgdqn.tasks import Task
 
 

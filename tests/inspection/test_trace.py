@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import reference
-from srgdqn.again.moment import Moment
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import algorithm
 from srgdqn.config.readings import readings
+from srgdqn.inspection.iteration import Moment
+from srgdqn.inspection.trace import Tracer, scaled_norm
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import init_learner
-from srgdqn.replaying.tracing import Tracer, scaled_norm
 from translation import options_of, to_parameters, to_transitions
 
 SIZES, ROWS, INNER = (3, 5, 2), 6, 4

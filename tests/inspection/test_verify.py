@@ -12,13 +12,13 @@ import pytest
 
 import srgdqn
 from kept_runs import kept_run, resealed, with_another_bit, with_another_value
-from srgdqn.again.subject import subject_of
 from srgdqn.api import result_of, task_of, with_kernel
 from srgdqn.errors import InputError
+from srgdqn.inspection.conditions import differing
+from srgdqn.inspection.saved_run import subject_of
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run import load
 from srgdqn.training.rounds import train_rounds
-from srgdqn.verification.conditions import differing
 from tiny import LEVERS, STUBBORN, TINY, Stubborn, tiny
 
 

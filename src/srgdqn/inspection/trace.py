@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from srgdqn.again.moment import Moment
 from srgdqn.config import Configuration
+from srgdqn.inspection.iteration import Moment
 from srgdqn.learner.gradients import Batch, make_batch, make_gradients
 from srgdqn.learner.gradients.bellman import bellman_target
 from srgdqn.learner.networks import Network, Parameters

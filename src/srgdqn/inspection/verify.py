@@ -13,13 +13,13 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment
-from srgdqn.again.subject import Subject, subject_of
 from srgdqn.errors import InputError
+from srgdqn.inspection.conditions import Condition, differing, only_sources
+from srgdqn.inspection.saved_run import Subject, subject_of
+from srgdqn.inspection.segments import SegmentCheck, check_segments
+from srgdqn.inspection.whole_rounds import RoundCheck, check_rounds
 from srgdqn.integrations.progress import reporting
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.verification.conditions import Condition, differing, only_sources
-from srgdqn.verification.segments import SegmentCheck, check_segments
-from srgdqn.verification.whole import RoundCheck, check_rounds
 
 How = Literal["auto", "whole", "segments"]
 Verdict = Literal["identical", "agrees", "differs", "undecided"]

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import polars as pl
 
-from srgdqn.again.moment import Moment
-from srgdqn.replaying.tracing import IterationTrace
+from srgdqn.inspection.iteration import Moment
+from srgdqn.inspection.trace import IterationTrace
 
 # Observations with more numbers than these, such as images, are not written out.
 _MOST_NUMBERS = 64

@@ -1,1 +1,0 @@
-"""Stretches of a round lived again with every outer iteration traced in full: which gradient did it?"""
