@@ -34,8 +34,8 @@ from reporting import Bar, Panel, between, place_for, print_table, write_report
 from srgdqn.engines.on_ray import connected, run_on_ray
 from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.program_cache import enable_program_cache
-from srgdqn.studies.catalogue import EXPERIMENTS
-from srgdqn.studies.scale import PAPER_SCALE, QUICK
+from srgdqn.paper.studies.catalogue import EXPERIMENTS
+from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
 
 FENCED = "SRGDQN_BENCHMARK_FENCED"
 NODES = (1, 10, 100, 1_000)

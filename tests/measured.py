@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from srgdqn.measurements.recorded import RecordedRun, record
+from srgdqn.paper.measurements.recorded import RecordedRun, record
 from srgdqn.runs.interrupts import ToldToStopError
 
 

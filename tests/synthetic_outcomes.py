@@ -11,15 +11,15 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
-from srgdqn.measurements.theorem_1 import PAPER_ETA_SCHEMA
-from srgdqn.measurements.theorem_growth import GROWTH_SCHEMA
-from srgdqn.measurements.theorem_inequality import INEQUALITY_SCHEMA
-from srgdqn.measurements.theorem_queries import QUERIES_SCHEMA
+from srgdqn.paper.measurements.theorem_1 import PAPER_ETA_SCHEMA
+from srgdqn.paper.measurements.theorem_growth import GROWTH_SCHEMA
+from srgdqn.paper.measurements.theorem_inequality import INEQUALITY_SCHEMA
+from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA
+from srgdqn.paper.studies.pilot import Pilot
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.result import Result
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import SCHEMAS, in_order
-from srgdqn.studies.pilot import Pilot
 
 ROUNDS = 24
 WINDOWS, WINDOW = 10, 1_000  # of a run with a budget in steps

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
-from srgdqn.report.contents import ClaimRow, Report, Section, Table
+from srgdqn.paper.report.contents import ClaimRow, Report, Section, Table
 
 LABELS = ("dqn-sgd", "svr-dqn", "srg-dqn-no-adam", "srg-dqn", "dqn-adam")
 AXES = {"steps": "environment steps", "queries": "gradient queries", "seconds": "training seconds per round"}

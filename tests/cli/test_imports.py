@@ -12,8 +12,8 @@ import pytest
 from command_line import TRAIN
 from synthetic_runs import synthetic
 
-NOT_FOR_TRAINING = ("scipy.stats", "matplotlib", "plotly", "pyarrow", "srgdqn.figures.images", "srgdqn.report")
-NOT_FOR_TRAINING += ("srgdqn.studies", "srgdqn.measurements", "srgdqn.runs.statistics")
+NOT_FOR_TRAINING = ("scipy.stats", "matplotlib", "plotly", "pyarrow", "srgdqn.figures.images", "srgdqn.paper.report")
+NOT_FOR_TRAINING += ("srgdqn.paper.studies", "srgdqn.paper.measurements", "srgdqn.runs.statistics")
 HEAVY = ("jax", "equinox", "optax", "gymnasium", "numpy", "scipy", "polars", "srgdqn.training", *NOT_FOR_TRAINING)
 
 FOUND = f"[name for name in {HEAVY!r} if name in sys.modules]"
@@ -109,7 +109,7 @@ def test_help_lists_and_errors_come_without_the_heavy_imports(words: list[str], 
 def test_what_cannot_be_reproduced_is_told_before_the_experiments_are_imported(words: list[str]) -> None:
     code, found = answer(COMMAND, "reproduce", *words)
     assert code == 2
-    assert found == ["srgdqn.studies"]  # the package, for the experiments' names
+    assert found == ["srgdqn.paper.studies"]  # the package, for the experiments' names
 
 
 @pytest.mark.parametrize("command", ["show", "evaluate", "compare", "export", "video", "verify", "replay"])

@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from srgdqn.claims import CLAIMS, Judgement
-from srgdqn.claims.evidence import Evidence, evidence_of, write_evidence
-from srgdqn.claims.rules import Measured
 from srgdqn.cli import main
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
+from srgdqn.paper.claims import CLAIMS, Judgement
+from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
+from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.studies.catalogue import EXPERIMENTS
+from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.figure_2 import FIGURE_2, TASKS
 from srgdqn.runs.statistics import Interval
-from srgdqn.studies.catalogue import EXPERIMENTS
-from srgdqn.studies.cells import Cell
-from srgdqn.studies.figure_2 import FIGURE_2, TASKS
 from tiny import TINY
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_computed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a-file").write_text("precious")
-    monkeypatch.setattr("srgdqn.reproduction.commands.compute", lambda *_, **__: pytest.fail("computing began"))
+    monkeypatch.setattr("srgdqn.paper.reproduce.compute", lambda *_, **__: pytest.fail("computing began"))
     assert main(["reproduce", *words]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -192,7 +192,7 @@ PROGRAM = textwrap.dedent(
             raise ToldToStopError
         return {"squares": pl.DataFrame({"square": [plan.number**2]})}
 
-    measure.__module__ = "srgdqn.measurements.exact_gradient"
+    measure.__module__ = "srgdqn.paper.measurements.exact_gradient"
 
     def show(scale, readings, outcomes):
         squares = np.array([outcomes[name].tables["squares"]["square"][0] for name in ("one", "two")], float)

@@ -17,13 +17,13 @@ import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
+from srgdqn.paper.studies.catalogue import EXPERIMENTS
+from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.figure_2 import FIGURE_2
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.result import Result
 from srgdqn.runs.run_folder import beside
-from srgdqn.studies.catalogue import EXPERIMENTS
-from srgdqn.studies.cells import Cell
-from srgdqn.studies.figure_2 import FIGURE_2
 from tiny import TINY, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64}
@@ -373,7 +373,7 @@ def test_a_sweep_without_a_folder_is_kept_nowhere(cut_sweep: CutShort, capsys: p
 
 def cells(scale: Any, readings: str) -> list[Cell]:
     from srgdqn.config.algorithms import PAPER
-    from srgdqn.studies.figure_2 import TASKS
+    from srgdqn.paper.studies.figure_2 import TASKS
 
     names = [f"{task}-{algorithm}-{readings}" for task in TASKS for algorithm in (*PAPER, "random")]
     options = {**TINY, "rounds": 2}

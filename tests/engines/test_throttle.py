@@ -10,8 +10,8 @@ import pytest
 
 from srgdqn.engines import throttle as module
 from srgdqn.engines.throttle import now_and_then, seldom
+from srgdqn.paper.studies.cells_on_ray import _Work
 from srgdqn.runs.checkpoint_manager import Keeping
-from srgdqn.studies.cells_on_ray import _Work
 from srgdqn.training.reports import Progress
 
 

@@ -189,13 +189,13 @@ def _use_sweep(sweep: Any, thorough: bool) -> None:
 
 
 def _evidence(place: Path) -> Any:
-    from srgdqn.claims.evidence import find_evidence
+    from srgdqn.paper.claims.evidence import find_evidence
 
     return find_evidence("tuned", place)
 
 
 def _use_evidence(evidence: Any, thorough: bool) -> None:
-    from srgdqn.reproduction.report import _confirmed, _made, contrast_text
+    from srgdqn.paper.contents import _confirmed, _made, contrast_text
 
     _made(evidence)
     for judgements in evidence.judgements.values():

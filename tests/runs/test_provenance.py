@@ -75,7 +75,7 @@ def test_it_imports_none_of_them() -> None:
 
 PACKAGE = Path(module.__file__).parents[1]
 MEASUREMENTS = sorted(
-    f"srgdqn.measurements.{path.stem}" for path in (PACKAGE / "measurements").glob("*.py") if path.stem != "__init__"
+    f"srgdqn.paper.measurements.{path.stem}" for path in (PACKAGE / "measurements").glob("*.py") if path.stem != "__init__"
 )
 # What draws, reports, is typed at a prompt or is only read by people.
 IRRELEVANT = ("cli", "report", "studies", "figures", "charts", "curves", "comparison", "api", "result", "progress")
@@ -106,22 +106,22 @@ def test_a_measurement_depends_on_its_own_file(name: str) -> None:
 
 def test_a_recorded_measurement_depends_on_all_of_training() -> None:
     for name in ("anchors", "exact_anchors", "gradient_spread", "dose_response", "step_times"):
-        assert names("srgdqn.training") <= names(f"srgdqn.measurements.{name}")
-    assert "measurements/anchor_error.py" in names("srgdqn.measurements.anchors")
-    assert "measurements/anchor_error.py" not in names("srgdqn.measurements.dose_response")
+        assert names("srgdqn.training") <= names(f"srgdqn.paper.measurements.{name}")
+    assert "measurements/anchor_error.py" in names("srgdqn.paper.measurements.anchors")
+    assert "measurements/anchor_error.py" not in names("srgdqn.paper.measurements.dose_response")
 
 
 def test_files_are_those_that_importing_really_runs() -> None:
     """Whatever a fresh interpreter has loaded of the package, apart from its door, is among them."""
     code = (
         "import sys, types; door = types.ModuleType('srgdqn'); door.__path__ = [sys.argv[1]]\n"
-        "sys.modules['srgdqn'] = door; import srgdqn.measurements.anchors\n"
+        "sys.modules['srgdqn'] = door; import srgdqn.paper.measurements.anchors\n"
         "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('srgdqn.')), sep='\\n')"
     )
     done = subprocess.run([sys.executable, "-c", code, str(PACKAGE)], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines())
     assert str(PACKAGE / "training" / "lane.py") in loaded
-    assert loaded <= {str(path) for path in sources_of("srgdqn.measurements.anchors")}
+    assert loaded <= {str(path) for path in sources_of("srgdqn.paper.measurements.anchors")}
 
 
 class TestDigest:
@@ -138,7 +138,7 @@ class TestDigest:
         del copy
         assert self.digest() == source_digest()
         assert provenance()["source"] == source_digest()
-        assert provenance("srgdqn.measurements.anchors")["source"] != source_digest()
+        assert provenance("srgdqn.paper.measurements.anchors")["source"] != source_digest()
 
     def test_it_changes_if_and_only_if_a_file_that_is_needed_does(self, copy: Path) -> None:
         before = self.digest()
@@ -166,6 +166,6 @@ class TestDigest:
         assert self.digest() == before
 
     def test_a_renamed_file_is_another_one(self, copy: Path) -> None:
-        before = self.digest("srgdqn.measurements.exact_gradient")
+        before = self.digest("srgdqn.paper.measurements.exact_gradient")
         (copy / "measurements" / "exact_gradient.py").rename(copy / "measurements" / "exacter.py")
-        assert self.digest("srgdqn.measurements.exacter") != before
+        assert self.digest("srgdqn.paper.measurements.exacter") != before

@@ -21,10 +21,10 @@ from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from srgdqn.report.contents import Report
-    from srgdqn.reproduction.commands import Console
+    from srgdqn.paper.report.contents import Report
+    from srgdqn.paper.reproduce import Console
+    from srgdqn.paper.studies.scale import Scale
     from srgdqn.runs.checkpoint_manager import Pace
-    from srgdqn.studies.scale import Scale
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.cli import INTERRUPTED
     from srgdqn.kernel.program_cache import enable_program_cache
+    from srgdqn.paper.studies.names import NAMES
     from srgdqn.runs.destination import make_folder
     from srgdqn.runs.locks import locked
-    from srgdqn.studies.names import NAMES
 
     names = tuple(dict.fromkeys((*asked.experiments, *stray))) or NAMES
     for name in names:
@@ -104,10 +104,10 @@ def run(words: Sequence[str]) -> int:
 
 
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
-    from srgdqn.claims.evidence import write_evidence
-    from srgdqn.report.files import write_report
-    from srgdqn.reproduction import commands
-    from srgdqn.reproduction.report import make_report
+    from srgdqn.paper import reproduce as commands
+    from srgdqn.paper.claims.evidence import write_evidence
+    from srgdqn.paper.contents import make_report
+    from srgdqn.paper.report.files import write_report
 
     start = time.perf_counter()
     said: list[str] = []
@@ -127,7 +127,7 @@ def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
 
 
 def _scale(asked: Reproduce) -> Scale:
-    from srgdqn.studies.scale import PAPER_SCALE, QUICK
+    from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
 
     if asked.quick:
         return QUICK
@@ -169,7 +169,7 @@ def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterat
     from rich.console import Console as Terminal
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from srgdqn.reproduction.commands import Console
+    from srgdqn.paper.reproduce import Console
 
     terminal = Terminal(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))

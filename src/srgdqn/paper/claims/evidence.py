@@ -1,0 +1,196 @@
+"""Verdicts as a small file: what was judged, on which seeds, by which rules, with what.
+
+The results of the long commands travel with the package as such files, and reports show them until they are run again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_args
+
+import polars as pl
+
+from srgdqn.config.coercion import shown
+from srgdqn.errors import InputError
+from srgdqn.paper.claims.digest import claims_digest
+from srgdqn.paper.claims.judgement import Judgement
+from srgdqn.paper.claims.rules import Measured, Verdict
+from srgdqn.paper.report.contents import Table
+from srgdqn.runs import strict_json
+from srgdqn.runs.destination import write_file
+from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.provenance import provenance
+from srgdqn.runs.statistics import Interval
+
+_ABOUT = {"claims": (str,), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
+_LONGEST = 2**24  # bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The outcome of one of the long commands."""
+
+    kind: str
+    judgements: Mapping[str, Sequence[Judgement]]
+    """By set of readings, or by what else was varied."""
+    tables: Sequence[Table]
+    about: Mapping[str, Any]
+    """Hash of the claims, seed, rounds, date, seconds, versions, machine."""
+    released: bool = False
+    """Whether it came with the package."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it was judged by the rules as they are now."""
+        return self.about["claims"] == claims_digest()
+
+
+def evidence_of(
+    kind: str,
+    judgements: Mapping[str, Sequence[Judgement]],
+    tables: Sequence[Table] = (),
+    *,
+    seed: int,
+    rounds: str,
+    seconds: float,
+) -> Evidence:
+    """Evidence as of now."""
+    here = provenance()
+    about = {
+        "claims": claims_digest(),
+        "seed": seed,
+        "rounds": rounds,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "seconds": round(seconds),
+        "source": here["source"],
+        "versions": here["versions"],
+        "processor": here["processor"],
+        "instruction_sets": here["instruction_sets"],
+    }
+    return Evidence(kind, judgements, tables, about)
+
+
+def write_evidence(evidence: Evidence, folder: Path) -> Path:
+    """Writes the file that `find_evidence` reads."""
+    content = {
+        "kind": evidence.kind,
+        "about": dict(evidence.about),
+        "judgements": {
+            label: [_judgement_json(judgement) for judgement in judgements]
+            for label, judgements in evidence.judgements.items()
+        },
+        "tables": [
+            {"name": table.name, "title": table.title, "note": table.note, "rows": table.frame.to_dicts()}
+            for table in evidence.tables
+        ],
+    }
+    return write_file(
+        folder / f"{evidence.kind}.json", (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()
+    )
+
+
+def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
+    """The evidence in a results folder, or else what the package was released with; None where there is neither."""
+    if folder is not None and os.path.lexists(file := folder / f"{kind}.json"):
+        try:
+            return _parse(strict_json.parse(read_ordinary(file, _LONGEST)))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pl.exceptions.PolarsError) as error:
+            raise InputError(
+                f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "
+                "wrote it again."
+            ) from error
+    released = resources.files("srgdqn.paper.evidence").joinpath(f"{kind}.json")
+    if released.is_file():
+        return dataclasses.replace(_parse(json.loads(released.read_text(encoding="utf-8"))), released=True)
+    return None
+
+
+def _parse(content: Mapping[str, Any]) -> Evidence:
+    for needed, kind in _ABOUT.items():
+        _typed(content["about"][needed], *kind)  # what is missing is told by its name
+    judgements = {
+        label: [
+            Judgement(
+                _typed(entry["name"], str),
+                _verdict(entry["verdict"]),
+                tuple(
+                    Measured(
+                        _typed(part["label"], str),
+                        Interval(*(_number(part[key]) for key in _BOUNDS)),
+                        _typed(part["margin"], int, float),
+                        _typed(part["unit"], int, float),
+                    )
+                    for part in entry["contrasts"]
+                ),
+            )
+            for entry in entries
+        ]
+        for label, entries in content["judgements"].items()
+    }
+    tables = [
+        Table(_typed(entry["name"], str), _typed(entry["title"], str), _rows(entry["rows"]), _typed(entry["note"], str))
+        for entry in content["tables"]
+    ]
+    if not all(judgement.contrasts for entries in judgements.values() for judgement in entries):
+        raise ValueError("a verdict has no contrasts")
+    return Evidence(_typed(content["kind"], str), judgements, tables, content["about"])
+
+
+def _rows(told: Any) -> pl.DataFrame:
+    """A table of texts and numbers."""
+    for row in _typed(told, list):
+        for value in row.values():
+            _typed(value, str, int, float, bool, type(None))
+    return pl.DataFrame(told)
+
+
+def _typed(value: Any, *kinds: type) -> Any:
+    if type(value) not in kinds:
+        raise TypeError(f"{shown(value)} is not of its kind")
+    return value
+
+
+def _verdict(word: Any) -> Verdict:
+    verdicts: tuple[Verdict, ...] = get_args(Verdict)
+    for each in verdicts:
+        if word == each:
+            return each
+    raise ValueError(f"{shown(word)} is no verdict")
+
+
+_BOUNDS = ("estimate", "low", "high")
+
+
+def _judgement_json(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "name": judgement.name,
+        "verdict": judgement.verdict,
+        "contrasts": [
+            {
+                "label": contrast.label,
+                **{key: _json(getattr(contrast.interval, key)) for key in _BOUNDS},
+                "margin": contrast.margin,
+                "unit": contrast.unit,
+            }
+            for contrast in judgement.contrasts
+        ],
+    }
+
+
+def _json(value: float) -> float | str | None:
+    """JSON has no infinities: they are told apart from what cannot be told."""
+    if math.isnan(value):
+        return None
+    return value if math.isfinite(value) else str(value)
+
+
+def _number(value: float | str | None) -> float:
+    return math.nan if value is None else float(value)

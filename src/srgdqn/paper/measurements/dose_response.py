@@ -1,0 +1,90 @@
+"""Dose and response (claim C12): does a smaller estimator error go with a higher reward?
+
+SRG-DQN is trained with the coefficient c of its recursion and the number b of transitions per inner iteration varied,
+and the error of its estimates Δ_m from the exact gradient at θ_m is measured on the way.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import polars as pl
+
+from srgdqn.config import Configuration
+from srgdqn.learner.networks import Network
+from srgdqn.learner.outer_iteration import init_learner, outer_iteration
+from srgdqn.paper.measurements.compiled import call_compiled
+from srgdqn.paper.measurements.exact_gradient import exact_gradient
+from srgdqn.paper.measurements.gradient_spread import first_layers
+from srgdqn.paper.measurements.recorded import Hear, at_moment, at_steps, batch_at, record
+from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.training.interaction import action_count
+
+_TRAINING_SHARE = 0.7  # of the time, roughly
+_EVERY = 4  # inner iterations between two whose error is measured
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One dose: its configuration, and the environment steps at which errors are measured."""
+
+    configuration: Configuration
+    steps: tuple[int, ...]
+
+
+def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    """Errors by round and step, and the curves of the run."""
+    run = record(
+        plan.configuration,
+        lambda share: hear(_TRAINING_SHARE * share),
+        stop,
+        probe=first_layers,  # Table 2's, so that both may have the same program
+        probe_at=at_steps(plan.configuration, plan.steps),
+    )
+    shape, numbers = run.configuration.shape(), run.configuration.numbers()
+    error_of = _error_function(shape, run.network, action_count(run.task.environment))
+    rows: list[dict[str, Any]] = []
+    moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
+    for count, (number, position) in enumerate(moments):
+        if stop.is_set():
+            raise ToldToStopError
+        block = int(run.blocks[position])
+        place = at_moment(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
+        error, norm = call_compiled((__name__, shape), error_of, *place, numbers)
+        rows.append({"round": number, "step": run.steps_of(block), "error": float(error), "norm": float(norm)})
+        hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
+    curves = run.trained.tables["curves"]
+    rounds = run.trained.tables["rounds"]
+    return {
+        "errors": pl.DataFrame(rows, schema={"round": int, "step": int, "error": float, "norm": float}),
+        "curves": pl.DataFrame({name: np.asarray(curves[name]) for name in ("round", "step", "reward")}),
+        "rounds": pl.DataFrame(
+            {"round": np.asarray(rounds["round"]), "diverged": ~np.ma.getmaskarray(rounds["diverged_at"])}
+        ),
+    }
+
+
+def _error_function(shape: Configuration, network: Network, actions: int) -> Callable[..., tuple[Any, Any]]:
+    """From a moment to the mean over m of ‖Δ_m - exact(θ_m)‖, and of ‖exact(θ_m)‖; one for doses that differ in
+    numbers only.
+    """
+
+    def errors(theta: Any, recording: Any, number: Any, block: Any, numbers: Any) -> tuple[Any, Any]:
+        configuration = shape.with_numbers(numbers)
+        transitions, picks = batch_at(configuration, network, recording, number, block, actions)
+        state = init_learner(configuration, theta)
+        _, trace = outer_iteration(configuration, network, state, transitions, picks, keep_iterates=True)
+        chosen = jnp.arange(_EVERY, configuration.estimator.inner_iterations + 1, _EVERY)
+        deltas, thetas = (jax.tree.map(lambda leaf: leaf[chosen], tree) for tree in (trace.deltas, trace.iterates))
+        exact = jax.lax.map(lambda at: exact_gradient(configuration, network, at, recording), thetas)
+        gaps = jax.tree.map(jnp.subtract, deltas, exact)
+        return jax.vmap(optax.tree.norm)(gaps).mean(), jax.vmap(optax.tree.norm)(exact).mean()
+
+    return errors

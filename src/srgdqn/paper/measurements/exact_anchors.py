@@ -1,0 +1,127 @@
+"""SVR-DQN with exact anchors (the paper's Figure 1): the same batches and picks, with g̃ over all recorded transitions.
+
+Three arms, round by round:
+
+- `ordinary` is SVR-DQN without the Adam process, and everything it lives through is recorded.
+- `exact` is made on the batches and picks of `ordinary`, with the gradient over all that was recorded (the future
+  included) as its anchor. It acts as well, but learns nothing from what it does.
+- `oracle` acts and learns for itself, with the same oracle's anchor.
+
+All are judged by the same separate greedy roll-outs, on the reward that they learn from: mean reward per action is the
+total reward over the total length of episodes from the same starts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Array, Float
+
+from srgdqn import tasks
+from srgdqn.config import Configuration
+from srgdqn.learner.networks import Parameters
+from srgdqn.paper.measurements.exact_gradient import exact_gradient
+from srgdqn.paper.measurements.recorded import Hear, at_steps, record
+from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.tasks import Task
+from srgdqn.training import Progress, Trained, train_rounds
+from srgdqn.training.batches import Occasion, Served, from_replay
+from srgdqn.training.lane import Instruments
+
+ARMS = ("ordinary", "exact", "oracle")
+_JUDGED_STEPS = 1_000  # after which an episode of the roll-outs is cut
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run: SVR-DQN without the Adam process, its rounds, budget and evaluations."""
+
+    configuration: Configuration
+
+
+class Recording(NamedTuple):
+    """What a lane is given of an earlier run."""
+
+    rows: Float[Array, "*rounds steps width"] | np.ndarray
+
+
+def from_recording(occasion: Occasion) -> Served:
+    """The recorded round's own batch and picks, with the exact anchor at the present θ."""
+    recorded = from_replay(occasion._replace(ring=occasion.data.rows))
+    return recorded._replace(anchor=_exact(occasion))
+
+
+def with_oracle(occasion: Occasion) -> Served:
+    """The live replay's batch and picks, with the exact anchor of the recorded run at the present θ."""
+    return from_replay(occasion)._replace(anchor=_exact(occasion))
+
+
+def _exact(occasion: Occasion) -> Parameters:
+    assert occasion.learner is not None
+    return exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, occasion.data.rows)
+
+
+def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    """The evaluations of the three arms, and which of their rounds diverged."""
+    configuration = plan.configuration
+    task = judged_as_trained(tasks.make(configuration.task))
+    # The anchors take nearly all the time: the recorded run counts for little of it.
+    ordinary = record(
+        configuration, lambda share: hear(0.04 * share), stop, probe_at=at_steps(configuration, ()), task=task
+    )
+    data = Recording(ordinary.recording)
+    arms = {"ordinary": ordinary.trained}
+    for position, (name, source) in enumerate((("exact", from_recording), ("oracle", with_oracle))):
+        arms[name] = train_rounds(
+            configuration,
+            task,
+            listener=functools.partial(_hear_half, hear, position),
+            workers=1,
+            stop=stop,
+            instruments=Instruments(source=source),
+            data=data,
+        )
+        if arms[name].interrupted:
+            raise ToldToStopError
+    return {
+        "evaluations": pl.concat([_evaluations(name, arm) for name, arm in arms.items()]),
+        "rounds": pl.concat([_rounds(name, arm, arms["ordinary"]) for name, arm in arms.items()]),
+    }
+
+
+def _hear_half(hear: Hear, position: int, report: Progress) -> None:
+    hear(0.04 + 0.48 * (position + report.share))
+
+
+def judged_as_trained(task: Task) -> Task:
+    """The task, evaluated on the reward that is learned from, and long enough for a poor policy to show."""
+    return dataclasses.replace(task, raw=task.environment, evaluation_limit=_JUDGED_STEPS)
+
+
+def _evaluations(arm: str, trained: Trained) -> pl.DataFrame:
+    columns = trained.tables["evaluations"]
+    rows = pl.DataFrame({name: np.asarray(columns[name]) for name in ("round", "step", "return", "length", "success")})
+    judged = rows.group_by("round", "step").agg(
+        reward=pl.col("return").sum() / pl.col("length").sum(),
+        length=pl.col("length").mean(),
+        success=pl.col("success").cast(pl.Float64).mean(),
+    )
+    return judged.select(pl.lit(arm).alias("arm"), pl.all()).sort("round", "step")
+
+
+def _rounds(arm: str, trained: Trained, recorded: Trained) -> pl.DataFrame:
+    """A round of which there is no whole recording cannot be replayed: it counts as diverged in every arm."""
+    own, first = (each.tables["rounds"]["diverged_at"] for each in (trained, recorded))
+    return pl.DataFrame(
+        {
+            "arm": [arm] * len(own),
+            "round": np.asarray(trained.tables["rounds"]["round"]),
+            "diverged": ~(np.ma.getmaskarray(own) & np.ma.getmaskarray(first)),
+        }
+    )

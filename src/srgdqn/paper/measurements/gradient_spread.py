@@ -1,0 +1,206 @@
+"""The standard deviation of the first layer's gradient (the paper's Table 2 and claim C8), by three definitions.
+
+Each is a sum over the vector's elements. The vector is the first layer's weights (and, beside it, weights and biases)
+of Δ_M, or of the raw gradient g_M:
+
+- across rounds, at the outer iteration after the block in which a step is made: needs the vectors themselves;
+- within each window of steps, over its outer iterations: one value per round;
+- at a frozen θ, over redraws of D and of the picks: one value per round, for both estimators at the same θ, and its
+  variance split into what the picks add for a given D and what D itself does.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from srgdqn.config import Configuration
+from srgdqn.learner.networks import MLP, Network, Parameters
+from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, outer_iteration
+from srgdqn.learner.replay import unpack
+from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, alike
+from srgdqn.paper.measurements.compiled import call_compiled
+from srgdqn.paper.measurements.recorded import Hear, RecordedRun, block_of, record
+from srgdqn.runs.interrupts import ToldToStopError
+
+QUANTITIES = ("delta", "gradient")
+_TRAINING_SHARE = 0.5  # of the time, roughly
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Whose run, the ends of the windows to look at, and how often D and the picks are drawn again."""
+
+    configuration: Configuration
+    steps: tuple[int, ...]
+    window: int = 1_000
+    batches: int = 16
+    picks: int = 8
+
+
+class FirstLayer(NamedTuple):
+    """The first layer's part of a vector in parameter space, flat: weights first, then biases."""
+
+    delta: Float[Array, " size"]
+    gradient: Float[Array, " size"]
+
+
+def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer]:
+    """A probe: θ_0, and the first layers of Δ_M and g_M."""
+    return learner.parameters, FirstLayer(_flat(trace.last_delta), _flat(trace.last_gradient))
+
+
+def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    """Vectors at each step, spreads within each window, and spreads over redraws, round by round."""
+    configuration = plan.configuration
+    windows = {
+        step: range(block_of(configuration, step - plan.window) + 1, block_of(configuration, step) + 1)
+        for step in plan.steps
+    }
+
+    def in_a_window(blocks: np.ndarray) -> np.ndarray:
+        return np.isin(blocks, [block for window in windows.values() for block in window])
+
+    run = record(
+        configuration, lambda share: hear(_TRAINING_SHARE * share), stop, probe=first_layers, probe_at=in_a_window
+    )
+    weights = run.probed[0].layers[0].weight[0, 0].size
+    vectors, within_windows, redraws = [], [], []
+    for count, step in enumerate(plan.steps):
+        inside = np.flatnonzero(np.isin(run.blocks, windows[step]))
+        last = int(inside[-1])
+        for quantity in QUANTITIES:
+            stack = getattr(run.probed[1], quantity)[run.finite][:, inside].astype(np.float64)
+            vectors.append(_labelled(step, quantity, run.finite, vector=stack[:, -1]))
+            # Before learning starts there is nothing to spread.
+            made = stack[:, np.isfinite(stack).all((0, 2))]
+            within_windows.append(_labelled(step, quantity, run.finite, **_spreads(made, weights)))
+        redraws += _redraws(run, plan, last, step, weights, stop)
+        hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(plan.steps))
+    diverged = configuration.training.rounds - len(run.finite)
+    return {
+        "vectors": pl.concat(vectors),
+        "windows": pl.concat(within_windows),
+        "redraws": pl.concat(redraws),
+        "rounds": pl.DataFrame(
+            {"rounds": [configuration.training.rounds], "diverged": [diverged], "weights": [weights]}
+        ),
+    }
+
+
+def redrawn(
+    configuration: Configuration,
+    network: Network,
+    theta: Parameters,
+    replay: Float[Array, "capacity width"],
+    live: Int[Array, ""] | int,
+    key: PRNGKeyArray,
+    *,
+    batches: int,
+    picks: int,
+) -> FirstLayer:
+    """The first layers after outer iterations from θ on `batches` fresh Ds, each with `picks` fresh sequences of picks.
+
+    Ds are drawn from the first `live` rows of the replay. The axes of the result are batches, picks and elements.
+    """
+    inner, rows = configuration.estimator, configuration.replay.batch_size
+    state = init_learner(configuration, theta)
+
+    def one(batch_key: PRNGKeyArray) -> FirstLayer:
+        slots_key, picks_key = jax.random.split(batch_key)
+        drawn = unpack(replay[jax.random.randint(slots_key, (rows,), 0, live)])
+        shape = (picks, inner.inner_iterations, inner.inner_batch)
+
+        def with_picks(chosen: Array) -> FirstLayer:
+            _, trace = outer_iteration(configuration, network, state, drawn, chosen, keep_gradient=True)
+            return first_layers(state, trace)[1]
+
+        return jax.vmap(with_picks)(jax.random.randint(picks_key, shape, 0, rows))
+
+    return jax.vmap(one)(jax.random.split(key, batches))
+
+
+def split_variance(stack: Float[np.ndarray, "batches picks size"]) -> tuple[np.ndarray, np.ndarray]:
+    """Per element, the variance within a D (over picks) and between Ds, each without bias (one-way analysis)."""
+    within = stack.var(1, ddof=1).mean(0)
+    between = stack.mean(1).var(0, ddof=1) - within / stack.shape[1]
+    return within, between
+
+
+def _redraws(
+    run: RecordedRun, plan: Plan, position: int, step: int, weights: int, stop: threading.Event
+) -> list[pl.DataFrame]:
+    """For each estimator: the spreads at the frozen θ of every round, and the variance's two parts."""
+    if stop.is_set():
+        raise ToldToStopError
+    numbers = np.array(run.finite, int)
+    thetas = jax.tree.map(lambda leaf: leaf[numbers, position], run.probed[0])
+    block, capacity = int(run.blocks[position]), plan.configuration.replay.replay_capacity
+    live = min(run.steps_of(block), capacity)
+    padded = np.zeros((len(numbers), capacity, run.recording.shape[-1]), run.recording.dtype)
+    for row, number in enumerate(run.finite):
+        padded[row, :live] = run.replay_at(number, block)
+    root = jax.random.fold_in(jax.random.key(plan.configuration.training.seed), step)
+    keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
+    frames = []
+    for estimator in ESTIMATORS:
+        other = alike(plan.configuration, estimator)
+        found = _redraw_all(other, run.network, plan, thetas, padded, keys, jnp.int32(live))
+        for quantity in QUANTITIES:
+            stacks = np.asarray(getattr(found, quantity), np.float64)
+            flat = stacks.reshape(len(stacks), plan.batches * plan.picks, stacks.shape[-1])
+            parts = [split_variance(stack[..., :weights]) for stack in stacks]
+            frames.append(
+                _labelled(
+                    step,
+                    quantity,
+                    run.finite,
+                    **_spreads(flat, weights),
+                    within=np.array([within.sum() for within, _ in parts], float),
+                    between=np.array([between.sum() for _, between in parts], float),
+                ).with_columns(pl.lit(estimator).alias("estimator"))
+            )
+    return frames
+
+
+def _redraw_all(
+    configuration: Configuration, network: Network, plan: Plan, thetas: Any, replays: Any, keys: Any, live: Any
+) -> FirstLayer:
+    """A round after the other, so that memory stays small; one program for all steps."""
+
+    def every(thetas: Any, replays: Any, keys: Any, live: Any) -> FirstLayer:
+        def one(given: Any) -> FirstLayer:
+            theta, replay, key = given
+            return redrawn(configuration, network, theta, replay, live, key, batches=plan.batches, picks=plan.picks)
+
+        return jax.lax.map(one, (thetas, replays, keys))
+
+    key = (__name__, configuration, plan.batches, plan.picks)
+    return call_compiled(key, every, thetas, replays, keys, live)
+
+
+def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:
+    """For each round of a stack (rounds, repetitions, elements): the sum of the elements' standard deviations."""
+    if stack.shape[1] < 2:
+        nothing = np.full(len(stack), np.nan)
+        return {"spread": nothing, "spread_with_biases": nothing}
+    deviations = stack.std(1, ddof=1)
+    return {"spread": deviations[:, :weights].sum(1), "spread_with_biases": deviations.sum(1)}
+
+
+def _labelled(step: int, quantity: str, rounds: list[int], **columns: Any) -> pl.DataFrame:
+    labels = [pl.lit(step, pl.Int64).alias("step"), pl.lit(quantity).alias("quantity")]
+    return pl.DataFrame({"round": np.array(rounds, int), **columns}).select(*labels, pl.all())
+
+
+def _flat(parameters: Parameters) -> Float[Array, " size"]:
+    assert isinstance(parameters, MLP)  # Table 2 is about the built-in perceptron's first layer
+    first = parameters.layers[0]
+    return jnp.concatenate([first.weight.ravel(), first.bias])

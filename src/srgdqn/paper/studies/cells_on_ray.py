@@ -1,0 +1,57 @@
+"""Cells computed on the nodes of a Ray cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from srgdqn.engines.choice import RAY
+from srgdqn.engines.on_ray import run_on_ray
+from srgdqn.engines.ray_task import Tell
+from srgdqn.engines.shared_folders import Mark, claimed, marked
+from srgdqn.engines.throttle import seldom
+from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.training.precision import is_double
+
+if TYPE_CHECKING:
+    from srgdqn.paper.studies.cells import AnyCell
+
+
+def compute_on_ray(
+    cells: Sequence[AnyCell], keeping: Keeping, listener: Callable[[str, float], None]
+) -> Iterator[tuple[AnyCell, Any]]:
+    """The cells that have come to their end, as they do, each computed on one core of the cluster. Those under way are
+    kept where `keeping` says, if that is to be seen from their node, and otherwise begin anew where one dies.
+    """
+    with marked(keeping.folder) as mark:
+        work = _Work(keeping, mark, is_double())
+        for cell, outcome in run_on_ray(work, cells, hear=lambda cell, share: listener(cell.name, share)):
+            if outcome is not None:
+                yield cell, outcome
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Computes a cell on a node; None if it was told to stop."""
+
+    keeping: Keeping
+    mark: Mark | None
+    double: bool
+
+    def __call__(self, cell: AnyCell, stop: threading.Event, tell: Tell) -> Any:
+        due = seldom()
+
+        def hear(share: float) -> None:
+            if due():
+                tell(share)
+
+        with jax.enable_x64(self.double), claimed(self.mark, cell.name) as mine:
+            try:
+                return cell.compute(hear, stop, self.keeping if mine else None, RAY)
+            except ToldToStopError:
+                return None

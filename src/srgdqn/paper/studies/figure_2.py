@@ -1,0 +1,203 @@
+"""Figure 2: learning curves of the paper's four algorithms on its three tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from srgdqn.config.algorithms import PAPER
+from srgdqn.config.presets import FIGURE_2_ROUNDS
+from srgdqn.figures.charts import Chart, Panel
+from srgdqn.figures.learning_panels import Band, learning_panel
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.studies.cells import AnyCell, Cell
+from srgdqn.paper.studies.experiment import RANDOM, Experiment, Outcomes, configured
+from srgdqn.paper.studies.results_panels import over_episodes, per_window
+from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.studies.scores import diverged_rounds, final_scores
+from srgdqn.paper.studies.seconds import seconds_of
+from srgdqn.runs.result import Result
+from srgdqn.runs.statistics import bootstrap_interval
+
+TASKS = tuple(FIGURE_2_ROUNDS)
+_RANDOM_ROUNDS = 100  # of which only a mean is needed
+
+
+def cell_name(task: str, readings: str, algorithm: str) -> str:
+    """What the cell of an algorithm on a task is called."""
+    return f"{task}-{algorithm}-{readings}"
+
+
+def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+    """A cell per task and algorithm, and one per task for the random policy."""
+    return [cell for task in TASKS for cell in task_cells(scale, readings, task, (*PAPER, RANDOM))]
+
+
+def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[Cell]:
+    """A cell per algorithm on one task."""
+    budget: Mapping[str, int] = scale.shorter.get(task, {})
+    listed = []
+    for algorithm in algorithms:
+        rounds = min(scale.rounds[task], _RANDOM_ROUNDS) if algorithm == RANDOM else scale.rounds[task]
+        configuration = configured(scale, task, algorithm, readings, rounds=rounds, **budget)
+        listed.append(Cell(cell_name(task, readings, algorithm), configuration))
+    return listed
+
+
+def random_score(outcomes: Outcomes, task: str, readings: str) -> float:
+    """What the random policy scores on a task."""
+    return float(np.nanmean(final_scores(outcomes[cell_name(task, readings, RANDOM)], np.nan)))
+
+
+def scores(outcomes: Outcomes, task: str, readings: str, algorithm: str) -> np.ndarray:
+    """Each round's final score."""
+    return final_scores(outcomes[cell_name(task, readings, algorithm)], random_score(outcomes, task, readings))
+
+
+def panels(outcomes: Outcomes, readings: str, algorithms: Sequence[str], band: Band = "sd") -> list[Panel]:
+    """A panel of learning curves per task."""
+    made = []
+    for task in TASKS:
+        present = [name for name in algorithms if cell_name(task, readings, name) in outcomes]
+        results = [outcomes[cell_name(task, readings, name)] for name in present]
+        made.append(learning_panel(results, band=band, labels=present, without_band=("dqn-sgd",), group=readings))
+    return made
+
+
+def merged(several: Sequence[Sequence[Panel]]) -> tuple[Panel, ...]:
+    """The same panels of several sets of readings as one: each set is a group to switch on and off, the first is on."""
+    return tuple(
+        Panel(
+            first.title,
+            first.y_label,
+            first.x_labels,
+            (*first.series, *(replace(series, shown=False) for panel in others for series in panel.series)),
+        )
+        for first, *others in zip(*several, strict=True)
+    )
+
+
+def score_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequence[str], name: str) -> Table:
+    """What every algorithm came to: score with its interval, spread over rounds, divergence, success and length."""
+    rows = []
+    for task in TASKS:
+        for each in readings:
+            for algorithm in (*algorithms, RANDOM):
+                if cell_name(task, each, algorithm) not in outcomes:
+                    continue
+                result: Result = outcomes[cell_name(task, each, algorithm)]
+                values = scores(outcomes, task, each, algorithm)
+                interval = bootstrap_interval(values)
+                rows.append(
+                    {
+                        "task": task,
+                        "readings": each,
+                        "algorithm": algorithm,
+                        "score": f"{interval.estimate:.3f}",
+                        "95 %": f"[{interval.low:.3f}, {interval.high:.3f}]",
+                        "sd over rounds": f"{values.std(ddof=1):.3f}",
+                        "diverged": f"{diverged_rounds(result)} of {result.rounds.height}",
+                        **_endings(result),
+                    }
+                )
+    note = (
+        "Score: mean reward per action over the last 20 % of steps (MountainCar, Pendulum) or mean return over the "
+        "last 100 episodes (CartPole); a round that diverged scores as the random policy. Success and length are "
+        "those of greedy episodes on Gymnasium's own reward at the end of training (MountainCar succeeds by reaching "
+        "the goal within 200 steps, CartPole by lasting 500; Pendulum has no such notion)."
+    )
+    return Table(name, "Final scores", pl.DataFrame(rows), note)
+
+
+def _endings(result: Result) -> dict[str, str]:
+    last = result.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+    known = last["success"].drop_nulls().to_numpy()
+    return {
+        "success": f"{known.mean():.0%}" if len(known) else "–",
+        "length": f"{last['length'].to_numpy().mean():.0f}",
+    }
+
+
+def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
+    """The three panels as in the paper, success and episode length beside them."""
+    rewards = [panels(outcomes, each, PAPER) for each in readings]
+    endings = tuple(
+        panel
+        for task in ("MountainCar", "CartPole")
+        for panel in (
+            per_window(outcomes, task, readings, PAPER, "success"),
+            over_episodes(outcomes, task, readings, PAPER, "length"),
+        )
+    )
+    counted = {task: outcomes[cell_name(task, readings[0], "srg-dqn")].rounds.height for task in TASKS}
+    rounds = ", ".join(f"{count} on {task}" for task, count in counted.items())
+    charts = (
+        Chart(
+            "figure-2",
+            "Average reward of four algorithms on three tasks",
+            f"Mean over rounds ({rounds}) and one standard deviation to either side; none for DQN with SGD, as in the "
+            "paper. A round that diverged is missing from there on.",
+            merged(rewards),
+        ),
+        *(
+            Chart(
+                f"figure-2-{each}",
+                f"The same with the readings {each}",
+                "As above, with another set of readings.",
+                tuple(other),
+            )
+            for each, other in zip(readings[1:], rewards[1:], strict=True)
+        ),
+        Chart(
+            "figure-2-success-and-length",
+            "Success and episode length beside reward",
+            "Success: share of greedy evaluation episodes on Gymnasium's own reward. Length: of training episodes. "
+            "Means over rounds. MountainCar is trained without a time limit; a curve ends where fewer than half of the "
+            "rounds have had so many episodes.",
+            endings,
+            columns=2,
+        ),
+    )
+    names = [cell_name(task, each, name) for task in TASKS for each in readings for name in (*PAPER, RANDOM)]
+    return Section(
+        name=FIGURE_2.name,
+        title=FIGURE_2.title,
+        paper_says=FIGURE_2.paper_says,
+        found=_found(outcomes, readings[0]),
+        charts=charts,
+        tables=(score_table(outcomes, readings, PAPER, "figure-2-scores"),),
+        seconds=seconds_of(outcomes, names),
+        budget_seconds=FIGURE_2.budget_seconds,
+    )
+
+
+def _found(outcomes: Outcomes, readings: str) -> str:
+    sentences = []
+    for task in TASKS:
+        means = {name: float(scores(outcomes, task, readings, name).mean()) for name in PAPER}
+        ranked = sorted(means, key=lambda name: -means[name])
+        lost = diverged_rounds(outcomes[cell_name(task, readings, "srg-dqn")])
+        total = outcomes[cell_name(task, readings, "srg-dqn")].rounds.height
+        listed = ", ".join(f"{name} {means[name]:.3f}" for name in ranked)
+        sentences.append(
+            f"{task}: {listed}; the random policy {random_score(outcomes, task, readings):.3f}. "
+            f"{lost} of SRG-DQN's {total} rounds diverged."
+        )
+    return f"Final scores with the readings {readings}. " + " ".join(sentences)
+
+
+FIGURE_2 = Experiment(
+    name="figure-2",
+    title="Figure 2: average reward on three tasks",
+    paper_says=(
+        "SRG-DQN maintains a higher average reward with better stability and lower variance on MountainCar, converges "
+        "fast to the best average reward with reduced variance on Pendulum, and has an excellent average reward with "
+        "significantly less variance on CartPole."
+    ),
+    cells=cells,
+    show=show,
+    budget_seconds=400,
+)

@@ -1,0 +1,148 @@
+"""Figure 3, right: how far the anchors of SRG-DQN and SVR-DQN are from exact ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from srgdqn.figures.charts import (
+    BLACK,
+    GREEN,
+    ORANGE,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.studies import anchor_cells
+from srgdqn.paper.studies.anchor_cells import TRAJECTORIES
+from srgdqn.paper.studies.controls import interval_text
+from srgdqn.paper.studies.experiment import Experiment, Outcomes
+from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.studies.seconds import seconds_of
+from srgdqn.paper.studies.survivors import kept_of, told_of
+from srgdqn.runs.statistics import Interval, bootstrap_interval
+
+DEFINITIONS = {
+    "own": "anchors at their own θ",
+    "present": "anchors at θ_m",
+    "estimate": "estimates Δ_m at θ_m",
+}
+_STYLES = {"srg": Style(ORANGE), "svrg": Style(GREEN)}
+_NAMES = {"srg": "SRG-DQN's", "svrg": "SVR-DQN's"}
+
+
+def distances(outcomes: Outcomes, readings: str) -> pl.DataFrame:
+    """Every measured distance, of both algorithms' runs."""
+    frames = []
+    for trajectory in TRAJECTORIES:
+        table = outcomes[anchor_cells.cell_name(readings, trajectory)].tables["distances"]
+        frames.append(table.with_columns(pl.lit(trajectory).alias("trajectory")))
+    return pl.concat(frames)
+
+
+def log_ratios(outcomes: Outcomes, readings: str, definition: str) -> np.ndarray:
+    """Per round: the mean over both runs, moments and inner iterations of log(SRG's distance / SVRG's).
+
+    A round counts if it diverged in neither run.
+    """
+    rows = distances(outcomes, readings)
+    keys = ["trajectory", "round", "step", "m"]
+    srg, svrg = (rows.filter(pl.col("estimator") == name).select(*keys, definition) for name in ("srg", "svrg"))
+    joined = srg.join(svrg, on=keys, suffix="_svrg").with_columns(
+        (pl.col(definition) / pl.col(f"{definition}_svrg")).log().alias("ratio")
+    )
+    means = joined.group_by("round", "trajectory").agg(pl.col("ratio").mean())
+    both = means.group_by("round").agg(pl.col("ratio").mean(), pl.len()).filter(pl.col("len") == len(TRAJECTORIES))
+    return both.sort("round")["ratio"].to_numpy()
+
+
+def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
+    """Distances over training and by inner iteration, absolute and relative."""
+    both = {each: [anchor_cells.cell_name(each, name) for name in TRAJECTORIES] for each in readings}
+    charts = []
+    for name, title, key, label in (
+        ("over-training", "Distance from the exact gradient over training", "step", "environment steps"),
+        ("by-m", "Distance from the exact gradient by inner iteration", "m", "inner iteration m"),
+    ):
+        for relative in (False, True):
+            panels = tuple(_panel(outcomes, readings, definition, key, label, relative) for definition in DEFINITIONS)
+            suffix = "-relative" if relative else ""
+            caption = (
+                "Mean over rounds and moments, from shared θ_0, D and picks of both algorithms' runs; the dotted "
+                f"line is the floor, the error of D itself. {told_of(outcomes, readings, both)}"
+            )
+            how = "Divided by the exact gradient's norm. " if relative else ""
+            title_whole = f"{title}, relative to its norm" if relative else title
+            charts.append(Chart(f"figure-3-right-{name}{suffix}", title_whole, how + caption, panels))
+    rows = []
+    for each in readings:
+        for definition, meaning in DEFINITIONS.items():
+            ratios = log_ratios(outcomes, each, definition)
+            interval = bootstrap_interval(ratios) if len(ratios) else Interval(np.nan, np.nan, np.nan)
+            rows.append(
+                {
+                    "readings": each,
+                    "definition": meaning,
+                    "mean log(d_SRG / d_SVR) [95 %]": interval_text(interval),
+                    "ratio": f"{np.exp(interval.estimate):.3f}",
+                    "rounds": kept_of(outcomes, both[each], len(ratios)),
+                }
+            )
+    note = "Over the rounds that diverged in neither run."
+    own = [row for row in rows if row["readings"] == readings[0]]
+    return Section(
+        name=FIGURE_3_RIGHT.name,
+        title=FIGURE_3_RIGHT.title,
+        paper_says=FIGURE_3_RIGHT.paper_says,
+        found=f"{scale.anchor_rounds} rounds of {scale.anchor_steps:,} steps. SRG's distance divided by SVRG's "
+        f"(geometric mean), readings {readings[0]}: "
+        + "; ".join(f"{row['definition']} {row['ratio']}" for row in own)
+        + f". The floor, D's own error, is {_floor_share(outcomes, readings[0]):.0%} of SRG's estimates' distance.",
+        charts=tuple(charts),
+        tables=(Table("figure-3-right-ratios", "Whose anchors are closer", pl.DataFrame(rows), note),),
+        seconds=seconds_of(outcomes, [cell for each in readings for cell in both[each]]),
+        budget_seconds=FIGURE_3_RIGHT.budget_seconds,
+    )
+
+
+def _floor_share(outcomes: Outcomes, readings: str) -> float:
+    mine = distances(outcomes, readings).filter(pl.col("estimator") == "srg")
+    return float(mine["floor"].to_numpy().sum() / mine["estimate"].to_numpy().sum())
+
+
+def _panel(outcomes: Outcomes, readings: Sequence[str], definition: str, key: str, label: str, relative: bool) -> Panel:
+    series = []
+    for each in readings:
+        rows = distances(outcomes, each)
+        norm = pl.col("own_norm" if definition == "own" else "norm") if relative else pl.lit(1.0)
+        for estimator, style in _STYLES.items():
+            mine = rows.filter(pl.col("estimator") == estimator)
+            means = mine.group_by(key).agg((pl.col(definition) / norm).mean().alias("value")).sort(key)
+            x, y = {key: means[key].to_numpy()}, means["value"].to_numpy()
+            series.append(Series(_NAMES[estimator], style, x, y, group=each))
+        floor_norm = pl.col("norm") if relative else pl.lit(1.0)
+        floor = rows.group_by(key).agg((pl.col("floor") / floor_norm).mean().alias("value")).sort(key)
+        series.append(
+            Series(
+                "D's own error", Style(BLACK, ":"), {key: floor[key].to_numpy()}, floor["value"].to_numpy(), group=each
+            )
+        )
+    y_label = "distance / norm" if relative else "distance"
+    return Panel(DEFINITIONS[definition], y_label, {key: label}, tuple(series))
+
+
+FIGURE_3_RIGHT = Experiment(
+    name="figure-3-right",
+    title="Figure 3, right: distances of anchors",
+    paper_says=(
+        "The recursive anchors of SRG-DQN significantly reduce the distance from the exact anchors, which is another "
+        "reason why SRG-DQN performs better."
+    ),
+    cells=anchor_cells.cells,
+    show=show,
+    budget_seconds=240,
+)

@@ -1,0 +1,153 @@
+"""The anatomy of an anchor's error against the reference, and fresh transitions against Gymnasium's own environment."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import gymnasium
+import hypothesis.strategies as st
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import reference
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
+from srgdqn.learner.networks import make_network
+from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
+from tiny import TIME_LIMIT, tiny
+from translation import CLOSE, mean_gradient, options_of, to_packed, to_parameters
+
+pytestmark = pytest.mark.usefixtures("double")
+
+SIZES = (3, 5, 2)
+COUNTS = (5, 9, 21, 7, 7)  # rows of D, of the replay, of all recorded, and of two fresh samples
+
+
+@functools.cache
+def compiled(configuration: Configuration) -> Any:
+    network = make_network(configuration.network, SIZES[0], SIZES[-1])
+    return jax.jit(lambda theta, *rows: anchor_error(configuration, network, theta, *rows))
+
+
+def measured(configuration: Configuration, theta: np.ndarray, *parts: list[reference.Transition]) -> AnchorError:
+    *others, one, other = (to_packed(part) for part in parts)
+    found = compiled(configuration)(to_parameters(theta, SIZES), *others, np.stack([one, other]))
+    return AnchorError(*(float(value) for value in found))
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6))
+def test_squared_distances_are_the_references(seed: int) -> None:
+    configuration = configure("CartPole", hidden=SIZES[1:-1])
+    o = options_of(configuration, SIZES)
+    theta, data, _ = reference.random_problem(seed, SIZES, sum(COUNTS), 1)
+    ends = np.cumsum(COUNTS)
+    parts = [data[end - count : end] for end, count in zip(ends, COUNTS, strict=True)]
+    batch, replay, everything, one, other = (mean_gradient(o, theta, part) for part in parts)
+    got = measured(configuration, theta, *parts)
+    assert got.sampling == pytest.approx(sum((batch - replay) ** 2), rel=CLOSE)
+    assert got.unseen == pytest.approx(sum((replay - everything) ** 2), rel=CLOSE)
+    expected = (replay - one) @ (replay - other) - (one - other) @ (one - other) / 2
+    assert got.drift == pytest.approx(expected, rel=CLOSE, abs=1e-10)
+    assert got.total == pytest.approx(sum((batch - everything) ** 2), rel=CLOSE)
+
+
+def test_there_is_no_error_where_all_is_seen() -> None:
+    configuration = configure("CartPole", hidden=SIZES[1:-1])
+    theta, data, _ = reference.random_problem(1, SIZES, 9, 1)
+    _, other, _ = reference.random_problem(2, SIZES, 9, 1)
+    shuffled = [data[i] for i in np.random.default_rng(0).permutation(9)]
+    everything_drawn = measured(configuration, theta, data, other, shuffled, other, other)
+    assert everything_drawn.total < 1e-20
+    assert everything_drawn.drift < 1e-20
+    assert everything_drawn.sampling == pytest.approx(everything_drawn.unseen, rel=CLOSE)
+    assert everything_drawn.sampling > 1e-3
+
+
+# Fresh transitions
+
+STEPS = 120
+
+
+@functools.cache
+def fresh_program(reward_scale: float) -> Any:
+    configuration, task = tiny()
+    network = make_network(configuration.network, 4, 2)
+    return jax.jit(
+        lambda theta, exploration, key: fresh_transitions(
+            task, network, theta, exploration, key, steps=STEPS, reward_scale=reward_scale
+        )
+    )
+
+
+def fresh(seed: int, exploration: float, reward_scale: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """θ of a random network, and rows of its policy."""
+    theta, _, _ = reference.random_problem(seed, (4, 4, 2), 1, 1)
+    rows = fresh_program(reward_scale)(to_parameters(theta, (4, 4, 2)), exploration, jax.random.key(seed))
+    return theta, np.asarray(rows)
+
+
+def shaped_reward(position: float, angle: float) -> float:
+    """The readings' row 18, first option."""
+    limit = np.deg2rad(12)
+    return (2.4 - abs(position)) / 2.4 - 0.8 + (limit - abs(angle)) / limit - 0.5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_exploration_they_are_the_greedy_policys_in_gymnasium(seed: int) -> None:
+    theta, rows = fresh(seed, 0.0)
+    o = reference.Options((4, 4, 2))
+    environment: Any = gymnasium.make("CartPole-v1").unwrapped
+    length = 0
+    for step, row in enumerate(rows):
+        seen, next_seen, (action, reward, terminal) = row[:4], row[4:8], row[8:]
+        if length == 0:
+            assert np.abs(seen).max() <= 0.05
+            assert (np.abs(seen) > 0).all()
+        else:
+            np.testing.assert_array_equal(seen, rows[step - 1, 4:8])
+        assert action == np.argmax(reference.q_values(o, theta, seen))
+        environment.reset()
+        environment.state = seen
+        _, _, ended, _, _ = environment.step(int(action))
+        np.testing.assert_allclose(next_seen, environment.state, rtol=1e-6, atol=1e-7)
+        assert terminal == ended
+        assert reward == pytest.approx(0.5 * shaped_reward(next_seen[0], next_seen[2]), abs=1e-6)
+        length += 1
+        if ended or length == TIME_LIMIT:
+            length = 0
+
+
+def test_episodes_start_anew_and_differ() -> None:
+    _, rows = fresh(0, 0.0)
+    begun = [True, *(rows[1:, :4] != rows[:-1, 4:8]).any(1)]
+    starts = rows[begun, :4]
+    assert len(starts) >= STEPS // TIME_LIMIT
+    assert len(np.unique(starts, axis=0)) == len(starts)
+    _, other = fresh(1, 0.0)
+    assert (other[0, :4] != rows[0, :4]).all()
+
+
+def test_with_exploration_actions_are_random_as_often_as_asked() -> None:
+    """A random action is the greedy one half the time."""
+    o = reference.Options((4, 4, 2))
+    for exploration in (0.3, 1.0):
+        other = count = 0
+        for seed in range(10):
+            theta, rows = fresh(seed, exploration)
+            greedy = [int(np.argmax(reference.q_values(o, theta, row[:4]))) for row in rows]
+            other += int((rows[:, 8] != greedy).sum())
+            count += STEPS
+        share = exploration / 2
+        assert abs(other / count - share) < 4 * np.sqrt(share * (1 - share) / count)
+
+
+def test_rewards_alone_are_scaled() -> None:
+    _, plain = fresh(2, 0.2, 1.0)
+    _, scaled = fresh(2, 0.2, -3.0)
+    np.testing.assert_allclose(scaled[:, 9], -3 * plain[:, 9], rtol=CLOSE)
+    others = [column for column in range(11) if column != 9]
+    np.testing.assert_array_equal(scaled[:, others], plain[:, others])

@@ -1,0 +1,137 @@
+"""The tables of anchors: the right moments of the right rounds, each as the reference has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+
+import reference
+from measured import shares_until_stopped, watched
+from srgdqn.paper.measurements import anchors
+from srgdqn.paper.measurements.anchor_error import fresh_transitions
+from srgdqn.paper.measurements.anchors import Plan
+from srgdqn.paper.measurements.recorded import RecordedRun, at_moment, batch_at
+from tiny import BLOCK, HIDDEN, tiny
+from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of
+
+pytestmark = pytest.mark.usefixtures("double")
+
+SIZES = (4, HIDDEN, 2)
+ROUNDS, INNER, CAPACITY = 2, 8, 40
+STEPS = {48: 2, 190: 11}  # and the numbers of their blocks
+NAMES = {"srg": "srg-dqn-no-adam", "svrg": "svr-dqn-no-adam"}
+
+
+def plan(**options: Any) -> Plan:
+    usual = dict(rounds=ROUNDS, inner_iterations=INNER, reward_scale=0.5, eta=0.01, alpha=0.01)
+    return Plan(tiny(**{**usual, **options})[0], tuple(STEPS))
+
+
+@pytest.fixture(scope="module")
+def measured(double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
+    return watched(anchors, plan())
+
+
+def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, list[reference.Transition], Any]]:
+    """Where and when, the block, θ_0, D and the picks."""
+    again = jax.jit(lambda rows, number, block: batch_at(run.configuration, run.network, rows, number, block, 2))
+    found = []
+    for number in range(ROUNDS):
+        for position, block in enumerate(STEPS.values()):
+            batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
+            place = {"round": number, "step": (block + 1) * BLOCK}  # the steps made when the outer iteration is
+            theta = flat(at_moment(run, number, position)[0])
+            found.append((place, block, theta, from_transitions(batch), np.asarray(picks).tolist()))
+    return found
+
+
+def test_distances_of_every_round_step_estimator_and_inner_iteration(measured: Any) -> None:
+    run, tables = measured
+    o = options_of(run.configuration, SIZES)
+    expected = []
+    for place, _, theta, batch, picks in moments(run):
+        everything = from_packed(run.recording[place["round"]])
+        for estimator, name in NAMES.items():
+            _, told = reference.outer_iteration(name, o, reference.init(o, theta), batch, picks)
+            exact = [mean_gradient(o, theta_m, everything) for theta_m in told.theta]
+            for m in range(1, INNER + 1):
+                owner = m - 1 if estimator == "srg" else 0
+                vectors = dict(
+                    own=told.delta[owner] - exact[owner],
+                    present=told.delta[owner] - exact[m],
+                    estimate=told.delta[m] - exact[m],
+                    floor=mean_gradient(o, told.theta[m], batch) - exact[m],
+                    own_norm=exact[owner],
+                    norm=exact[m],
+                )
+                lengths = {column: float(np.linalg.norm(vector)) for column, vector in vectors.items()}
+                expected.append({**place, "estimator": estimator, "m": m, **lengths})
+    compare(tables["distances"], expected)
+
+
+def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
+    run, tables = measured
+    o, acting = options_of(run.configuration, SIZES), run.configuration.acting
+    fresh_program = jax.jit(
+        lambda theta, exploration, key: fresh_transitions(
+            run.task, run.network, theta, exploration, key, steps=CAPACITY, reward_scale=0.5
+        )
+    )
+    expected = []
+    for place, block, theta, batch, _ in moments(run):
+        number, written = place["round"], place["step"]
+        spent = written / 208  # the steps of 13 blocks
+        exploration = acting.epsilon_start + spent * (acting.epsilon_end - acting.epsilon_start)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), number), block)
+        now = at_moment(run, number, list(STEPS.values()).index(block))[0]
+        fresh = [fresh_program(now, exploration, each) for each in jax.random.split(key)]
+        rows = run.recording[number]
+        parts = (rows[max(0, written - CAPACITY) : written], rows, *fresh)
+        replay, everything, one, other = (mean_gradient(o, theta, from_packed(part)) for part in parts)
+        anchor = mean_gradient(o, theta, batch)
+        expected.append(
+            {
+                **place,
+                "sampling": sum((anchor - replay) ** 2),
+                "unseen": sum((replay - everything) ** 2),
+                "drift": float((replay - one) @ (replay - other) - (one - other) @ (one - other) / 2),
+                "total": sum((anchor - everything) ** 2),
+            }
+        )
+    compare(tables["anatomy"], expected)
+
+
+def compare(table: pl.DataFrame, expected: list[dict[str, Any]]) -> None:
+    assert table.columns == list(expected[0])
+    for got, wanted in zip(table.iter_rows(named=True), expected, strict=True):
+        labels = [name for name, value in wanted.items() if not isinstance(value, float)]
+        assert [got.pop(name) for name in labels] == [wanted.pop(name) for name in labels]
+        assert got == pytest.approx(wanted, rel=CLOSE)
+
+
+def test_rounds_that_diverged_are_counted_and_left_out() -> None:
+    run, tables = watched(anchors, plan(rounds=6, eta=0.5, seed=1))
+    assert 0 < len(run.finite) < 6
+    assert tables["rounds"].rows(named=True) == [{"rounds": 6, "diverged": 6 - len(run.finite)}]
+    for name in ("distances", "anatomy"):
+        assert tables[name]["round"].unique().sort().to_list() == run.finite
+        assert not tables[name].select(pl.selectors.float().is_finite().all().not_()).row(0).count(True)
+
+
+def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
+    _, tables = watched(anchors, plan(eta=1e30))
+    assert tables["rounds"].rows() == [(ROUNDS, ROUNDS)]
+    for name in ("distances", "anatomy"):
+        assert tables[name].is_empty()
+        assert tables[name].schema == measured[1][name].schema
+
+
+def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
+    heard = shares_until_stopped(anchors, plan(), beyond=0.5)
+    assert heard == sorted(heard)
+    assert 0.5 < heard[-1] < 0.7

@@ -1,0 +1,250 @@
+"""The three arms of Figure 1, each followed by the reference, with the anchors that are claimed for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+import pytest
+
+import reference
+from srgdqn import tasks
+from srgdqn.config import Configuration
+from srgdqn.learner.networks import make_network
+from srgdqn.learner.replay import pack
+from srgdqn.paper.measurements import exact_anchors
+from srgdqn.paper.measurements.exact_anchors import ARMS, Plan, Recording, judged_as_trained, measure
+from srgdqn.paper.measurements.exact_gradient import exact_gradient
+from srgdqn.paper.measurements.recorded import batch_at, record, theta_before
+from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.training import Trained, train_rounds
+from srgdqn.training.batches import Occasion, Served, from_replay
+from srgdqn.training.clock import total_blocks
+from srgdqn.training.evaluation import evaluation_keys
+from srgdqn.training.lane import Instruments
+from tiny import HIDDEN, bits, q_values, tiny
+from translation import CLOSE, distance, flat, from_packed, from_transitions, mean_gradient, options_of
+
+pytestmark = pytest.mark.usefixtures("double")
+
+NAME = "svr-dqn-no-adam"
+SIZES = (4, HIDDEN, 2)
+ROUNDS, BLOCKS, FIRST = 6, 8, 2  # two chunks; learning starts at step 40, in the third block
+
+
+def plan(**options: Any) -> Plan:
+    usual = dict(rounds=ROUNDS, steps=128, inner_iterations=4, eta=0.02, evaluation_interval=32, reward_scale=0.5)
+    return Plan(tiny(NAME, **{**usual, **options})[0])
+
+
+class Measured(NamedTuple):
+    """What is measured, and the arms with θ_0 of every outer iteration, and all that each lived through."""
+
+    plan: Plan
+    tables: dict[str, pl.DataFrame]
+    arms: dict[str, Trained]
+
+    def thetas(self, arm: str) -> np.ndarray:
+        return flat(self.arms[arm].probed, axes=2)
+
+
+def watched(plan: Plan) -> Measured:
+    seen: list[Trained] = []
+
+    def train(configuration: Configuration, *given: Any, instruments: Instruments, **others: Any) -> Trained:
+        more = instruments._replace(probe=theta_before, blocks_kept=total_blocks(configuration.training))
+        seen.append(train_rounds(configuration, *given, instruments=more, **others))
+        return seen[-1]
+
+    def keep(*given: Any, **others: Any) -> Any:
+        run = record(*given, **{**others, "probe_at": lambda blocks: blocks >= 0})
+        seen.append(run.trained)
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact_anchors, "train_rounds", train)
+        patch.setattr(exact_anchors, "record", keep)
+        tables = measure(plan, lambda share: None, threading.Event())
+    return Measured(plan, tables, dict(zip(ARMS, seen, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def measured(double: None) -> Measured:
+    return watched(plan())
+
+
+@pytest.fixture(scope="module")
+def diverging(double: None) -> Measured:
+    return watched(plan(eta=0.5, seed=1))
+
+
+# What each arm learns from
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_an_arm_learns_from_its_batches_with_its_anchor(measured: Measured, arm: str) -> None:
+    """`ordinary` and `exact` on what `ordinary` lived, `oracle` on its own; the last two with anchors over all rows."""
+    configuration = measured.plan.configuration
+    o, network = options_of(configuration, SIZES), make_network(configuration.network, 4, 2)
+    again = jax.jit(lambda rows, number, block: batch_at(configuration, network, rows, number, block, 2))
+    lived = measured.arms["oracle" if arm == "oracle" else "ordinary"].recording
+    recorded = measured.arms["ordinary"].recording
+    assert lived is not None
+    assert recorded is not None
+    thetas = measured.thetas(arm)
+    for number in range(ROUNDS):
+        everything = from_packed(recorded[number])
+        assert len(everything) == 128
+        for block in range(FIRST, BLOCKS - 1):
+            theta = thetas[number, block]
+            batch, picks = again(lived[number], np.uint32(number), jnp.int32(block))
+            anchor = None if arm == "ordinary" else mean_gradient(o, theta, everything)
+            state, _ = reference.outer_iteration(
+                NAME, o, reference.init(o, theta), from_transitions(batch), np.asarray(picks).tolist(), anchor
+            )
+            assert distance(thetas[number, block + 1], state.theta) < CLOSE
+
+
+def test_arms_begin_alike_and_part(measured: Measured) -> None:
+    ordinary, exact, oracle = (measured.thetas(arm) for arm in ARMS)
+    np.testing.assert_array_equal(exact[:, FIRST], ordinary[:, FIRST])
+    np.testing.assert_array_equal(oracle[:, FIRST], ordinary[:, FIRST])
+    assert (np.linalg.norm(exact[:, -1] - ordinary[:, -1], axis=-1) > 1e-3).all()
+    recordings = [measured.arms[arm].recording for arm in ARMS]
+    before = (FIRST + 1) * 16  # steps until the first outer iteration
+    for recording in recordings[1:]:
+        np.testing.assert_array_equal(recording[:, :before], recordings[0][:, :before])
+        assert (recording != recordings[0]).any()
+
+
+def test_on_the_recording_ordinary_anchors_give_the_ordinary_arm_whatever_is_done_meanwhile(measured: Measured) -> None:
+    """So nothing but the anchor distinguishes `exact`: one that acts at random learns the very same."""
+
+    def faithful(occasion: Occasion) -> Served:
+        assert occasion.learner is not None
+        served = from_replay(occasion._replace(ring=occasion.data.rows))
+        rows = pack(served.transitions)
+        anchor = exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, rows)
+        return served._replace(anchor=anchor)
+
+    ordinary = measured.arms["ordinary"]
+    elsewhere = plan(epsilon_start=1.0, epsilon_end=1.0).configuration
+    replayed = train_rounds(
+        elsewhere,
+        tasks.make(elsewhere.task),
+        instruments=Instruments(source=faithful, probe=theta_before),
+        data=Recording(ordinary.recording),  # type: ignore[arg-type]
+    )
+    assert distance(flat(replayed.probed, axes=2)[:, FIRST:], measured.thetas("ordinary")[:, FIRST:]) < CLOSE
+    for name, array in ordinary.policies.items():
+        assert distance(replayed.policies[name], array) < CLOSE
+    assert (replayed.tables["curves"]["reward"] != ordinary.tables["curves"]["reward"]).any()
+
+
+# How they are judged
+
+
+def shaped_reward(position: float, angle: float) -> float:
+    """The readings' row 18, first option."""
+    limit = np.deg2rad(12)
+    return (2.4 - abs(position)) / 2.4 - 0.8 + (limit - abs(angle)) / limit - 0.5
+
+
+def played(policies: Any, number: int, start: np.ndarray, limit: int) -> tuple[float, int]:
+    """Total reward and length of a greedy episode in Gymnasium's own environment."""
+    environment: Any = gymnasium.make("CartPole-v1").unwrapped
+    environment.reset()
+    environment.state = state = start
+    total, terminated, length = 0.0, False, 0
+    while not terminated and length < limit:
+        environment.step(int(np.argmax(q_values(policies, number, state))))
+        state = np.array(environment.state, np.float64)  # what it returns is in single precision
+        terminated = abs(state[0]) > 2.4 or abs(state[2]) > np.deg2rad(12)
+        total, length = total + shaped_reward(state[0], state[2]), length + 1
+    return total, length
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_arms_are_judged_by_reward_per_action_from_the_same_starts(measured: Measured, arm: str) -> None:
+    environment = tasks.make(measured.plan.configuration.task).environment
+    keys = evaluation_keys(0, 3).start
+    starts = [np.asarray(environment.initial(key)) for key in keys]
+    rows = measured.tables["evaluations"].filter(pl.col("arm") == arm, pl.col("step") == 128)
+    assert rows["round"].to_list() == list(range(ROUNDS))
+    for number in range(ROUNDS):
+        episodes = [played(measured.arms[arm].policies, number, start, 1_000) for start in starts]
+        rewards, lengths = zip(*episodes, strict=True)
+        row = rows.row(number, named=True)
+        assert row["length"] == pytest.approx(np.mean(lengths))
+        assert row["reward"] == pytest.approx(sum(rewards) / sum(lengths), rel=1e-6)
+
+
+def test_before_learning_all_arms_are_judged_alike(measured: Measured) -> None:
+    first = measured.tables["evaluations"].filter(pl.col("step") == 32)
+    rewards = [first.filter(pl.col("arm") == arm)["reward"].to_list() for arm in ARMS]
+    assert rewards[0] == rewards[1] == rewards[2]
+    assert len(set(rewards[0])) > 1
+    steps = measured.tables["evaluations"]["step"].unique().sort().to_list()
+    assert steps == [32, 64, 96, 128]
+
+
+def test_a_task_is_judged_on_the_reward_it_is_trained_on() -> None:
+    _, task = tiny(time_limit=None)
+    judged = judged_as_trained(task)
+    assert judged.raw is task.environment
+    assert judged.raw is not task.raw
+    assert judged.evaluation_limit == 1_000
+    assert judged.time_limit is None
+    assert dataclasses.replace(judged, raw=task.raw, evaluation_limit=task.evaluation_limit) == task
+
+
+# Rounds that diverge, and being told to stop
+
+
+def test_a_round_without_a_whole_recording_counts_as_diverged_in_every_arm(diverging: Measured) -> None:
+    own = {arm: ~np.ma.getmaskarray(diverging.arms[arm].tables["rounds"]["diverged_at"]) for arm in ARMS}
+    told = {
+        arm: np.array(diverging.tables["rounds"].filter(pl.col("arm") == arm).sort("round")["diverged"].to_list())
+        for arm in ARMS
+    }
+    assert 0 < own["ordinary"].sum() < ROUNDS
+    for arm in ARMS:
+        assert (told[arm] == (own[arm] | own["ordinary"])).all()
+
+
+def test_no_round_of_the_others_diverges(measured: Measured) -> None:
+    assert measured.tables["rounds"].select("arm", "round").rows() == [(a, r) for a in ARMS for r in range(ROUNDS)]
+    assert not measured.tables["rounds"]["diverged"].any()
+
+
+@pytest.mark.parametrize("when", [0.0, 0.04, 0.53])  # in each of the three arms
+def test_it_stops_when_told_so(measured: Measured, when: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, heard = threading.Event(), []
+
+    def hear(share: float) -> None:
+        heard.append(share)
+        if share > when:
+            stop.set()
+
+    # The programs at hand also probe, which changes nothing here.
+    def train(configuration: Configuration, *given: Any, instruments: Instruments, **others: Any) -> Trained:
+        more = instruments._replace(probe=theta_before, blocks_kept=total_blocks(configuration.training))
+        return train_rounds(configuration, *given, instruments=more, **others)
+
+    monkeypatch.setattr(exact_anchors, "train_rounds", train)
+    with pytest.raises(ToldToStopError):
+        measure(measured.plan, hear, stop)
+    assert heard == sorted(heard)
+    assert heard[-1] < 1
+
+
+def test_measuring_again_gives_the_same_bits(measured: Measured) -> None:
+    again = watched(measured.plan)
+    assert all(again.tables[name].equals(table) for name, table in measured.tables.items())
+    assert bits(again.arms["exact"].policies) == bits(measured.arms["exact"].policies)

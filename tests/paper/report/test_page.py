@@ -1,0 +1,164 @@
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
+from srgdqn.paper.report import page
+from srgdqn.paper.report.contents import ClaimRow, Report, Section, Table
+from srgdqn.paper.report.page import render_page
+from synthetic_report import synthetic_report
+
+PNG = b"\x89PNG"
+VOID = {"br", "img", "input", "link", "meta"}
+
+
+class Outline(HTMLParser):
+    """Elements, texts and attributes of a page; an error where elements do not close as they opened."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(source)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def values(self, attribute: str) -> list[str]:
+        return [value for _, attributes in self.elements if (value := attributes.get(attribute)) is not None]
+
+
+@pytest.fixture(autouse=True)
+def small_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "get_plotlyjs", lambda: "window.Plotly = 1;")
+
+
+def outline(report: Report) -> Outline:
+    charts = [chart.name for section in report.sections for chart in section.charts]
+    return Outline(render_page(report, dict.fromkeys(charts, PNG)))
+
+
+def test_the_page_says_all_that_the_report_does() -> None:
+    report = synthetic_report()
+    read = outline(report)
+    said = " ".join(" ".join(read.texts).split())
+    for text in (report.title, report.question, report.answer, report.claims_note, *report.facts.values()):
+        assert text in said
+    for claim in report.claims:
+        for text in (claim.name, claim.claim, claim.where, *claim.verdicts.values(), *claim.evidence.values()):
+            assert text in said
+    for section in report.sections:
+        assert section.title in said
+        assert section.paper_says in said
+        for chart in section.charts:
+            assert chart.title in said
+            assert chart.caption in said
+        for table in section.tables:
+            assert table.title in said
+            assert table.note in said
+    assert "Computed in 12 min 34 s, added up over cores: within its budget of 20 min." in said
+    assert said.index("undecided") < said.index("Contents") < said.index("What the paper says")
+
+
+def test_links_lead_somewhere_and_names_are_used_once() -> None:
+    read = outline(synthetic_report())
+    names = read.values("id")
+    assert len(names) == len(set(names))
+    targets = [target.removeprefix("#") for target in read.values("href") if target.startswith("#")]
+    assert set(targets) <= set(names)
+    assert {"figure-2", "variance", "text", "facts", "configurations", "chart-scores"} <= set(targets)
+    assert not [
+        value for name in ("src", "href") for value in read.values(name) if not value.startswith(("#", "data:"))
+    ]
+
+
+def test_only_a_quick_run_is_called_a_preview() -> None:
+    assert "Preview" in "".join(outline(synthetic_report(preview=True)).texts)
+    assert "Preview" not in "".join(outline(synthetic_report(preview=False)).texts)
+
+
+def test_a_report_over_its_budget_says_so() -> None:
+    report = synthetic_report()
+    late = replace(report.sections[0], seconds=1_300.0)
+    said = "".join(outline(replace(report, sections=(late,))).texts)
+    assert "Computed in 21 min 40 s, added up over cores: over its budget of 20 min." in said
+
+
+def test_controls_start_as_the_chart_is_shown() -> None:
+    read = outline(synthetic_report())
+    boxes = {
+        (attributes.get("data-label"), attributes.get("data-group")): "checked" in attributes
+        for tag, attributes in read.elements
+        if tag == "input" and attributes["type"] == "checkbox"
+    }
+    assert boxes["srg-dqn", None]
+    assert not boxes["dqn-adam", None]
+    assert (boxes[None, "corrected"], boxes[None, "printed"]) == (True, False)
+    axes = [attributes for tag, attributes in read.elements if tag == "input" and attributes["type"] == "radio"]
+    assert [(each["data-axis"], "checked" in each) for each in axes] == [
+        ("", True),
+        ("steps", False),
+        ("queries", False),
+        ("seconds", False),
+        ("episodes", False),
+    ]
+
+
+def test_charts_are_drawn_where_no_image_is_given() -> None:
+    report = synthetic_report()
+    found = re.findall(r'src="data:image/png;base64,([^"]{8})', render_page(report))
+    assert len(found) == 3
+    assert set(found) == {"iVBORw0K"}
+
+
+def test_a_report_without_charts_needs_no_scripts_for_them() -> None:
+    bare = replace(synthetic_report(), sections=(), facts={}, configurations={})
+    read = outline(bare)
+    assert [tag for tag, _ in read.elements].count("script") == 1
+
+
+TEXTS = st.text(st.sampled_from("<>&\"'/ab x")) | st.sampled_from(
+    ["</script>", "<script>x</script>", "<!--", "<b>", '"/><br>']
+)
+
+
+@settings(max_examples=15)
+@given(TEXTS)
+def test_no_text_becomes_markup(text: str) -> None:
+    """The page has the same elements whatever its texts say, but for paragraphs, which empty texts have none of."""
+    assert shape(everywhere(text)) == shape(everywhere("plain"))
+
+
+def shape(report: Report) -> list[tuple[str, tuple[str, ...]]]:
+    found = [(tag, tuple(attributes)) for tag, attributes in outline(report).elements]
+    return [each for each in found if each[0] not in ("p", "a")]
+
+
+def everywhere(text: str) -> Report:
+    """A report that says one thing in all places; those whose emptiness means something have a letter before it."""
+    some = f"a{text}"
+    x = np.arange(2.0)
+    series = tuple(Series(f"{some}{k}", STYLES["srg-dqn"], {"n": x, "m": x}, x, group=f"{some}{k}") for k in range(2))
+    panel = Panel(some, text, {"n": text, "m": text}, series)
+    chart = Chart("chart", text, text, (panel,))
+    table = Table("table", text, pl.DataFrame({some: [text], f"{some}b": [text]}), some)
+    section = Section("section", text, text, text, (chart,), (table,))
+    claim = ClaimRow(text, text, text, {some: "holds"}, {some: some}, "section")
+    return Report(text, text, text, (claim,), text, (section,), {text: text}, {text: text})

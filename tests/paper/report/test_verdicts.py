@@ -1,0 +1,40 @@
+import json
+
+from srgdqn.paper.report.verdicts import readings_of, verdict_frame, verdict_table, verdicts_json, verdicts_markdown
+from synthetic_report import synthetic_report
+
+
+def test_every_claim_has_a_row_and_every_set_of_readings_a_column() -> None:
+    claims = synthetic_report().claims
+    assert readings_of(claims) == ["corrected", "printed"]
+    frame = verdict_frame(claims)
+    assert frame.rows(named=True)[1] == {
+        "name": "C2 (at their own θ)",
+        "claim": "Its gradients vary less.",
+        "where": "Section 4",
+        "verdict, corrected": "undecided",
+        "evidence, corrected": "log ratio −0.01 [−0.20, +0.19]",
+        "verdict, printed": None,
+        "evidence, printed": None,
+        "section": "variance",
+    }
+    table = verdict_table(claims, {"figure-2": "Figure 2"})
+    assert table.count("<tr>") == 3
+    assert '<strong class="verdict fails">fails</strong> <span class="evidence">−0.05 [−0.12, −0.01]</span>' in table
+    assert '<a href="#figure-2">Figure 2</a>' in table
+    assert "<td>variance</td>" in table  # a section that is not there is named, not linked
+
+
+def test_no_claims_are_a_table_without_rows() -> None:
+    assert verdict_frame(()).height == 0
+    assert "<tbody></tbody>" in verdict_table((), {})
+
+
+def test_programs_and_readers_get_the_same() -> None:
+    report = synthetic_report()
+    read = json.loads(verdicts_json(report))
+    assert read["preview"] is True
+    assert [claim["verdicts"] for claim in read["claims"]] == [dict(claim.verdicts) for claim in report.claims]
+    text = verdicts_markdown(report)
+    assert text.startswith(f"# {report.title}\n\nPreview")
+    assert "| C1 | SRG-DQN reaches a higher score than DQN on all three tasks. | Figure 2 | holds |" in text

@@ -1,0 +1,173 @@
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from srgdqn.figures.charts import data_of
+from srgdqn.paper.studies import table_2
+from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
+from srgdqn.paper.studies.table_2 import PRINTED, Spreads
+from srgdqn.runs.measurement import Measured
+from synthetic_outcomes import ELEMENTS, SPREAD_STEPS, WEIGHTS, spread
+
+# As the paper's Table 2 has them.
+SOURCE = r"""
+SVR-DQN & 0.229 & 0.790 & 0.430 & \textbf{0.474} & 0.626 & 1.176 & \textbf{0.500} &\textbf{0.388}& 0.638& 0.739\\
+SRG-DQN & \textbf{0.122} & \textbf{0.395} & \textbf{0.389} & 0.520 & \textbf{0.625} & \textbf{0.632} & 0.966 & 0.966&
+\textbf{0.394}& \textbf{0.562}\\
+SVR-DQN & 0.306 & \textbf{0.286} & 0.293 & \textbf{0.212} & 0.188 & 0.318 & 0.443 & 0.271& 0.193 & 0.205\\
+SRG-DQN & \textbf{0.225} & 0.334 & \textbf{0.254} & 0.353& \textbf{0.154} & \textbf{0.247} & \textbf{0.182} &
+\textbf{0.229} & \textbf{0.188} & \textbf{0.203}\\
+"""
+
+
+def test_the_papers_numbers_are_the_papers() -> None:
+    rows = [row for row in SOURCE.split(r"\\") if "DQN" in row]
+    numbers = [tuple(float(number) for number in re.findall(r"\d\.\d{3}", row)) for row in rows]
+    assert {"svr-dqn": (numbers[0], numbers[2]), "srg-dqn": (numbers[1], numbers[3])} == PRINTED
+    bold = sum(row.count("textbf") for row in (rows[1], rows[3]))
+    srg, svr = (np.ravel(PRINTED[name]) for name in ("srg-dqn", "svr-dqn"))
+    assert srg.shape == svr.shape == (20,)
+    assert int((srg < svr).sum()) == bold == 15
+
+
+def test_steps_are_the_tables() -> None:
+    assert table_2.steps(PAPER_SCALE)[:2] == (1_000, 2_000)
+    assert table_2.steps(PAPER_SCALE)[9:11] == (10_000, 91_000)
+    assert table_2.steps(PAPER_SCALE)[-1] == 100_000
+    assert len(set(table_2.steps(PAPER_SCALE))) == len(set(table_2.steps(QUICK))) == 20
+
+
+def measured(
+    vectors: dict[int, list[list[float]]], windows: dict[int, list[float]], redraws: dict[str, dict[int, list[float]]]
+) -> Measured:
+    """Two steps: by round, a vector for each, the spread within each window, and by estimator that over redraws."""
+    labels = [(step, quantity) for step in (1_000, 2_000) for quantity in ("delta", "gradient")]
+
+    def table(entries: dict[int, list[Any]], make: Any) -> pl.DataFrame:
+        rows = []
+        for number, values in reversed(entries.items()):
+            for step, quantity in labels:
+                value = values[step // 1_000 - 1]
+                scale = 1.0 if quantity == "delta" else 10.0
+                rows.append({"step": step, "quantity": quantity, "round": number, **make(value, scale)})
+        return pl.DataFrame(rows)
+
+    def spreads(value: float, scale: float) -> dict[str, float]:
+        return {"spread": scale * value, "spread_with_biases": 3 * scale * value}
+
+    tables = {
+        "vectors": table(vectors, lambda value, scale: {"vector": [scale * x for x in value]}),
+        "windows": table(windows, spreads),
+        "redraws": pl.concat(
+            [
+                table(
+                    entries, lambda value, scale: {**spreads(value, scale), "within": 1.0, "between": 3.0}
+                ).with_columns(estimator=pl.lit(estimator))
+                for estimator, entries in redraws.items()
+            ]
+        ),
+        "rounds": pl.DataFrame({"rounds": [3], "diverged": [0], "weights": [2]}),
+    }
+    return Measured(tables, {"plan": {}, "seconds": 1.0})
+
+
+@pytest.fixture
+def outcomes() -> dict[str, Measured]:
+    """Round 1 diverged in SRG-DQN's run, and round 3 in SVR-DQN's: rounds 0 and 2 are left."""
+    nan = float("nan")
+    svr = measured(
+        {0: [[0, 0, 9], [0, 0, 9]], 1: [[5, 5, 5]] * 2, 2: [[2, 4, 0], [6, 0, 9]]},
+        {0: [nan, 1.0], 1: [nan, 100.0], 2: [nan, 3.0]},
+        {"svrg": {0: [4.0, 8.0], 1: [99.0] * 2, 2: [4.0, 8.0]}, "srg": {0: [1.0, 2.0], 1: [99.0] * 2, 2: [3.0, 2.0]}},
+    )
+    srg = measured(
+        {0: [[0, 0, 1], [1, 1, 0]], 2: [[1, 0, 1], [1, 4, 0]], 3: [[7, 7, 7]] * 2},
+        {0: [nan, 2.0], 2: [nan, 2.0], 3: [nan, 50.0]},
+        {"svrg": {0: [2.0, 4.0], 2: [2.0, 4.0], 3: [9.0, 9.0]}, "srg": {0: [1.0, 4.0], 2: [1.0, 4.0], 3: [9.0, 9.0]}},
+    )
+    return {"spread-svr-dqn-corrected": svr, "spread-srg-dqn-corrected": srg}
+
+
+def test_spreads_across_rounds_by_hand(outcomes: dict[str, Measured]) -> None:
+    spreads = Spreads(outcomes, "corrected")
+    assert spreads.rounds == [0, 2]
+    assert spreads.steps == [1_000, 2_000]
+    # Of two values, the deviation with n - 1 is their distance over √2; summed over the two weights.
+    found = spreads.of("across")
+    np.testing.assert_allclose(found["svr-dqn"], np.array([2 + 4, 6 + 0]) / np.sqrt(2))
+    np.testing.assert_allclose(found["srg-dqn"], np.array([1 + 0, 0 + 3]) / np.sqrt(2))
+    assert spreads.log_ratio("across") == pytest.approx((np.log(1 / 6) + np.log(3 / 6)) / 2)
+    biased = Spreads(outcomes, "corrected", biases=True).of("across")
+    np.testing.assert_allclose(biased["svr-dqn"], np.array([6 + 9, 6 + 0]) / np.sqrt(2))
+    raw = Spreads(outcomes, "corrected", "gradient").of("across")
+    np.testing.assert_allclose(raw["srg-dqn"], 10 * found["srg-dqn"])
+
+
+def test_spreads_within_windows_by_hand(outcomes: dict[str, Measured]) -> None:
+    spreads = Spreads(outcomes, "corrected")
+    found = spreads.of("window")
+    np.testing.assert_array_equal(found["svr-dqn"], [np.nan, 2.0])  # a single outer iteration has no spread
+    np.testing.assert_array_equal(found["srg-dqn"], [np.nan, 2.0])
+    assert spreads.log_ratio("window") == 0.0
+    assert spreads.log_ratio("window", np.array([0, 0])) == pytest.approx(np.log(2))
+    assert Spreads(outcomes, "corrected", biases=True).of("window")["srg-dqn"][1] == 6.0
+
+
+def test_spreads_at_a_frozen_point_are_of_both_runs(outcomes: dict[str, Measured]) -> None:
+    found = Spreads(outcomes, "corrected").of("frozen")
+    np.testing.assert_allclose(found["svr-dqn"], [(4 + 2) / 2, (8 + 4) / 2])
+    np.testing.assert_allclose(found["srg-dqn"], [(2 + 1) / 2, (2 + 4) / 2])
+
+
+def test_rounds_are_resampled_jointly(outcomes: dict[str, Measured]) -> None:
+    spreads = Spreads(outcomes, "corrected")
+    np.testing.assert_allclose(spreads.of("frozen", np.array([1, 1]))["srg-dqn"], [(3 + 1) / 2, (2 + 4) / 2])
+    picks = np.array([0, 1, 1])
+    vectors = {"svr-dqn": np.array([[0, 0], [2, 4], [2, 4]]), "srg-dqn": np.array([[0, 0], [1, 0], [1, 0]])}
+    for name, stack in vectors.items():
+        assert spreads.of("across", picks)[name][0] == pytest.approx(stack.std(0, ddof=1).sum())
+
+
+def test_cells_are_both_algorithms_at_the_scale() -> None:
+    cells = {cell.name: cell.plan for cell in table_2.cells(PAPER_SCALE, "printed")}
+    assert list(cells) == ["spread-svr-dqn-printed", "spread-srg-dqn-printed"]
+    for plan in cells.values():
+        assert plan.steps == table_2.steps(PAPER_SCALE)
+        assert plan.window == 1_000
+        assert plan.configuration.readings == "printed"
+
+
+def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> None:
+    outcomes = {
+        "spread-svr-dqn-corrected": spread("svr-dqn", 1.0, 0.5, rounds=5),
+        "spread-srg-dqn-corrected": spread("srg-dqn", 0.25, 0.5, rounds=5),
+    }
+    section = table_2.show(QUICK, ("corrected",), outcomes)
+    assert "across rounds 20; within each 1,000-step window, averaged over rounds 19" in section.found
+    assert section.seconds == 10.0
+    tables = {table.name: table.frame for table in section.tables}
+    across = tables["table-2-across"]
+    vectors = outcomes["spread-svr-dqn-corrected"].tables["vectors"].filter(step=2_000, quantity="delta")
+    stack = np.array(vectors["vector"].to_list())
+    assert stack.shape == (5, ELEMENTS)
+    spread_by_hand = stack[:, :WEIGHTS].std(0, ddof=1).sum()
+    row = across.filter(readings="corrected", algorithm="svr-dqn").row(0, named=True)
+    assert row["2,000"] == f"{spread_by_hand:.3f}"
+    assert across.filter(readings="corrected", algorithm="srg-dqn")["2,000"].item() == f"{spread_by_hand / 4:.3f}"
+    assert across.filter(readings="as printed in the paper", algorithm="svr-dqn")["6,000"].item() == "1.176"
+    assert tables["table-2-window"]["1,000"].to_list() == ["–", "–"]
+    ratios = tables["table-2-ratios"]
+    assert ratios["rounds"].to_list() == ["5 of 5"] * 4
+    assert "Rounds that diverged, and are left out (corrected: none of 5)." in section.charts[0].caption
+    assert "none of 5" in next(table.note for table in section.tables if table.name == "table-2-across")
+    assert ratios["across rounds"].to_list() == ["0.250"] * 4
+    assert ratios["vector"].to_list() == ["Δ_M", "Δ_M", "g_M", "g_M"]
+    assert set(tables["table-2-split"]["between Ds"]) == {"75.0%"}  # three times the variance within
+    (chart,) = section.charts
+    points = data_of(chart).filter(panel="across rounds", series="svr-dqn", group="corrected")
+    assert points["y"].len() == len(SPREAD_STEPS)
+    assert points["y"][1] == pytest.approx(spread_by_hand)
