@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
-from srgdqn.cli import care, where
+from srgdqn.cli import checkpoint_options as care
+from srgdqn.cli import engine_options as where
 from srgdqn.cli.forms import help_text
 from srgdqn.cli.parsing import parse_with_stray, whole
 from srgdqn.engines.choice import ENGINES, ready

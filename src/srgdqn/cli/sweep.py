@@ -11,8 +11,8 @@ import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.cli import care as care_options
-from srgdqn.cli import where
+from srgdqn.cli import checkpoint_options as care_options
+from srgdqn.cli import engine_options as where
 from srgdqn.cli.forms import command_form, flag, help_text, path_option, positional, readings_option
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import Option, RefusedError, options

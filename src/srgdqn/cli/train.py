@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
 import tyro
 
-from srgdqn.cli import care as care_options
-from srgdqn.cli import where
+from srgdqn.cli import checkpoint_options as care_options
+from srgdqn.cli import engine_options as where
 from srgdqn.cli.forms import annotated, command_form, flag, path_option, positional, readings_option
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
