@@ -1,6 +1,6 @@
 """Figures as data: what is drawn, free of any drawing library, so that an image and an interactive page show the same.
 
-`srgdqn.figures.images` draws a chart with matplotlib; `srgdqn.paper.report` makes it interactive; `data_of` is the table behind it.
+`figures.images` draws a chart with matplotlib, `paper.report` makes it interactive; `data_of` is the table behind it.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def curve_panel(
     title: str | None = None,
     legend: bool = True,
 ) -> None:
-    """Draws the learning curves of runs of one task: `srgdqn.figures.learning_panels.learning_panel` tells what they are.
+    """Draws the learning curves of runs of one task, as `figures.learning_panels.learning_panel` describes them.
 
     Args:
       axes: where to draw.

@@ -49,7 +49,7 @@ class Replay:
     iterations: pl.DataFrame
     """A row per outer iteration; `srgdqn.inspection.trace_tables.ITERATIONS` tells its columns."""
     inner: pl.DataFrame
-    """A row per inner iteration and transition of its pick; `srgdqn.inspection.trace_tables.INNER` tells its columns."""
+    """A row per inner iteration and transition of its pick; columns: `inspection.trace_tables.INNER`."""
     story: Story
     """What grew first, and what first was no number."""
     problems: tuple[str, ...]

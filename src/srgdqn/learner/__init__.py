@@ -1,1 +1,1 @@
-"""Algorithm 1: networks, gradients, estimators, optimiser, replay, exploration, and the `outer_iteration` of them all."""
+"""Algorithm 1: networks, gradients, estimators, optimiser, replay, exploration; `outer_iteration` joins them."""

@@ -1,4 +1,4 @@
-"""What a report says: verdicts first, then a section per experiment. Plain data, rendered by `srgdqn.paper.report.page`."""
+"""What a report says: verdicts first, then a section per experiment. Plain data, rendered by `paper.report.page`."""
 
 from __future__ import annotations
 

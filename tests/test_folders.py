@@ -1,4 +1,4 @@
-"""Every module stands in a row of the architecture's table of rooms, and imports none that stands below it."""
+"""Every module stands in a row of the architecture's table of folders, and imports none that stands below it."""
 
 import ast
 import re
@@ -13,10 +13,10 @@ FRONT_DOOR = "__init__"
 
 
 def rows() -> dict[str, int]:
-    """The row of every room, from the top; a module of a folder may stand in another row than the folder."""
-    section = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("\n## Rooms\n")[1].split("\n## ")[0]
+    """The row of every folder, from the top; a module of a folder may stand in another row than the folder."""
+    section = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("\n## Folders\n")[1].split("\n## ")[0]
     cells = re.findall(r"^\| (`[^|]*`) \|", section, flags=re.M)
-    return {room.rstrip("/"): row for row, cell in enumerate(cells) for room in re.findall(r"`([^`]+)`", cell)}
+    return {folder.rstrip("/"): row for row, cell in enumerate(cells) for folder in re.findall(r"`([^`]+)`", cell)}
 
 
 ROWS = rows()
@@ -25,9 +25,9 @@ FILES = {
 }
 
 
-def room_of(module: str) -> str | None:
-    """The room that a module, `store/run`, belongs to."""
-    return next((room for room in (module, module.partition("/")[0]) if room in ROWS), None)
+def folder_of(module: str) -> str | None:
+    """The folder that a module, `store/run`, belongs to."""
+    return next((folder for folder in (module, module.partition("/")[0]) if folder in ROWS), None)
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -49,16 +49,16 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def test_every_module_stands_in_a_row_and_every_row_has_modules() -> None:
-    rooms = {module: room_of(module) for module in FILES if module != FRONT_DOOR}
-    assert [module for module, room in rooms.items() if room is None] == []
-    assert ROWS.keys() - set(rooms.values()) == set()
+    folders = {module: folder_of(module) for module in FILES if module != FRONT_DOOR}
+    assert [module for module, folder in folders.items() if folder is None] == []
+    assert ROWS.keys() - set(folders.values()) == set()
 
 
 @pytest.mark.parametrize("module", sorted(FILES.keys() - {FRONT_DOOR}))
 def test_no_module_imports_what_stands_below_it(module: str) -> None:
     def row(name: str) -> int:
-        room = room_of(name)
-        assert room is not None, f"{module} imports {name or 'the front door'}, which stands in no row"
-        return ROWS[room]
+        folder = folder_of(name)
+        assert folder is not None, f"{module} imports {name or 'the front door'}, which stands in no row"
+        return ROWS[folder]
 
     assert [other for other in imported(FILES[module]) if row(other) > row(module)] == []
