@@ -192,7 +192,7 @@ PROGRAM = textwrap.dedent(
             raise ToldToStopError
         return {"squares": pl.DataFrame({"square": [plan.number**2]})}
 
-    measure.__module__ = "srgdqn.measurements.exact_gradient"
+    measure.__module__ = "srgdqn.measurements.anchors"
 
     def show(scale, readings, outcomes):
         squares = np.array([outcomes[name].tables["squares"]["square"][0] for name in ("one", "two")], float)
