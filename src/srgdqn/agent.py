@@ -347,7 +347,7 @@ class Agent:
             tensors |= {f"replay.{name}": array for name, array in round_.memory.tensors().items()}
         about = {
             **about_task(self._task),
-            "provenance": {**provenance("srgdqn.training.host.train_round"), "engine": LOCAL, "inputs": self._inputs()},
+            "provenance": {**provenance("host"), "engine": LOCAL, "inputs": self._inputs()},
             "stands": {
                 "blocks": round_.blocks,
                 "iterations": round_.iterations,

@@ -25,7 +25,7 @@ from srgdqn.runs.locks import LOCK, locked
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from srgdqn.store.locks import locked
+from srgdqn.runs.locks import locked
 
 with locked(Path(sys.argv[1]), what="a test"):
     child = subprocess.Popen(["sleep", "60"], stdin=subprocess.DEVNULL, close_fds=False) if len(sys.argv) > 2 else None
