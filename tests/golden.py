@@ -135,7 +135,7 @@ COMPILED: dict[str, Any] = dict(
 )
 
 
-def compiled(_: Path, task: str, algorithm: str, **options: Any) -> Digests:
+def compiled(task: str, algorithm: str, *, folder: Path, **options: Any) -> Digests:
     """A few rounds of a compiled task."""
     import srgdqn
 
@@ -169,7 +169,7 @@ OPTIONS_OF_XLA: dict[str, dict[str, Any]] = {
 CONTROLS = ("svr-dqn-no-adam", "sgd-inner-adam", "dqn-sgd-17eta", "dqn-sgd-queries", "dqn-gd-adam", "dqn-adam-repeated")
 
 
-def own_network(_: Path) -> Digests:
+def own_network(*, folder: Path) -> Digests:
     """The user's own network."""
     import equinox as eqx
 
@@ -181,7 +181,7 @@ def own_network(_: Path) -> Digests:
     return digests_of_result(srgdqn.train("MountainCar", "svr-dqn", network=network, **COMPILED))
 
 
-def own_environment(_: Path) -> Digests:
+def own_environment(*, folder: Path) -> Digests:
     """The user's own functional environment."""
     import jax.numpy as jnp
     from gymnasium.experimental.functional import FuncEnv
@@ -211,7 +211,7 @@ def own_environment(_: Path) -> Digests:
     return digests_of_result(srgdqn.train(Corridor(), "srg-dqn", **COMPILED, time_limit=50, epsilon_start=0.5))
 
 
-def own_estimator(_: Path) -> Digests:
+def own_estimator(*, folder: Path) -> Digests:
     """The user's own estimator: SVRG whose anchor is averaged over outer iterations."""
     import jax
     import jax.numpy as jnp
@@ -242,7 +242,7 @@ def own_estimator(_: Path) -> Digests:
     return digests_of_result(srgdqn.train("MountainCar", "svr-dqn", estimator="averaged-svrg", **COMPILED))
 
 
-def saved(folder: Path, **options: Any) -> Digests:
+def saved(*, folder: Path, **options: Any) -> Digests:
     """A run that is saved, loaded, evaluated, compared, verified and replayed."""
     import srgdqn
 
@@ -316,21 +316,14 @@ class Spot(gym.Env):
         return image
 
 
-def host(_: Path, task: Any, algorithm: str, **options: Any) -> Digests:
-    """A few rounds of a Gymnasium environment: its id, or a function from nothing to what is given to `train`."""
+def host(task: Any, algorithm: str, *, folder: Path, **options: Any) -> Digests:
+    """A few rounds of a Gymnasium environment: its id, or a function that makes what is given to `train`."""
     import srgdqn
 
     return digests_of_result(srgdqn.train(task if isinstance(task, str) else task(), algorithm, **{**HOST, **options}))
 
 
-def atari(_: Path) -> Digests:
-    """A game, with its frames stacked."""
-    import srgdqn
-
-    return digests_of_result(srgdqn.train("ALE/Pong-v5", "dqn-adam", **IMAGES))
-
-
-def agent(folder: Path, algorithm: str, task: str, **options: Any) -> Digests:
+def agent(algorithm: str, task: str, *, folder: Path, **options: Any) -> Digests:
     """An agent that learns, is saved with its replay, loaded, and learns on."""
     import srgdqn
 
@@ -377,7 +370,7 @@ def command(*words: str | Path, **environment: str) -> None:
         raise RuntimeError(f"srgdqn {' '.join(map(str, words))} ended with {ended.returncode}: {ended.stderr[-2_000:]}")
 
 
-def commanded(folder: Path, *words: str, **environment: str) -> Digests:
+def commanded(*words: str, folder: Path, **environment: str) -> Digests:
     """A run of `srgdqn train`."""
     import srgdqn
 
@@ -385,11 +378,11 @@ def commanded(folder: Path, *words: str, **environment: str) -> Digests:
     return digests_of_result(srgdqn.load(folder / "run"))
 
 
-def logged(folder: Path, *words: str) -> Digests:
+def logged(*words: str, folder: Path) -> Digests:
     """A run of `srgdqn train`, and what TensorBoard was told of it."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    digests = commanded(folder, *words, "--tensorboard", str(folder / "logs"))
+    digests = commanded(*words, "--tensorboard", str(folder / "logs"), folder=folder)
     for events in sorted((folder / "logs").rglob("events*")):
         read = EventAccumulator(str(events), size_guidance={"scalars": 0})
         read.Reload()
@@ -402,7 +395,7 @@ def logged(folder: Path, *words: str) -> Digests:
     return digests
 
 
-def swept(folder: Path, *words: str) -> Digests:
+def swept(*words: str, folder: Path) -> Digests:
     """A grid or a search of `srgdqn sweep`."""
     import srgdqn
 
@@ -412,9 +405,9 @@ def swept(folder: Path, *words: str) -> Digests:
     return {"table": digests_of_frame(sweep.table), **prefixed(**cells)}
 
 
-def killed(folder: Path, *words: str) -> Digests:
+def killed(*words: str, folder: Path) -> Digests:
     """A run of `srgdqn train` that is killed after its first checkpoints and resumed, equal to one that is not."""
-    whole = commanded(folder, *words)
+    whole = commanded(*words, folder=folder)
     run, unfinished = folder / "killed", folder / "killed.unfinished"
     arguments = ["train", *words, "--quiet", "--out", str(run), "--checkpoint-every", "0.1"]
     process = subprocess.Popen(
@@ -451,7 +444,7 @@ def _files_in(folder: Path) -> int:
     return sum(not name.startswith(".") for _, _, names in os.walk(folder) for name in names)
 
 
-def reproduced(folder: Path, *experiments: str) -> Digests:
+def reproduced(*experiments: str, folder: Path) -> Digests:
     """Experiments of the paper: the cells they compute, and the tables that their figures are drawn from."""
     command("reproduce", *experiments, "--quick", "--quiet", "--out", folder)
     return digests_of_files(folder)
@@ -460,62 +453,53 @@ def reproduced(folder: Path, *experiments: str) -> Digests:
 # The list of them. What takes longest comes first, so that two processes end together.
 
 
-def _configurations() -> Iterator[tuple[str, Callable[[Path], Digests]]]:
-    yield (
-        "paper-measurements",
-        partial(_call, reproduced, "figure-3-right", "table-2", "theorem-1", "anatomy", "dose-response"),
-    )
-    yield "paper-figures", partial(_call, reproduced, "figure-1", "figure-2", "controls", "figure-3-left")
+def _configurations() -> Iterator[tuple[str, Callable[..., Digests]]]:
+    measured = ("figure-3-right", "table-2", "theorem-1", "anatomy", "dose-response")
+    yield "paper-measurements", partial(reproduced, *measured)
+    yield "paper-figures", partial(reproduced, "figure-1", "figure-2", "controls", "figure-3-left")
     small = ("--rounds", "3", "--steps", "4000", "--evaluation-interval", "2000", "--lanes", "2")
     long = ("--rounds", "8", "--steps", "300000", "--evaluation-interval", "100000")
     on_host = ("--steps", "6000", "--rounds", "2", "--evaluation-interval", "3000", "--evaluation-episodes", "2")
-    yield "killed-native", partial(_call, killed, "MountainCar", "srg-dqn", "--kernel", "native", *long)
-    yield "killed-host", partial(_call, killed, "CartPole-v1", "srg-dqn", *on_host)
+    yield "killed-native", partial(killed, "MountainCar", "srg-dqn", "--kernel", "native", *long)
+    yield "killed-host", partial(killed, "CartPole-v1", "srg-dqn", *on_host)
     grid = ("--eta", "0.001", "0.01", "--alpha", "0.0001", "0.001", "--hidden", "8", "8+8")
-    yield "sweep-native", partial(_call, swept, "Pendulum", "srg-dqn", "--kernel", "native", *grid, *small)
-    yield "sweep-xla", partial(_call, swept, "CartPole", "svr-dqn", "--kernel", "xla", *grid[:6], *small)
+    yield "sweep-native", partial(swept, "Pendulum", "srg-dqn", "--kernel", "native", *grid, *small)
+    yield "sweep-xla", partial(swept, "CartPole", "svr-dqn", "--kernel", "xla", *grid[:6], *small)
     found = ("--search", "eta=1e-4..1e-2", "gamma=lin:0.9..0.99", "--trials", "4", "--at-once", "2")
-    yield "search", partial(_call, swept, "MountainCar", "dqn-sgd", "--kernel", "native", *found, *small)
-    yield "logged-native", partial(_call, logged, "MountainCar", "srg-dqn", "--kernel", "native", *small)
-    yield "logged-host", partial(_call, logged, "CartPole-v1", "srg-dqn", *on_host)
-    double = partial(commanded, JAX_ENABLE_X64="1")
-    yield "double", partial(_call, double, "MountainCar", "srg-dqn", "--kernel", "xla", *small)
+    yield "search", partial(swept, "MountainCar", "dqn-sgd", "--kernel", "native", *found, *small)
+    yield "logged-native", partial(logged, "MountainCar", "srg-dqn", "--kernel", "native", *small)
+    yield "logged-host", partial(logged, "CartPole-v1", "srg-dqn", *on_host)
+    yield "double", partial(commanded, "MountainCar", "srg-dqn", "--kernel", "xla", *small, JAX_ENABLE_X64="1")
 
-    yield "host-image", partial(_call, host, lambda: Spot, "srg-dqn", **IMAGES)
-    yield "host-atari", atari
+    yield "host-image", partial(host, lambda: Spot, "srg-dqn", **IMAGES)
+    yield "host-atari", partial(host, "ALE/Pong-v5", "dqn-adam", **IMAGES)
     for kernel in ("xla", "native"):
-        yield f"saved-{kernel}", partial(_call, saved, kernel=kernel)
+        yield f"saved-{kernel}", partial(saved, kernel=kernel)
         for algorithm in ("srg-dqn", "dqn-adam"):
-            yield f"host-{algorithm}-{kernel}", partial(_call, host, "CartPole-v1", algorithm, kernel=kernel)
-        yield f"agent-{kernel}", partial(_call, agent, "srg-dqn", "CartPole-v1", kernel=kernel)
-    yield "agent-bins", partial(_call, agent, "svr-dqn", "Pendulum-v1", action_bins=3)
-    yield "host-copies", partial(_call, host, "CartPole-v1", "svr-dqn", environments=2)
+            yield f"host-{algorithm}-{kernel}", partial(host, "CartPole-v1", algorithm, kernel=kernel)
+        yield f"agent-{kernel}", partial(agent, "srg-dqn", "CartPole-v1", kernel=kernel)
+    yield "agent-bins", partial(agent, "svr-dqn", "Pendulum-v1", action_bins=3)
+    yield "host-copies", partial(host, "CartPole-v1", "svr-dqn", environments=2)
     vector = partial(gym.make_vec, "CartPole-v1", num_envs=2, vectorization_mode="sync")
-    yield "host-vector", partial(_call, host, vector, "svr-dqn", rounds=1)
-    yield "host-instance", partial(_call, host, partial(gym.make, "CartPole-v1"), "dqn-sgd", rounds=1)
-    yield "host-bins", partial(_call, host, "Pendulum-v1", "srg-dqn", action_bins=5)
-    yield "host-normalised", partial(_call, host, "MountainCar-v0", "srg-dqn", normalise_rewards=True, kernel="xla")
-    yield "host-one-hot", partial(_call, host, "FrozenLake-v1", "srg-dqn")
+    yield "host-vector", partial(host, vector, "svr-dqn", rounds=1)
+    yield "host-instance", partial(host, partial(gym.make, "CartPole-v1"), "dqn-sgd", rounds=1)
+    yield "host-bins", partial(host, "Pendulum-v1", "srg-dqn", action_bins=5)
+    yield "host-normalised", partial(host, "MountainCar-v0", "srg-dqn", normalise_rewards=True, kernel="xla")
+    yield "host-one-hot", partial(host, "FrozenLake-v1", "srg-dqn")
 
     yield "own-network", own_network
     yield "own-environment", own_environment
     yield "own-estimator", own_estimator
     for name, options in OPTIONS_OF_XLA.items():
-        yield f"{name}-xla", partial(_call, compiled, "CartPole", "srg-dqn", kernel="xla", **options)
+        yield f"{name}-xla", partial(compiled, "CartPole", "srg-dqn", kernel="xla", **options)
     for kernel in ("xla", "native"):
         for task in ("MountainCar", "Pendulum", "CartPole"):
             for algorithm in ("dqn-sgd", "svr-dqn", "srg-dqn", "srg-dqn-no-adam", "dqn-adam"):
-                yield f"{task}-{algorithm}-{kernel}", partial(_call, compiled, task, algorithm, kernel=kernel)
+                yield f"{task}-{algorithm}-{kernel}", partial(compiled, task, algorithm, kernel=kernel)
         for name, options in OPTIONS.items():
-            yield f"{name}-{kernel}", partial(_call, compiled, "CartPole", "srg-dqn", kernel=kernel, **options)
+            yield f"{name}-{kernel}", partial(compiled, "CartPole", "srg-dqn", kernel=kernel, **options)
     for algorithm in CONTROLS:
-        yield f"{algorithm}-native", partial(_call, compiled, "MountainCar", algorithm, kernel="native")
-
-
-def _call(function: Callable[..., Digests], *given: Any, **options: Any) -> Digests:
-    """Calls a function with the folder, which is given last, as its first argument."""
-    *first, folder = given
-    return function(folder, *first, **options)
+        yield f"{algorithm}-native", partial(compiled, "MountainCar", algorithm, kernel="native")
 
 
 CONFIGURATIONS = dict(_configurations())
@@ -525,35 +509,36 @@ CONFIGURATIONS = dict(_configurations())
 
 
 def differences(recorded: Mapping[str, Digests], found: Mapping[str, Digests]) -> list[str]:
-    """Every configuration, table and column that is not the same in both, in a line each.
+    """What is not the same in both, in a line per configuration or table.
 
-    >>> differences({"a": {"curves": {"loss": "1"}}}, {"a": {"curves": {"loss": "2"}}})
-    ['a: curves: loss differs']
+    >>> differences({"a": {"curves": {"loss": "1"}}, "b": {}}, {"a": {"curves": {"loss": "2"}}})
+    ['a: curves: loss: different', 'b: missing']
     """
     lines = []
-    for name in _all_of(recorded, found):
-        if (missing := _missing(name, recorded, found)) is not None:
-            lines.append(f"{name}: {missing}")
+    for name, state in _unequal(recorded, found):
+        if state != "different":
+            lines.append(f"{name}: {state}")
             continue
-        for table in _all_of(recorded[name], found[name]):
-            if (missing := _missing(table, recorded[name], found[name])) is not None:
-                lines.append(f"{name}: {table} {missing}")
+        for table, its_state in _unequal(recorded[name], found[name]):
+            if its_state != "different":
+                lines.append(f"{name}: {table}: {its_state}")
                 continue
-            before, after = recorded[name][table], found[name][table]
-            for column in _all_of(before, after):
-                if before.get(column) != after.get(column):
-                    lines.append(f"{name}: {table}: {column} {_missing(column, before, after) or 'differs'}")
+            columns: dict[str, list[str]] = {}
+            for column, how in _unequal(recorded[name][table], found[name][table]):
+                columns.setdefault(how, []).append(column)
+            lines += [f"{name}: {table}: {', '.join(which)}: {how}" for how, which in columns.items()]
     return lines
 
 
-def _all_of(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys([*recorded, *found]))
-
-
-def _missing(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -> str | None:
-    if name not in found:
-        return "is missing now"
-    return None if name in recorded else "is not in the record"
+def _unequal(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The keys whose values are not the same in both, and how."""
+    for key in dict.fromkeys([*recorded, *found]):
+        if key not in found:
+            yield key, "missing"
+        elif key not in recorded:
+            yield key, "not in the record"
+        elif recorded[key] != found[key]:
+            yield key, "different"
 
 
 def machine() -> dict[str, Any]:
@@ -597,10 +582,7 @@ def check_machine(folder: Path) -> None:
     if not file.exists():
         raise SystemExit(f"{folder} holds no record ({MACHINE} is missing). Make one: golden.py record {folder}")
     recorded, here = json.loads(file.read_text(encoding="utf-8")), machine()
-    others = [f"{key}: {recorded.get(key)!r} there, {here.get(key)!r} here" for key in _all_of(recorded, here)]
-    others = [
-        line for key, line in zip(_all_of(recorded, here), others, strict=True) if recorded.get(key) != here.get(key)
-    ]
+    others = [f"{key}: {recorded.get(key)!r} there, {here.get(key)!r} here" for key, _ in _unequal(recorded, here)]
     if others:
         raise SystemExit(
             f"{folder} was recorded on another kind of machine, whose bits may be others:\n  "
@@ -704,7 +686,7 @@ def work() -> None:
         before = os.times()
         try:
             with tempfile.TemporaryDirectory(prefix="srgdqn-golden-") as folder:
-                answer = {"digests": CONFIGURATIONS[line.strip()](Path(folder))}
+                answer: dict[str, Any] = {"digests": CONFIGURATIONS[line.strip()](folder=Path(folder))}
         except Exception:
             answer = {"error": traceback.format_exc()}
         spent = sum(os.times()[:4]) - sum(before[:4])  # by this process and by those that it waited for
