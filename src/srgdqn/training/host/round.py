@@ -69,8 +69,9 @@ class RoundState(NamedTuple):
 def state_form(program: HostProgram, environments: int) -> RoundState:
     """The shapes and types of a round's state."""
     learner, normaliser, _ = jax.eval_shape(program.begin, np.uint32(0), np.uint32(0))
-    count = np.zeros((), np.int64)
-    return RoundState(np.zeros(2, np.uint32), learner, normaliser, *[count] * 6, np.zeros(environments, np.int64))
+    key, count = jax.ShapeDtypeStruct((2,), np.uint32), jax.ShapeDtypeStruct((), np.int64)
+    begun = jax.ShapeDtypeStruct((environments,), np.int64)  # nothing so large is made as a file may ask for
+    return RoundState(key, learner, normaliser, *[count] * 6, begun)
 
 
 class HostRound:
