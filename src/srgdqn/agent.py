@@ -27,7 +27,7 @@ from srgdqn.config.checks import check_stored
 from srgdqn.config.coercion import shown
 from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, listening
 from srgdqn.integrations.export import write_policy
@@ -37,7 +37,6 @@ from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_p
 from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film
 from srgdqn.kernel.support import settled_on_host
-from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.networks.naming import named
 from srgdqn.learner.outer_iteration import batch_rows
@@ -112,7 +111,6 @@ class Agent:
             algorithm,
             readings=readings,
             defaults=defaults_for(source),
-            estimators={"none", *ESTIMATORS},
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
         )

@@ -16,6 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.kernel import support as choice
 from srgdqn.kernel.build import NoKernelError
 from srgdqn.kernel.support import Surroundings, settled
+from srgdqn.learner.estimators import ESTIMATORS
 from tiny import TINY, Levers
 
 USUAL = Surroundings(own_environment=False, double=False, on_cpu=True)
@@ -72,8 +73,9 @@ def test_so_is_what_surrounds_it(surroundings: Surroundings, reason: str) -> Non
         kernel_of(configure("CartPole", kernel="native"), surroundings)
 
 
-def test_an_estimator_of_the_users_own_is_left_to_xla() -> None:
-    assert kernel_of(configure("CartPole", estimators={"mine"}, estimator="mine")) == "xla"
+def test_an_estimator_of_the_users_own_is_left_to_xla(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["srg"])
+    assert kernel_of(configure("CartPole", estimator="mine")) == "xla"
 
 
 @pytest.mark.parametrize(

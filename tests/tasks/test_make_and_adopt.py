@@ -13,10 +13,13 @@ import pytest
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Dict, Discrete
 
+from srgdqn.config import TaskSettings
 from srgdqn.config.presets import preset
-from srgdqn.config.task import TaskSettings
 from srgdqn.errors import InputError
-from srgdqn.tasks import CartPole, MountainCar, Pendulum, Task, adopt, make
+from srgdqn.tasks import Task, adopt, make
+from srgdqn.tasks.cart_pole import CartPole
+from srgdqn.tasks.mountain_car import MountainCar
+from srgdqn.tasks.pendulum import Pendulum
 
 OPTIONS = {field.name for field in dataclasses.fields(TaskSettings)}
 

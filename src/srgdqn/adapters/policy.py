@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from srgdqn.config.normalisation import VARIANCE_FLOOR
+from srgdqn.config.options import VARIANCE_FLOOR
 from srgdqn.learner.networks import MLP, Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 

@@ -7,7 +7,7 @@ import numbers
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from srgdqn.config import Configuration, rooms
+from srgdqn.config.options import Configuration, rooms
 from srgdqn.errors import InputError, unknown
 
 # Compiled programs compute in single precision: what is finite only in double precision would be infinite there.

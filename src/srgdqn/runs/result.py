@@ -14,7 +14,7 @@ import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
 from srgdqn.runs.run import Run, load, save
@@ -194,7 +194,7 @@ class Result:
             if environment is None
             else tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
         )
-        task = tasks.judged_for(task, self.configuration.training.evaluation_limit)
+        task = tasks.with_evaluation_limit(task, self.configuration.training.evaluation_limit)
         keys = evaluation_keys(seed, episodes)
 
         def play(parameters: Any, moments: Any) -> Any:

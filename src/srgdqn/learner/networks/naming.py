@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 
 
