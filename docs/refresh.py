@@ -13,7 +13,7 @@ from pathlib import Path
 
 from marked import replace
 
-from srgdqn.paper.report.images import shrunk
+from srgdqn.paper.report.drawings import shrunk
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"

@@ -336,7 +336,7 @@ class Untraceable(gym.Wrapper):
         (lambda: gym.make_vec("CartPole-v1", 2), dict(rounds=2), ["rounds is 2", "one instance"]),
         (Slope, dict(rounds=2), ["rounds is 2", "one instance", "Give an id or a function"]),
         (Slope, dict(environments=3), ["not a multiple of environments = 3"]),
-        (Slope, dict(kernel="native", activation="tanh"), ["kernel is 'native'", "no activation 'tanh'"]),
+        (Slope, dict(kernel="native", activation="tanh"), ["kernel is 'native'", "no activation = 'tanh'"]),
         (Slope, dict(action_bins=4), ["action_bins is 4", "discrete already"]),
         (lambda: gym.make("CartPole-v1"), dict(time_limit=501), ["time_limit is 501", "max_episode_steps=501"]),
         (lambda: Untraceable(gym.make("CartPole-v1")), dict(rounds=2), ["rounds is 2", "one instance"]),

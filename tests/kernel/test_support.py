@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 import srgdqn
-from srgdqn.config import Configuration
+from srgdqn.config import Configuration, option_names, rooms
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.kernel import support as choice
+from srgdqn.kernel import support
 from srgdqn.kernel.build import NoKernelError
-from srgdqn.kernel.support import Surroundings, settled
+from srgdqn.kernel.structures import LEARNER, LOOP
+from srgdqn.kernel.support import AROUND, AROUND_LEARNER, Surroundings, settled, settled_on_host
 from srgdqn.learner.estimators import ESTIMATORS
 from tiny import TINY, Levers
 
@@ -28,7 +30,7 @@ def kernel_of(configuration: Configuration, surroundings: Surroundings = USUAL) 
 
 @pytest.fixture(autouse=True)
 def a_compiler_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "library", lambda: None)
+    monkeypatch.setattr(support, "library", lambda: None)
 
 
 @pytest.mark.parametrize("task", ["MountainCar", "Pendulum", "CartPole"])
@@ -40,15 +42,16 @@ def test_the_papers_own_runs_are_the_kernels(task: str, algorithm: str) -> None:
 
 
 OBSTACLES: list[tuple[dict[str, Any], str]] = [
-    (dict(activation="tanh"), "no activation 'tanh'"),
+    (dict(activation="tanh"), "no activation = 'tanh', only 'relu'"),
     (dict(hidden=(3,) * 8), "8 layers"),
     (dict(hidden=(50_000, 50_000)), "more weights"),
     (dict(hidden=(500_000_000,)), "more weights"),
     (dict(differentiation="autodiff"), "'autodiff'"),
-    (dict(sampling="without-replacement"), "with replacement"),
-    (dict(inner_sampling="without-replacement"), "with replacement"),
-    (dict(normalise_observations=True), "normalises nothing"),
-    (dict(normalise_rewards=True), "normalises nothing"),
+    (dict(sampling="without-replacement"), "no sampling = .*, only 'with-replacement', 'newest'"),
+    (dict(inner_sampling="without-replacement"), "no inner_sampling = .*, only 'with-replacement'"),
+    (dict(normalise_observations=True), "no normalise_observations = True"),
+    (dict(normalise_rewards=True), "no normalise_rewards = True"),
+    (dict(reward_clip=1.0), "no reward_clip = 1.0"),
     (dict(network="mine.Net"), "'mine.Net'"),
 ]
 
@@ -71,6 +74,68 @@ def test_so_is_what_surrounds_it(surroundings: Surroundings, reason: str) -> Non
     assert kernel_of(configure("CartPole"), surroundings) == "xla"
     with pytest.raises(InputError, match=reason):
         kernel_of(configure("CartPole", kernel="native"), surroundings)
+
+
+# An option, or a value of one, that is added tomorrow
+
+
+def decided(configuration: Configuration, kernel: str, *, on_host: bool) -> str:
+    training = dataclasses.replace(configuration.training, kernel=kernel)
+    asked = dataclasses.replace(configuration, training=training)
+    return settled_on_host(asked, double=False).training.kernel if on_host else kernel_of(asked)
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+@pytest.mark.parametrize("room", rooms())
+def test_an_option_that_the_kernel_was_never_told_of_is_not_ignored(room: str, on_host: bool) -> None:
+    configuration = Configuration()
+    settings = getattr(configuration, room)
+    invented = [("invented", float, dataclasses.field(default=0.5))]
+    extended = dataclasses.make_dataclass("Extended", invented, bases=(type(settings),), frozen=True)
+
+    def with_invented(value: float) -> Configuration:
+        return dataclasses.replace(configuration, **{room: extended(**dataclasses.asdict(settings), invented=value)})
+
+    assert decided(with_invented(0.5), "auto", on_host=on_host) == "native"
+    assert decided(with_invented(0.7), "auto", on_host=on_host) == "xla"
+    with pytest.raises(InputError, match=r"kernel is 'native', but it has no invented = 0\.7, only 0\.5\."):
+        decided(with_invented(0.7), "native", on_host=on_host)
+
+
+OPEN = {"initialisation", "kernel"}  # Python does whatever they say
+ENUMERATIONS = {
+    name
+    for room in rooms()
+    for name, hint in get_type_hints(type(getattr(Configuration(), room))).items()
+    if any(isinstance(value, str) for part in (hint, *get_args(hint)) for value in get_args(part))
+}
+
+
+def test_enumerations_are_found() -> None:
+    assert {"target", "sampling", "loss", "schedule", "reward", "torques", "activation"} | OPEN <= ENUMERATIONS
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+@pytest.mark.parametrize("name", sorted((ENUMERATIONS - OPEN) | {"estimator", "network"}))
+def test_a_value_that_the_kernel_was_never_told_of_is_not_taken_for_another(name: str, on_host: bool) -> None:
+    configuration = Configuration().with_options({name: "invented"})
+    assert decided(configuration, "auto", on_host=on_host) == "xla"
+    with pytest.raises(InputError, match=f"it has no {name} = 'invented', only "):
+        decided(configuration, "native", on_host=on_host)
+
+
+@pytest.mark.parametrize("name", [*LOOP, *AROUND, *AROUND_LEARNER])
+def test_what_is_called_supported_is_an_option(name: str) -> None:
+    assert name in option_names()  # one that was renamed would be 0 in the kernel, not at its default
+
+
+@pytest.mark.parametrize("on_host", [False, True])
+@pytest.mark.parametrize("name", sorted(option_names().keys() - {"hidden", "kernel", "lanes"}))  # read by the choice
+def test_an_option_off_its_default_is_supported_or_declined(name: str, on_host: bool) -> None:
+    supported = LEARNER | AROUND_LEARNER if on_host else LOOP | AROUND
+    configuration = Configuration().with_options({name: object()})
+    expected = "native" if supported.get(name, ()) is None else "xla"
+    assert decided(configuration, "auto", on_host=on_host) == expected
 
 
 def test_an_estimator_of_the_users_own_is_left_to_xla(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +166,7 @@ def test_without_a_compiler_xla_runs_or_it_is_said_why_not(monkeypatch: pytest.M
     def missing() -> None:
         raise NoKernelError("there is no C compiler called 'cc'")
 
-    monkeypatch.setattr(choice, "library", missing)
+    monkeypatch.setattr(support, "library", missing)
     assert kernel_of(configure("CartPole")) == "xla"
     with pytest.raises(InputError, match="no C compiler called 'cc'"):
         kernel_of(configure("CartPole", kernel="native"))

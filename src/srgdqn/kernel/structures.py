@@ -14,12 +14,20 @@ from srgdqn.tasks.shaping import DYNAMICS, TORQUES
 MOST_LAYERS = 8
 TEAM = 8  # rounds side by side in the processor's vectors
 
+Values = tuple[Any, ...] | None  # of an option, that are implemented; None: any
+
 # The places of these names are the kernel's enumerations.
 TASKS = ("MountainCar", "Pendulum", "CartPole")
 _REWARDS = ("raw", "height", "distance", "position-and-angle", "upright-cosine")
 _TARGETS = ("current", "outer", "hard", "polyak")
 ESTIMATORS = ("none", "sgd", "full", "svrg", "srg")
 _SCHEDULES = ("constant", "linear", "cosine")
+_OFF_ON = (False, True)
+
+
+def any_value(names: str) -> dict[str, Values]:
+    """These options, of which every value is implemented."""
+    return dict.fromkeys(names.split())
 
 
 def _fields(kind: Any, names: str) -> list[tuple[str, Any]]:
@@ -98,6 +106,48 @@ class Log(ctypes.Structure):
 
 STRUCTURES = (Shape, Numbers, Limits, Lanes, Log, Mind)
 
+# The option that each of these fields of `Shape` carries, and the values that the kernel implements. The field holds
+# the value's place among them, or the value itself where any is implemented.
+_LEARNER_FIELDS: dict[str, tuple[str, Values]] = {
+    "target": ("target", _TARGETS),
+    "mask_terminal": ("mask_terminal", _OFF_ON),
+    "huber": ("loss", ("squared", "huber")),
+    "estimator": ("estimator", ESTIMATORS),
+    "inner_iterations": ("inner_iterations", None),
+    "inner_batch": ("inner_batch", None),
+    "anchor_step": ("anchor_step", _OFF_ON),
+    "adam_steps": ("step", ("gradient", "adam")),
+    "adam_process": ("adam_process", _OFF_ON),
+    "adam_takes_gradient": ("adam_input", ("delta", "gradient")),
+    "adam_from_previous": ("adam_from", ("last", "previous")),
+    "adam_norm": ("adam_denominator", ("elementwise", "norm")),
+    "schedule": ("schedule", _SCHEDULES),
+}
+_LOOP_FIELDS: dict[str, tuple[str, Values]] = {
+    "block": ("learning_frequency", None),
+    "capacity": ("replay_capacity", None),
+    "newest": ("sampling", ("with-replacement", "newest")),
+}
+
+# All options that the kernel implements as a learner, and their values. Any other must be at its default.
+LEARNER: dict[str, Values] = {
+    **dict(_LEARNER_FIELDS.values()),
+    **{name: None for name, _ in Numbers._fields_},  # `Shape.clips` tells whether there is a clip_norm
+    **any_value("hidden batch_size"),  # `Shape.layers`, `widths` and `rows`
+    "single_step_matches": ("nothing", "length", "queries"),  # `Shape.matched_steps` and `rows`
+    # What the C code does by itself; no field carries these.
+    **{"network": ("mlp",), "activation": ("relu",), "differentiation": ("auto", "closed-form")},
+    **{"normalise_observations": (False,), "normalise_rewards": (False,)},
+}
+# The same for the whole loop.
+LOOP: dict[str, Values] = {
+    **LEARNER,
+    **dict(_LOOP_FIELDS.values()),
+    **{"task": TASKS, "reward": _REWARDS, "torques": (None, *TORQUES), "dynamics": (None, *DYNAMICS)},  # `Task`
+    **any_value("steps outer_iterations episodes episode_cap learning_starts time_limit"),  # `Limits`
+    **{"inner_sampling": ("with-replacement",), "reward_clip": (None,)},  # no field carries these
+}
+
 
 def whole_teams(lanes: int) -> int:
     """The lanes of a board that leave no team with places that might be filled; fewer than a team stay what they are.
@@ -128,31 +178,19 @@ def shape_of(
     alone.
     """
     c, sizes = configuration, tuple(widths)
-    inner, optimiser = c.estimator, c.optimiser
+    options, carried = c.options(), _LEARNER_FIELDS if task is None else _LEARNER_FIELDS | _LOOP_FIELDS
     return Shape(
         task=task or Task(),
         layers=len(sizes) - 1,
         widths=(_INT * (MOST_LAYERS + 1))(*sizes),
-        target=_TARGETS.index(c.gradients.target),
-        mask_terminal=c.gradients.mask_terminal,
-        huber=c.gradients.loss == "huber",
-        estimator=ESTIMATORS.index(inner.estimator),
-        inner_iterations=inner.inner_iterations,
-        inner_batch=inner.inner_batch,
-        anchor_step=inner.anchor_step,
-        adam_steps=optimiser.step == "adam",
-        adam_process=optimiser.adam_process,
-        adam_takes_gradient=optimiser.adam_input == "gradient",
-        adam_from_previous=optimiser.adam_from == "previous",
-        adam_norm=optimiser.adam_denominator == "norm",
-        clips=optimiser.clip_norm is not None,
-        schedule=_SCHEDULES.index(optimiser.schedule),
+        clips=c.optimiser.clip_norm is not None,
         rows=rows,
-        matched_steps=inner.inner_iterations + 1 if optimiser.single_step_matches == "length" else 1,
-        block=c.training.learning_frequency,
+        matched_steps=c.estimator.inner_iterations + 1 if c.optimiser.single_step_matches == "length" else 1,
         slots=slots,
-        capacity=c.replay.replay_capacity,
-        newest=c.replay.sampling == "newest",
+        **{
+            field: options[name] if values is None else values.index(options[name])
+            for field, (name, values) in carried.items()
+        },
     )
 
 

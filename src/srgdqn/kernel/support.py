@@ -4,23 +4,43 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from srgdqn.config import Configuration
+from srgdqn.config import Configuration, rooms
 from srgdqn.errors import InputError
 from srgdqn.kernel.build import NoKernelError, library
-from srgdqn.kernel.structures import ESTIMATORS, MOST_LAYERS, TASKS, TEAM
+from srgdqn.kernel.structures import (
+    LEARNER,
+    LOOP,
+    MOST_LAYERS,
+    TASKS,
+    TEAM,
+    Values,
+    any_value,
+)
 
 # Hidden layers up to which the kernel was measured to be the faster. Eight rounds share a vector, so that with fewer
 # most of its work is for nothing; but what runs a round must not depend on how many are asked for, so lanes decide.
 _WIDEST_IN_TEAMS, _WIDEST_ALONE = 256, 32
 # The same for a round whose environment is elsewhere.
 _WIDEST_STUDENT = 128
-
-
 # Of one layer; what is larger has no place in any memory, eight rounds at a time. No task has more inputs or actions.
 _MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 4, 12
+
+# Options that Python handles around the kernel: the kernel's own name, the parameters at the start, which rounds there
+# are and their random keys, and what is recorded and evaluated when.
+AROUND = any_value(
+    "kernel initialisation rounds seed lanes window evaluation_interval evaluation_episodes evaluation_limit"
+)
+# Where the environment is elsewhere, also that, the budget, the replay memory and what is drawn from it.
+AROUND_LEARNER: dict[str, Values] = {
+    **AROUND,
+    **any_value("task reward_clip time_limit action_bins environments replay_capacity"),
+    **any_value("steps outer_iterations episodes episode_cap learning_starts learning_frequency"),
+    "sampling": ("with-replacement", "without-replacement", "newest"),
+    "inner_sampling": ("with-replacement", "without-replacement"),
+}
 
 
 class Surroundings(NamedTuple):
@@ -33,17 +53,19 @@ class Surroundings(NamedTuple):
 
 def settled(configuration: Configuration, surroundings: Surroundings) -> Configuration:
     """The configuration with `kernel` decided; an error where the kernel is asked for and cannot be had."""
-    obstacles = itertools.chain(
-        _loop_obstacles(configuration, surroundings), _obstacles(configuration, surroundings.double)
-    )
+    obstacles = _obstacles(configuration, LOOP | AROUND, surroundings.double)
+    if surroundings.own_environment:
+        foreign = f"it knows {', '.join(TASKS)} alone, not {configuration.task.task!r}"
+        obstacles = itertools.chain([foreign], obstacles)
     narrow = max(configuration.network.hidden, default=1) <= _widest(configuration)
     return _decided(configuration, obstacles, worthwhile=surroundings.on_cpu and narrow)
 
 
 def settled_on_host(configuration: Configuration, *, double: bool) -> Configuration:
     """The same for rounds whose environment is elsewhere, of which the kernel is only the learner."""
+    obstacles = _obstacles(configuration, LEARNER | AROUND_LEARNER, double)
     narrow = max(configuration.network.hidden, default=1) <= _WIDEST_STUDENT
-    return _decided(configuration, _obstacles(configuration, double), worthwhile=narrow)
+    return _decided(configuration, obstacles, worthwhile=narrow)
 
 
 def _decided(configuration: Configuration, obstacles: Iterator[str], *, worthwhile: bool) -> Configuration:
@@ -61,38 +83,29 @@ def _widest(configuration: Configuration) -> int:
     return _WIDEST_IN_TEAMS if configuration.training.lanes >= TEAM else _WIDEST_ALONE
 
 
-def _loop_obstacles(configuration: Configuration, surroundings: Surroundings) -> Iterator[str]:
-    """Why the kernel cannot run the configuration's whole loop."""
-    c = configuration
-    if surroundings.own_environment or c.task.task not in TASKS:
-        yield f"it knows {', '.join(TASKS)} alone, not {c.task.task!r}"
-    if c.task.reward_clip is not None:
-        yield "it clips no rewards"
-    if c.replay.sampling == "without-replacement" or c.estimator.inner_sampling == "without-replacement":
-        yield "it draws with replacement alone"
-
-
-def _obstacles(configuration: Configuration, double: bool) -> Iterator[str]:
-    """Why the kernel cannot be the configuration's learner; the compiler is asked last, as that may take seconds."""
-    c = configuration
-    if c.network.network != "mlp":
-        yield f"it knows perceptrons alone, not {c.network.network!r}"
-    if len(c.network.hidden) >= MOST_LAYERS:
-        yield f"hidden has {len(c.network.hidden)} layers, and it has room for {MOST_LAYERS - 1}"
-    widths = (_MOST_INPUTS, *c.network.hidden, _MOST_ACTIONS)
+def _obstacles(configuration: Configuration, supported: Mapping[str, Values], double: bool) -> Iterator[str]:
+    """Why the kernel cannot run the configuration; the compiler is asked last, as that may take seconds."""
+    yield from _unsupported(configuration, supported)
+    hidden = configuration.network.hidden
+    if len(hidden) >= MOST_LAYERS:
+        yield f"hidden has {len(hidden)} layers, and it has room for {MOST_LAYERS - 1}"
+    widths = (_MOST_INPUTS, *hidden, _MOST_ACTIONS)
     if any(above * below > _MOST_WEIGHTS for above, below in itertools.pairwise(widths)):
-        yield f"hidden = {c.network.hidden} has more weights than it has room for"
-    if c.network.activation != "relu":
-        yield f"it has no activation {c.network.activation!r}"
-    if c.estimator.estimator not in ESTIMATORS:
-        yield f"it does not know the estimator {c.estimator.estimator!r}"
-    if c.gradients.differentiation == "autodiff":
-        yield "its gradients are in closed form, and differentiation is 'autodiff'"
-    if c.normalisation.normalise_observations or c.normalisation.normalise_rewards:
-        yield "it normalises nothing"
+        yield f"hidden = {hidden} has more weights than it has room for"
     if double:
         yield "it computes in single precision, and jax is set to double"
     try:
         library()
     except NoKernelError as reason:
         yield f"{reason}"
+
+
+def _unsupported(configuration: Configuration, supported: Mapping[str, Values]) -> Iterator[str]:
+    """Options with unsupported values. Of an option that `supported` does not name, only the default is supported."""
+    for settings in (getattr(configuration, room) for room in rooms()):
+        default = type(settings)()
+        for name in (field.name for field in dataclasses.fields(settings)):
+            value = getattr(settings, name)
+            values = supported.get(name, (getattr(default, name),))
+            if values is not None and value not in values:
+                yield f"it has no {name} = {value!r}, only {', '.join(map(repr, values))}"

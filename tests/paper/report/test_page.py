@@ -1,3 +1,4 @@
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.report import page
 from srgdqn.paper.report.contents import ClaimRow, Report, Section, Table
-from srgdqn.paper.report.page import render_page
+from srgdqn.paper.report.page import json_data, render_page, trusted_script
 from synthetic_report import synthetic_report
 
 PNG = b"\x89PNG"
@@ -162,3 +163,31 @@ def everywhere(text: str) -> Report:
     section = Section("section", text, text, text, (chart,), (table,))
     claim = ClaimRow(text, text, text, {some: "holds"}, {some: some}, "section")
     return Report(text, text, text, (claim,), text, (section,), {text: text}, {text: text})
+
+
+@given(TEXTS)
+def test_data_for_scripts_are_read_as_they_were_given(text: str) -> None:
+    read = Outline(f'<script type="application/json">{json_data({text: [text, None, 0.5]})}</script><p></p>')
+    assert [name for name, _ in read.elements] == ["script", "p"]
+    assert json.loads("".join(read.texts)) == {text: [text, None, 0.5]}
+
+
+def test_scripts_that_would_end_early_and_numbers_that_json_lacks_are_refused() -> None:
+    assert trusted_script("a < b") == "a < b"
+    with pytest.raises(ValueError, match="</script"):
+        trusted_script("'</SCRIPT>'")
+    with pytest.raises(ValueError, match="JSON"):
+        json_data([float("nan")])
+
+
+def test_tables_and_verdicts_are_marked_up_for_readers_who_listen() -> None:
+    """Heads for columns and rows, numbers to the right, a region that scrolls; a missing section is not linked."""
+    frame = pl.DataFrame({"name": ["a"], "score": [None], "text": ["x < y"]}, schema_overrides={"score": pl.Float64})
+    section = Section("s", "S", "", "", tables=(Table("one", "Title", frame, "Note."),))
+    claims = synthetic_report().claims
+    source = render_page(replace(synthetic_report(), claims=claims, sections=(section,)))
+    assert 'role="region" aria-label="Title"><table id="table-one"><caption>Title</caption>' in source
+    assert '<th scope="row">a</th><td class="number">–</td><td>x &lt; y</td>' in source
+    assert '<th scope="col" class="number">score</th>' in source
+    assert '<strong class="verdict fails">fails</strong> <span class="evidence">−0.05 [−0.12, −0.01]</span>' in source
+    assert f"<td>{claims[1].section}</td>" in source

@@ -9,12 +9,15 @@ from pathlib import Path
 
 from srgdqn.figures.charts import data_of
 from srgdqn.paper.report.contents import Report
-from srgdqn.paper.report.drawings import draw_files
-from srgdqn.paper.report.images import shrunk
-from srgdqn.paper.report.markdown import report_markdown
+from srgdqn.paper.report.drawings import draw_files, shrunk
+from srgdqn.paper.report.markdown import (
+    as_markdown,
+    report_markdown,
+    verdict_frame,
+    verdicts_json,
+    verdicts_markdown,
+)
 from srgdqn.paper.report.page import render_page
-from srgdqn.paper.report.tables import as_markdown
-from srgdqn.paper.report.verdicts import verdict_frame, verdicts_json, verdicts_markdown
 from srgdqn.runs.destination import make_folder, write_file
 
 

@@ -1,29 +1,28 @@
-"""The page: one HTML file that asks nothing of any network, with everything that a report says."""
+"""The report's page: one HTML file that needs no network, rendered by jinja2 from `page.html`."""
 
 from __future__ import annotations
 
+import base64
+import functools
+import json
+import re
 from collections.abc import Mapping
 from importlib.resources import files
+from typing import Any
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from srgdqn.paper.report.chart_block import chart_block
-from srgdqn.paper.report.contents import Report, Section
-from srgdqn.paper.report.images import small_image
-from srgdqn.paper.report.markup import (
-    Markup,
-    anchor,
-    join,
-    paragraphs,
-    script,
-    tag,
-)
-from srgdqn.paper.report.tables import scrolling, table_block
-from srgdqn.paper.report.verdicts import verdict_table
+from srgdqn.figures.charts import Chart, Series, Style
+from srgdqn.paper.report.contents import Report
+from srgdqn.paper.report.drawings import small_image
+from srgdqn.paper.report.markdown import readings_of, text_of, time_text
+from srgdqn.paper.report.plots import dash_of, description, groups_of, labels_of, plot_data
 
-_PREVIEW = (
-    "Preview: this is a quick run, with fewer rounds and smaller budgets than the verdicts need. It decides nothing."
-)
+# What marks the lines and points of the second group, of the third, and so on.
+_MARKS = ("", "■", "▲", "◆", "▼")
+_PATTERNS = {"solid": "", "dash": "6 3", "dot": "2 3", "dashdot": "6 3 2 3"}
 
 
 def render_page(report: Report, images: Mapping[str, bytes] | None = None) -> str:
@@ -34,123 +33,95 @@ def render_page(report: Report, images: Mapping[str, bytes] | None = None) -> st
       images: PNGs of its charts by name; those that are missing are drawn.
 
     """
-    drawn = dict(images or {})
-    for section in report.sections:
-        for chart in section.charts:
-            if chart.name not in drawn:
-                drawn[chart.name] = small_image(chart)
-    return f"<!DOCTYPE html>\n{tag('html', _head(report), _body(report, drawn), lang='en')}\n"
-
-
-def _head(report: Report) -> Markup:
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", report.title),
-        # An empty icon: browsers ask for one otherwise.
-        tag("link", rel="icon", href="data:,"),
-        tag("style", Markup(_own("page.css"))),
-        script('document.documentElement.className = "scripted";'),
+    charts = [chart for section in report.sections for chart in section.charts]
+    given = images or {}
+    return _template().render(
+        report=report,
+        readings=readings_of(report.claims),
+        titles={section.name: section.title for section in report.sections},
+        charts={chart.name: chart.title for chart in charts},
+        controls={chart.name: _controls(chart, given.get(chart.name) or small_image(chart)) for chart in charts},
+        style=Markup(_resource("page.css")),
+        scripts=[trusted_script(get_plotlyjs()), trusted_script(_resource("page.js"))] if charts else [],
     )
 
 
-def _body(report: Report, images: Mapping[str, bytes]) -> Markup:
-    titles = {section.name: section.title for section in report.sections}
-    charts = {chart.name: chart.title for section in report.sections for chart in section.charts}
-    banner = tag("p", _PREVIEW, class_="preview") if report.preview else Markup()
-    main = tag(
-        "main",
-        _answer(report, titles),
-        _contents(report),
-        (_section(section, images, charts) for section in report.sections),
-        _facts(report),
-        _configurations(report),
-    )
-    scripts = join(script(get_plotlyjs()), script(_own("page.js"))) if charts else Markup()
-    return tag("body", tag("header", banner, tag("h1", report.title)), main, scripts)
+def trusted_script(source: str) -> Markup:
+    """A script of our own as part of the page; a ValueError if it would end its element early."""
+    if re.search(r"</script|<!--", source, re.IGNORECASE):
+        raise ValueError("the source has '</script' or '<!--' in it, which would end or upset its element")
+    return Markup(source)
 
 
-def _answer(report: Report, titles: dict[str, str]) -> Markup:
-    return tag(
-        "section",
-        tag("h2", "Question and answer"),
-        tag("div", paragraphs(report.question), class_="question"),
-        tag("div", paragraphs(report.answer), class_="answer"),
-        tag("h2", "Verdicts"),
-        verdict_table(report.claims, titles),
-        tag("div", paragraphs(report.claims_note), class_="note"),
-        id="verdicts",
-    )
+def json_data(data: Any) -> Markup:
+    r"""Data for scripts as JSON. No text in it can end the element: `<` is written as `\u003c`."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Markup(text.replace("<", "\\u003c"))
 
 
-def _contents(report: Report) -> Markup:
-    entries = [(anchor(section.name), section.title) for section in report.sections]
-    entries += [("facts", "Facts")] if report.facts else []
-    entries += [("configurations", "Configurations")] if report.configurations else []
-    links = (tag("li", tag("a", title, href=f"#{name}")) for name, title in entries)
-    return tag("nav", tag("h2", "Contents"), tag("ol", links), aria_label="Contents")
+def anchor(*parts: str) -> str:
+    """A valid `id` made of names: without white space.
 
-
-def _section(section: Section, images: Mapping[str, bytes], charts: dict[str, str]) -> Markup:
-    sides = (("What the paper says", section.paper_says), ("What was found", section.found))
-    time = time_text(section)
-    return tag(
-        "section",
-        tag("h2", section.title),
-        tag("div", (tag("div", tag("h3", head), paragraphs(text)) for head, text in sides), class_="beside"),
-        tag("h3", "Charts") if section.charts else Markup(),
-        (chart_block(chart, images[chart.name], titles=charts) for chart in section.charts),
-        tag("h3", "Tables") if section.tables else Markup(),
-        map(table_block, section.tables),
-        tag("p", time, class_="note") if time else Markup(),
-        id=anchor(section.name),
-    )
-
-
-def time_text(section: Section) -> str:
-    """What a section took to compute, beside its budget."""
-    if section.seconds is None:
-        return ""
-    taken = f"Computed in {duration(section.seconds)}, added up over cores"
-    if section.budget_seconds is None:
-        return f"{taken}."
-    within = "within" if section.seconds <= section.budget_seconds else "over"
-    return f"{taken}: {within} its budget of {duration(section.budget_seconds)}."
-
-
-def duration(seconds: float) -> str:
-    """So many seconds as a reader wants them.
-
-    >>> [duration(seconds) for seconds in (0.52, 75, 1_200, 7_380)]
-    ['0.5 s', '1 min 15 s', '20 min', '2 h 3 min']
+    >>> anchor("chart", "figure 2")
+    'chart-figure-2'
     """
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    hours, minutes, rest = whole // 3_600, whole // 60 % 60, whole % 60
-    parts = {"h": hours, "min": minutes, "s": 0 if hours else rest}
-    return " ".join(f"{count} {unit}" for unit, count in parts.items() if count)
+    return re.sub(r"\s+", "-", "-".join(parts))
 
 
-def _facts(report: Report) -> Markup:
-    if not report.facts:
-        return Markup()
-    rows = (tag("tr", tag("th", name, scope="row"), tag("td", text)) for name, text in report.facts.items())
-    table = tag("table", tag("caption", "How this report was made"), tag("tbody", rows))
-    folded = tag("details", tag("summary", "How this report was made"), scrolling("Facts", table))
-    return tag("section", tag("h2", "Facts"), folded, id="facts")
+@functools.cache
+def _template() -> Any:
+    environment = Environment(loader=FunctionLoader(_resource), autoescape=True, undefined=StrictUndefined)
+    environment.globals["anchor"] = anchor
+    environment.filters |= {
+        "description": description,
+        "number_class": lambda dtype: Markup(' class="number"') if dtype.is_numeric() else "",
+        "split_paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
+        "text_of": text_of,
+        "time_text": time_text,
+    }
+    return environment.get_template("page.html")
 
 
-def _configurations(report: Report) -> Markup:
-    if not report.configurations:
-        return Markup()
-    folded = (
-        tag("details", tag("summary", name), scrolling(f"Configuration of {name}", tag("pre", text)))
-        for name, text in report.configurations.items()
-    )
-    return tag("section", tag("h2", "Configurations"), folded, id="configurations")
+def _controls(chart: Chart, image: bytes) -> dict[str, Any]:
+    """What the template shows of a chart beside its own texts: choices, the image, and the data for `page.js`."""
+    every = [series for panel in chart.panels for series in panel.series]
+    labels = [_label(name, [each for each in every if each.label == name]) for name in labels_of(chart)]
+    groups = [
+        {"name": name, "mark": _MARKS[place % len(_MARKS)], "shown": any(s.shown for s in every if s.group == name)}
+        for place, name in enumerate(groups_of(chart))
+    ]
+    axes, axis = _axes(chart)
+    said = "; ".join(f"{description(panel)}, against {next(iter(panel.x_labels.values()))}" for panel in chart.panels)
+    return {
+        "axes": axes,
+        "axis": axis,
+        "labels": labels if len(labels) > 1 else [],
+        "groups": groups if len(groups) > 1 else [],
+        "image": f"data:image/png;base64,{base64.b64encode(image).decode()}",
+        "said": " ".join(said.split()),
+        "data": json_data(plot_data(chart)),
+    }
 
 
-def _own(name: str) -> str:
+def _axes(chart: Chart) -> tuple[dict[str, str], str]:
+    """The x axes that a reader can choose from, and which one is chosen at first ("": each panel's own)."""
+    axes: dict[str, str] = {}
+    switchable = [panel for panel in chart.panels if len(panel.x_labels) > 1]
+    for panel in switchable:
+        axes = {**panel.x_labels, **axes}
+    if not axes:
+        return {}, ""
+    first = {next(iter(panel.x_labels)) for panel in switchable}
+    axes = {name: " ".join(label.split()) for name, label in axes.items()}
+    return (axes, first.pop()) if len(first) == 1 else ({"": "each panel’s own", **axes}, "")
+
+
+def _label(name: str, series: list[Series]) -> dict[str, Any]:
+    style: Style = series[0].style
+    dash = dash_of(style.dashes)
+    dashes = _PATTERNS.get(dash, dash.replace("px,", " ").removesuffix("px"))
+    return {"name": name, "color": style.color, "dashes": dashes, "shown": any(each.shown for each in series)}
+
+
+def _resource(name: str) -> str:
     return files("srgdqn.paper.report").joinpath(name).read_text(encoding="utf-8")
