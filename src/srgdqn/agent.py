@@ -36,9 +36,8 @@ from srgdqn.integrations.numpy_policy import PlainPolicy
 from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film
-from srgdqn.kernel.support import settled_on_host
-from srgdqn.learner.networks import NetworkFactory
-from srgdqn.learner.networks.naming import named
+from srgdqn.kernel.support import resolved_on_host
+from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import ring_length
 from srgdqn.runs import agent_file as agents
@@ -115,7 +114,7 @@ class Agent:
             **options,
         )
         check_random_numbers()
-        configuration = settled_on_host(configuration, double=is_double())
+        configuration = resolved_on_host(configuration, double=is_double())
         self._begin(configuration, host_task(configuration, source), module)
 
     def _begin(self, configuration: Configuration, task: HostTask, network: eqx.Module | NetworkFactory | None) -> None:

@@ -32,10 +32,9 @@ from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, listening
 from srgdqn.integrations.progress import reporting
 from srgdqn.kernel.build import toolchain
-from srgdqn.kernel.support import Surroundings, settled, settled_on_host
+from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
 from srgdqn.learner.estimators import estimator_names
-from srgdqn.learner.networks import NetworkFactory
-from srgdqn.learner.networks.naming import named
+from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.runs.checkpoint_options import Care
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import let_interrupts_through
@@ -275,13 +274,13 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
     """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
     check_random_numbers()
     if not own_environment and not is_compiled(configuration.task.task):
-        return settled_on_host(configuration, double=is_double())
+        return resolved_on_host(configuration, double=is_double())
     surroundings = Surroundings(
         own_environment=own_environment,
         double=is_double(),
         on_cpu=jax.default_backend() == "cpu",
     )
-    return settled(configuration, surroundings)
+    return resolved(configuration, surroundings)
 
 
 def provenance_of(configuration: Configuration, *, on_host: bool) -> dict[str, Any]:

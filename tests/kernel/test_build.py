@@ -211,7 +211,7 @@ def test_without_a_cache_nothing_is_left_behind(small: Path, monkeypatch: pytest
 USE = """
 import sys
 from pathlib import Path
-from srgdqn.native import build
+from srgdqn.kernel import build
 build._FOLDER = Path(sys.argv[1])
 print(build.library().answer())
 """

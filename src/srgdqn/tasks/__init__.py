@@ -161,3 +161,8 @@ def _check_spaces(environment: FuncEnv) -> None:
             f"the observation space of {type(environment).__name__} is {observations}, but a Q-network reads a Box or "
             "a Discrete space. Put everything that is observed into one array and describe that as a Box."
         )
+    if 0 in (observations.shape or ()):
+        raise InputError(
+            f"the observation space of {type(environment).__name__} is {observations}, which has no numbers in it. "
+            "Give it at least one."
+        )
