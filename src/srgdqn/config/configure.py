@@ -1,4 +1,4 @@
-"""A configuration from names and a few options: a task's preset, an algorithm, readings, and what the user says."""
+"""A configuration from names and options: a task's preset, an algorithm, readings, and the user's own options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def configure(
     defaults: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Configuration:
-    """The checked configuration of an algorithm on a task; each option given overrides what the names stand for.
+    """The checked configuration of an algorithm on a task; options override what the names stand for.
 
     >>> configuration = configure("CartPole", "svr-dqn", steps=50_000)
     >>> configuration.training.steps, configuration.training.episodes, configuration.estimator.estimator
@@ -47,22 +47,22 @@ def configure(
             raise unknown("option", name, {*known, "algorithm", "readings"})
     merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
     if "learning_frequency" not in options:
-        merged = _shared_out(merged)
+        merged = _lengthened(merged)
     return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimator_names())
 
 
 def composed(
     defaults: Mapping[str, Any], algorithm: str, readings: str, options: Mapping[str, Any], task: str | None
 ) -> dict[str, Any]:
-    """The options that names stand for, with what the user says above them; nothing is checked together yet."""
+    """The options that names stand for, overridden by the user's; not yet checked."""
     named = {} if task is None else {"task": task}
     return layered(defaults, algorithm_named(algorithm).options, readings_named(readings), options, named)
 
 
-def _shared_out(options: dict[str, Any]) -> dict[str, Any]:
-    """Options in which a block that nobody asked for is as long as before, or the next that its environments share.
+def _lengthened(options: dict[str, Any]) -> dict[str, Any]:
+    """Options whose block, a default, is lengthened to the next multiple of the number of environments.
 
-    >>> _shared_out({"environments": 3, "learning_frequency": 4})
+    >>> _lengthened({"environments": 3, "learning_frequency": 4})
     {'environments': 3, 'learning_frequency': 6}
     """
     environments, block = options.get("environments"), options.get("learning_frequency")
@@ -72,7 +72,7 @@ def _shared_out(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_options(task: str, algorithm: str, readings: str) -> dict[str, Any]:
-    """Every option's value that these names stand for; a name that is not known stands for nothing."""
+    """Every option's value that these names stand for; unknown names stand for nothing."""
     return {
         **Configuration().options(),
         **(preset_of(task) if is_compiled(task) or is_identifier(task) else {}),

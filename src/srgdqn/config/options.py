@@ -130,7 +130,7 @@ class ReplaySettings:
     """The first-in-first-out memory and how the batch D is drawn from it."""
 
     replay_capacity: int = option(3_000, _COUNT)
-    """Transitions kept."""
+    """Transitions stored; the oldest is overwritten."""
     batch_size: int = option(64, _COUNT)
     """N, the transitions in one batch D."""
     sampling: Literal["with-replacement", "without-replacement", "newest"] = "with-replacement"

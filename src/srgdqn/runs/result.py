@@ -243,7 +243,7 @@ class Result:
             return None
         from srgdqn.adapters.spaces import Actions
 
-        table = Actions.told(told, required(self.run.provenance, "action_type")).table
+        table = Actions.from_metadata(told, required(self.run.provenance, "action_type")).table
         if len(table) != required(self.run.provenance, "actions"):
             raise InputError(f"this run tells of {len(table)} actions and of another number of them: it is damaged.")
         return table
@@ -316,7 +316,7 @@ class Result:
         if told is not None:
             from srgdqn.adapters.spaces import Observations, as_rows
 
-            reading = Observations.told(told)
+            reading = Observations.from_metadata(told)
             if reading.size != size or list(reading.shape) != self.run.provenance.get("observation_shape"):
                 raise InputError("this run tells of two kinds of observations: it is damaged.")
             return as_rows(reading, observation)

@@ -138,7 +138,7 @@ def enter_again(standing: RoundStanding, player: Player) -> None:
         problems = {}
         round_.begin_anew(seats)
     else:
-        told = {seat: player.live_again(seat, *trail.of(seat), present[seat]) for seat in seats}
+        told = {seat: player.replay_episode(seat, *trail.of(seat), present[seat]) for seat in seats}
         problems = {seat: problem for seat, problem in told.items() if problem is not None}
     round_.begin_anew(problems)
     trail.leave(list(problems))
