@@ -16,11 +16,11 @@ import polars as pl
 import pytest
 
 import srgdqn
-from srgdqn import tasks
 from srgdqn.api import train_configured
 from srgdqn.config import option_names
 from srgdqn.errors import InputError
 from srgdqn.runs.tables import SCHEMAS
+from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.training import train_rounds
 from srgdqn.training.evaluation import evaluation_keys
 from srgdqn.training.program import SEGMENT_BLOCKS
@@ -357,7 +357,7 @@ def test_every_task_is_learned_from(task: str, algorithm: str) -> None:
     ("task", "options", "words"),
     [
         ("CartPole", dict(network="mpl"), "neither an equinox module"),
-        (tasks.CartPole, dict(steps=2_000), "is a class"),
+        (CartPole, dict(steps=2_000), "is a class"),
         (3, dict(steps=2_000), "int lacks initial"),
         ("MountainCar", dict(episodes=5, episode_cap=None), "may never be spent"),
     ],

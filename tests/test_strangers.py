@@ -146,8 +146,8 @@ def test_counters_that_none_are_are_refused(saved: Path, tmp_path: Path, name: s
     ],
 )
 def test_observations_that_none_are_are_refused(about: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="which none are"):
-        Observations.told(about)
+    with pytest.raises(InputError, match="is inconsistent"):
+        Observations.from_metadata(about)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_observations_that_none_are_are_refused(about: dict[str, Any]) -> None:
     ],
 )
 def test_actions_that_none_are_are_refused(table: Any, kind: Any) -> None:
-    with pytest.raises(InputError, match="which none are"):
-        Actions.told(table, kind)
+    with pytest.raises(InputError, match="are neither numbers nor arrays"):
+        Actions.from_metadata(table, kind)
 
 
 def test_a_memory_of_frames_that_is_taken_in_can_be_used() -> None:

@@ -31,10 +31,8 @@ from srgdqn.integrations.numpy_policy import PlainPolicy
 from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film
-from srgdqn.kernel.support import settled_on_host
-from srgdqn.learner.estimators import ESTIMATORS
-from srgdqn.learner.networks import NetworkFactory
-from srgdqn.learner.networks.naming import named
+from srgdqn.kernel.support import resolved_on_host
+from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import deferred_interrupts
 from srgdqn.runs.provenance import LOCAL, provenance
@@ -89,12 +87,11 @@ class Agent:
             algorithm,
             readings=readings,
             defaults=defaults_for(source),
-            estimators={"none", *ESTIMATORS},
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
         )
         check_random_numbers()
-        configuration = settled_on_host(configuration, double=is_double())
+        configuration = resolved_on_host(configuration, double=is_double())
         task = host_task(configuration, source)
         program, _ = host_program(configuration, task.network_input, task.actions.count, module)
         self._begin(HostRound(configuration, task, program, None), module)

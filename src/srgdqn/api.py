@@ -24,7 +24,7 @@ from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import for_training, ready
 from srgdqn.engines.host_rounds import train_on_host
@@ -32,10 +32,9 @@ from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, listening
 from srgdqn.integrations.progress import reporting
 from srgdqn.kernel.build import toolchain
-from srgdqn.kernel.support import Surroundings, settled, settled_on_host
-from srgdqn.learner.estimators import ESTIMATORS
-from srgdqn.learner.networks import NetworkFactory
-from srgdqn.learner.networks.naming import named
+from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
+from srgdqn.learner.estimators import estimator_names
+from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.runs.checkpoint_options import Care
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import let_interrupts_through
@@ -109,9 +108,7 @@ def train(
             options.setdefault("environments", source.given.num_envs)
     else:
         name = task if isinstance(task, str) else tasks.adopt(environment).name
-    configuration = configure(
-        name, algorithm, readings=readings, defaults=defaults, estimators={"none", *ESTIMATORS}, **options
-    )
+    configuration = configure(name, algorithm, readings=readings, defaults=defaults, **options)
     given: dict[str, Any] = {"environment": environment, "source": source, "network": module}
     listeners: dict[str, Any] = {"progress": progress, "loggers": loggers}
     if out is None:
@@ -144,7 +141,7 @@ def what_decides(
     network: eqx.Module | NetworkFactory | None = None,
 ) -> tuple[Configuration, dict[str, Any]]:
     """The configuration with what will run it decided, and what the bits of its run depend on beside it."""
-    configuration = with_kernel(check(configuration, {"none", *ESTIMATORS}), own_environment=environment is not None)
+    configuration = with_kernel(check(configuration, estimator_names()), own_environment=environment is not None)
     on_host = environment is None and not is_compiled(configuration.task.task)
     if on_host and source is None:
         source = source_of(configuration.task.task)
@@ -170,7 +167,7 @@ def train_configured(
 
     Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
     """
-    configuration = check(configuration, {"none", *ESTIMATORS})
+    configuration = check(configuration, estimator_names())
     if configuration.network.network not in BUILT_IN_NETWORKS and network is None:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
@@ -192,7 +189,7 @@ def task_of(configuration: Configuration, environment: FuncEnv | None = None) ->
     else:
         settings = configuration.task
         task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
-    return tasks.judged_for(task, configuration.training.evaluation_limit)
+    return tasks.with_evaluation_limit(task, configuration.training.evaluation_limit)
 
 
 def result_of(
@@ -277,13 +274,13 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
     """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
     check_random_numbers()
     if not own_environment and not is_compiled(configuration.task.task):
-        return settled_on_host(configuration, double=is_double())
+        return resolved_on_host(configuration, double=is_double())
     surroundings = Surroundings(
         own_environment=own_environment,
         double=is_double(),
         on_cpu=jax.default_backend() == "cpu",
     )
-    return settled(configuration, surroundings)
+    return resolved(configuration, surroundings)
 
 
 def provenance_of(configuration: Configuration, *, on_host: bool) -> dict[str, Any]:

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from gymnasium.envs import registration
 
-# Steps of an episode, where limited: rows 20 and 23 of the readings.
-_TIME_LIMITS = {"MountainCar": None, "Pendulum": None, "CartPole": 500}
+from srgdqn.config.tasks import COMPILED_TASKS
 
 
 def register() -> None:
-    """Tell Gymnasium of `srgdqn/MountainCar-v0`, `srgdqn/Pendulum-v0` and `srgdqn/CartPole-v0`; twice does no harm."""
-    for name, time_limit in _TIME_LIMITS.items():
+    """Registers `srgdqn/MountainCar-v0`, `srgdqn/Pendulum-v0` and `srgdqn/CartPole-v0`; calling it twice is harmless.
+
+    Episodes are limited as the tasks' presets are (rows 20 and 23 of the readings).
+    """
+    for name, task in COMPILED_TASKS.items():
         identifier = f"srgdqn/{name}-v0"
         if identifier not in registration.registry:
-            registration.register(identifier, f"srgdqn.tasks.gymnasium_classes:{name}Env", max_episode_steps=time_limit)
+            registration.register(identifier, task.gymnasium, max_episode_steps=task.preset.get("time_limit"))
 
 
 register()

@@ -1,4 +1,4 @@
-"""What is raised when the user's input cannot be used: what was given, what was expected, how to fix it."""
+"""The error for input that cannot be used. A message says what was given, what was expected, and how to fix it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class InputError(ValueError):
 
 
 def printable(text: str) -> str:
-    r"""The text without what a terminal would obey instead of showing it.
+    r"""The text with control characters escaped, so that a terminal shows and does not obey them.
 
     >>> printable("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -35,7 +35,7 @@ def unknown(kind: str, given: object, known: Iterable[str]) -> InputError:
 
 
 def _word(given: object) -> str:
-    """What was given as a message shows it, however long it is."""
+    """What was given, cut to a length that a message can show."""
     try:
         text = str(given)
     except ValueError:  # an integer of more digits than Python prints

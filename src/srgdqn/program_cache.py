@@ -1,3 +1,3 @@
-"""The door to `srgdqn.kernel.program_cache`: compiled programs kept between processes."""
+"""The door to `srgdqn.kernel.program_cache`: the cache of compiled programs."""
 
 from srgdqn.kernel.program_cache import *  # noqa: F403

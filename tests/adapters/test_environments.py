@@ -284,7 +284,7 @@ def test_an_instance_without_a_spec_is_copied() -> None:
 def test_an_instance_that_cannot_be_copied_is_told() -> None:
     given = Slope()
     given.lock = threading.Lock()  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match=r"can neither be made again nor copied.*Give a function that makes it"):
+    with pytest.raises(InputError, match=r"can neither be remade nor copied.*Give a function that makes it"):
         source_of(given).fresh()
 
 

@@ -80,6 +80,7 @@ ANYWHERE: dict[str, tuple[Any, str]] = {
 }
 IN_STEP: dict[str, tuple[Any, str]] = {
     "a reward that is NaN": (_at(1, float("nan")), "gave the reward nan"),
+    "a reward beyond single precision": (_at(1, 1e308), r"gave the reward inf \(in single precision\)"),
     "a reward without end": (_at(1, -float("inf")), "gave the reward -inf"),
     "no reward": (_at(1, None), "gave the reward None"),
     "a reward in words": (_at(1, "1.0"), "gave the reward '1.0'"),
@@ -114,7 +115,7 @@ def _fails(wrong: Any, where: str, after: int, in_training: bool) -> Environment
 
 @settings(max_examples=40)
 @given(st.sampled_from(sorted(WRONG)), st.integers(0, 30), st.booleans(), st.booleans())
-def test_the_error_tells_which_one_when_and_what(what: str, after: int, in_step: bool, in_training: bool) -> None:
+def test_the_error_says_which_one_when_and_what(what: str, after: int, in_step: bool, in_training: bool) -> None:
     wrong, said = WRONG[what]
     where = "step" if in_step or what in IN_STEP else "reset"
     if where == "reset":
@@ -128,19 +129,20 @@ def test_the_error_tells_which_one_when_and_what(what: str, after: int, in_step:
     assert result.run.provenance["interrupted"] is True
     if in_training and where == "step":
         # What is wrong with an observation that ends an episode is noticed like any other.
-        assert f" at step {after}. " in str(error)
-        lived = after // 8 * 8
+        assert f" at step {after + 1}. " in str(error)
+        whole = after // 8 * 8
     elif in_training:
         step = int(re.search(r"at step (\d+)\. ", str(error))[1])  # type: ignore[index]
-        lived = step // 8 * 8
+        # Numbers that are not finite are noticed with the step after the reset, anything else at once.
+        whole = (step if "first observation" in str(error) else max(step - 1, 0)) // 8 * 8
         assert (step == 0) == (after == 0)
     else:
         assert "of an evaluation" in str(error)
-        assert f"at step {after if where == 'step' else 0} of episode" in str(error) or after > 5
-        lived = STEPS
-    assert result.rounds["steps"].to_list() == ([lived] if lived else [])
+        assert f"at step {after + 1 if where == 'step' else 0} of episode" in str(error) or after > 5
+        whole = STEPS
+    assert result.rounds["steps"].to_list() == ([whole] if whole else [])
     assert len(result.evaluations) == 0
-    if lived:
+    if whole:
         assert all(np.isfinite(array).all() for array in result.parameters_of(0).values())
 
 
@@ -189,7 +191,7 @@ def test_an_agent_survives_its_environment(tmp_path: Path) -> None:
     """It stands at the last whole block, is saved, predicts, and goes on without anything of the bad one."""
     environment = Bad(WRONG["NaN"][0], "step", 39)  # the last of a block, which the next begins with
     agent = Agent("srg-dqn", environment, seed=0, **SMALL)
-    with pytest.raises(EnvironmentFailedError, match="at step 39") as caught:
+    with pytest.raises(EnvironmentFailedError, match="at step 40") as caught:
         agent.learn(STEPS)
     assert caught.value.result is None
     assert agent.num_timesteps == 32

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from host_environments import Counting, ends, observed, rewarded
 from srgdqn.adapters.flat_replay import Block
-from srgdqn.adapters.players import Chances, CopiesPlayer, VectorPlayer, Whereabouts, autoreset_mode
+from srgdqn.adapters.players import Chances, CopiesPlayer, EnvironmentInfo, VectorPlayer, autoreset_mode
 from srgdqn.adapters.spaces import read_actions, read_observations
 from srgdqn.errors import InputError
 
@@ -90,10 +90,10 @@ def player_of(mode: Any, environments: list[Counting], vector: type[SyncVectorEn
         return 1_000 * seat + episode
 
     if mode == "copies":
-        return CopiesPlayer(environments, Whereabouts("Counting", OBSERVATIONS, ACTIONS, seeds))
+        return CopiesPlayer(environments, EnvironmentInfo("Counting", OBSERVATIONS, ACTIONS, seeds))
     # It writes into the same arrays at every step, as vector environments may.
     together = vector([lambda each=each: each for each in environments], autoreset_mode=mode, copy=False)
-    return VectorPlayer(together, Whereabouts("Counting", OBSERVATIONS, ACTIONS, seeds))
+    return VectorPlayer(together, EnvironmentInfo("Counting", OBSERVATIONS, ACTIONS, seeds))
 
 
 def played(player: Any, blocks: int, length: int, explore: Sequence[bool], draws: Sequence[int]) -> list[Row]:
@@ -203,7 +203,7 @@ Vector = Callable[..., Any]
     ("change", "what"),
     [
         (lambda o, r, e, t, i: (o[:1], r, e, t, i), "1 observations where there are 2 environments"),
-        (lambda o, r, e, t, i: (o[:, :2], r, e, t, i), "shape (2,) each where the space has (3,)"),
+        (lambda o, r, e, t, i: (o[:, :2], r, e, t, i), "shape (2,) where its space has (3,)"),
         (lambda o, r, e, t, i: (o.astype(str), r, e, t, i), "which is no number"),
         (lambda o, r, e, t, i: (o, r[:1], e, t, i), "gave rewards"),
         (lambda o, r, e, t, i: (o, [None, 1.0], e, t, i), "gave rewards [None, 1.0]"),
@@ -227,7 +227,7 @@ def test_what_a_vector_gives_is_looked_at(change: Vector, what: str) -> None:
         played(player, 3, 4, [False] * 40, [0] * 40)
     assert what in str(caught.value)
     assert "the environment Counting" in str(caught.value)
-    assert "at step 4. " in str(caught.value)  # which is the third step of both
+    assert "at step 5. " in str(caught.value)  # after two of both
 
 
 def test_same_step_without_final_observations_is_an_error() -> None:
@@ -250,7 +250,7 @@ def test_an_unknown_autoreset_mode_is_refused() -> None:
 def test_vector_wrappers_change_nothing() -> None:
     explore, draws = [False, True] * 30, [1, 2, 0] * 20
     wrap = lambda make: gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(make))  # noqa: E731
-    player = VectorPlayer(wrap([Counting, Counting]), Whereabouts("Counting", OBSERVATIONS, ACTIONS, lambda *_: 0))
+    player = VectorPlayer(wrap([Counting, Counting]), EnvironmentInfo("Counting", OBSERVATIONS, ACTIONS, lambda *_: 0))
     expected = by_hand(AutoresetMode.NEXT_STEP, [(3, 5, 2)] * 2, explore, draws)
     assert played(player, 5, 4, explore, draws) == [next(expected) for _ in range(20)]
 
@@ -277,7 +277,7 @@ class InPlace(Counting):
 @pytest.mark.parametrize("copies", [1, 2])
 def test_observations_are_what_they_were_when_they_were_seen(copies: int) -> None:
     player = CopiesPlayer(
-        [InPlace() for _ in range(copies)], Whereabouts("InPlace", OBSERVATIONS, ACTIONS, lambda *_: 0)
+        [InPlace() for _ in range(copies)], EnvironmentInfo("InPlace", OBSERVATIONS, ACTIONS, lambda *_: 0)
     )
     block = Block(12, OBSERVATIONS)
     player.play(block, Greedy(), Chances([1.0] * 14, [0] * 14, [0.0] * 14), 0)
@@ -314,7 +314,7 @@ def test_so_are_images_of_a_vector_that_writes_into_the_same_arrays(
     together = SyncVectorEnv([lambda: Pictures(shape)] * 2, autoreset_mode=mode, copy=False)
     reading = read_observations(together.single_observation_space, "Pictures", as_image=True)
     actions = read_actions(together.single_action_space, "Pictures", None)
-    player = VectorPlayer(together, Whereabouts("Pictures", reading, actions, lambda *_: 0))
+    player = VectorPlayer(together, EnvironmentInfo("Pictures", reading, actions, lambda *_: 0))
     block = Block(8, reading)
 
     class Still(Greedy):

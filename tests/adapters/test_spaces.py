@@ -172,10 +172,10 @@ def test_a_run_tells_its_actions_and_observations_as_they_are(space: spaces.Spac
     configuration = configure("Other", defaults=host_preset("Other"), **SMALL, action_bins=bins)
     task = host_task(configuration, source_of(Other))
     about = about_task(task)
-    told = Actions.told(about["action_table"], about["action_type"])
-    assert Observations.told(about["observations"]) == task.observations
-    assert [np.asarray(action).dtype for action in told.table] == [
+    read = Actions.from_metadata(about["action_table"], about["action_type"])
+    assert Observations.from_metadata(about["observations"]) == task.observations
+    assert [np.asarray(action).dtype for action in read.table] == [
         np.asarray(each).dtype for each in task.actions.table
     ]
-    np.testing.assert_array_equal(told.table, task.actions.table)
-    assert all(space.contains(action) for action in told.table)
+    np.testing.assert_array_equal(read.table, task.actions.table)
+    assert all(space.contains(action) for action in read.table)

@@ -12,7 +12,7 @@ import srgdqn
 from srgdqn.cli import main
 from srgdqn.runs.comparison import summarise
 from srgdqn.runs.result import Result
-from srgdqn.tasks import CartPole
+from srgdqn.tasks.cart_pole import CartPole
 from synthetic_runs import synthetic
 
 

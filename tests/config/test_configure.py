@@ -4,12 +4,16 @@ from typing import Any
 
 import pytest
 
+from srgdqn.adapters.defaults import defaults_of
+from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS
-from srgdqn.config.configure import configure, defaults_of, layered
+from srgdqn.config.configure import configure, layered
+from srgdqn.config.options import SYNONYMS
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, IMAGE_DEFAULTS, PRESETS
 from srgdqn.config.readings import READINGS
 from srgdqn.errors import InputError
+from srgdqn.learner.estimators import ESTIMATORS
 
 
 @pytest.mark.parametrize("task", PRESETS)
@@ -111,13 +115,16 @@ def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
 
 def test_what_is_known_of_an_id_is_told_without_its_environment() -> None:
     known = "[defaults_of(task) for task in ('CartPole', 'LunarLander-v3,enable_wind=true', 'ALE/Pong-v5')]"
-    program = f"import sys; from srgdqn.configure import defaults_of; {known}; print('gymnasium' in sys.modules)"
+    program = (
+        f"import sys; from srgdqn.adapters.defaults import defaults_of; {known}; print('gymnasium' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
 
-def test_registered_estimators_can_be_named() -> None:
-    assert configure("CartPole", estimators={"storm"}, estimator="storm").estimator.estimator == "storm"
+def test_registered_estimators_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ESTIMATORS, "storm", ESTIMATORS["srg"])
+    assert configure("CartPole", estimator="storm").estimator.estimator == "storm"
 
 
 def test_layers_of_a_file_and_of_a_command_line() -> None:
@@ -127,7 +134,20 @@ def test_layers_of_a_file_and_of_a_command_line() -> None:
     assert layered(file, dict(steps=1)) == dict(file, steps=1)
 
 
+@pytest.mark.parametrize("name", SYNONYMS)
+def test_what_other_libraries_call_an_option_is_answered_with_ours(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(InputError, match=f"{name}.*called {SYNONYMS[name][0]}"):
+        configure("CartPole", **{name: 1})
+    flag = f"--{name.replace('_', '-')}"
+    assert main(["train", "CartPole", flag, "1"]) == 2
+    error = capsys.readouterr().err
+    assert all(f"--{ours.replace('_', '-')}" in error for ours in SYNONYMS[name])
+
+
 def test_configuring_starts_at_once() -> None:
-    heavy = "import sys, srgdqn.configure; print(*({'jax', 'numpy', 'polars', 'scipy'} & set(sys.modules)))"
+    imports = "import sys, srgdqn.config.configure, srgdqn.adapters.defaults"
+    heavy = f"{imports}; print(*({{'jax', 'numpy', 'polars', 'scipy', 'gymnasium'}} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

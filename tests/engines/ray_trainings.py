@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ray_nodes import ADDRESS, Cluster, Gate, a_worker_and_a_node_dying
+from srgdqn.adapters.defaults import defaults_of
 from srgdqn.api import train_configured
 from srgdqn.config import Configuration
-from srgdqn.config.configure import configure, defaults_of
+from srgdqn.config.configure import configure
 from srgdqn.engines.chunks_on_ray import strands_on_ray
 from srgdqn.engines.host_on_ray import rounds_on_ray
 from srgdqn.engines.on_ray import connected

@@ -34,9 +34,7 @@ def test_a_job_brings_what_only_this_process_knows(tmp_path: Path) -> None:
     gym.register("Private-v0", "host_environments:Counting")
     register_estimator("mine", ESTIMATORS["svrg"])
     try:
-        configuration = configure(
-            "Private-v0", defaults=host_preset("Private-v0"), estimators=ESTIMATORS, estimator="mine", **SMALL
-        )
+        configuration = configure("Private-v0", defaults=host_preset("Private-v0"), estimator="mine", **SMALL)
         task = host_task(configuration, source_of("Private-v0"))
         job = job_of(configuration, task, None, measure_noise=True, keeping=Keeping(tmp_path))
         data = cloudpickle.dumps(job)

@@ -39,7 +39,6 @@ def trained(environment: Any, workers: int, own_network: Any = None, **options: 
     configuration = configure(
         source.name,
         defaults=host_preset(source.name),
-        estimators={"none", *ESTIMATORS},
         **{**SMALL, "steps": 48, "kernel": "xla", "rounds": 3, **options},
     )
     return train_on_host(configuration, host_task(configuration, source), own_network, workers=workers)

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 import numpy_cnn
 import reference
 from srgdqn.config import NetworkSettings
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
-from srgdqn.learner.networks import MLP, make_network
+from srgdqn.learner.networks import MLP, NETWORKS, make_network
 from srgdqn.learner.networks.convolution import convolve
 from srgdqn.learner.networks.mlp import Layer
 
@@ -286,7 +287,6 @@ def test_a_module_for_images_is_given_them_as_fractions() -> None:
     module = Pooled(eqx.nn.Conv2d(3, 2, 4, key=jax.random.key(0)))
     network = make_network(NetworkSettings(network="Pooled"), (3, 10, 12), 2, module)
     assert not network.is_mlp
-    assert not network.is_cnn
     rows = images(0, 5, 3, 10, 12)
     expected = [module(jnp.asarray(row, jnp.float32)) for row in rows]
     found = network.q_values(network.init(jax.random.key(0)), jnp.asarray(rows))
@@ -297,3 +297,15 @@ def test_a_module_for_other_images_is_refused() -> None:
     module = Pooled(eqx.nn.Conv2d(3, 2, 4, key=jax.random.key(0)))
     with pytest.raises(InputError, match=r"cannot take an observation of shape \(4, 10, 12\).*maps one observation to"):
         make_network(NetworkSettings(network="Pooled"), (4, 10, 12), 2, module)
+
+
+def test_a_function_that_takes_no_random_key_is_refused() -> None:
+    def wants_a_tensor(given: object) -> eqx.Module:
+        raise TypeError("argument 'input' must be Tensor, not PRNGKeyArray")
+
+    with pytest.raises(InputError, match=r"TypeError \(argument 'input' must be Tensor.*function from a random key"):
+        make_network(NetworkSettings(network="mine"), 4, 2, wants_a_tensor)
+
+
+def test_names_of_built_in_networks_are_those_that_options_know() -> None:
+    assert tuple(NETWORKS) == BUILT_IN_NETWORKS

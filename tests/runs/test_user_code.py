@@ -9,10 +9,10 @@ import pytest
 
 import srgdqn
 from host_environments import SMALL, Counting
-from srgdqn.config.configure import configure
 from srgdqn.adapters.environments import source_of
-from srgdqn.runs.cache import why_not_this
+from srgdqn.config.configure import configure
 from srgdqn.learner.estimators import ESTIMATORS, estimator
+from srgdqn.runs.cache import why_not_this
 from srgdqn.runs.user_code import own_parts
 from tiny import LEVERS, STUBBORN, Stubborn
 
@@ -70,7 +70,7 @@ def test_an_estimator_that_was_registered(monkeypatch: pytest.MonkeyPatch) -> No
         return estimator("sgd").direction(*arguments)
 
     monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["sgd"]._replace(direction=direction))
-    told = own_parts(configure("CartPole", estimator="mine", estimators={"none", *ESTIMATORS}))["estimator"]
+    told = own_parts(configure("CartPole", estimator="mine"))["estimator"]
     assert told["name"].endswith("direction")
     assert told["source"] is not None
 

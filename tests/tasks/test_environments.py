@@ -15,7 +15,9 @@ from gymnasium.utils.env_checker import check_env
 
 from srgdqn import environments
 from srgdqn.errors import InputError
-from srgdqn.tasks import CartPole, MountainCar, Pendulum
+from srgdqn.tasks.cart_pole import CartPole
+from srgdqn.tasks.mountain_car import MountainCar
+from srgdqn.tasks.pendulum import Pendulum
 
 # Both are double precision here; observations are single precision in Gymnasium.
 TOLERANCE = 1e-12
@@ -52,7 +54,7 @@ def test_ids_need_no_jax() -> None:
         "environment = gymnasium.make('srgdqn.environments:srgdqn/Pendulum-v0', torques='midpoints')\n"
         "environment.reset(seed=0)\n"
         "environment.step(3)\n"
-        "assert 'jax' not in sys.modules and 'srgdqn.tasks' not in sys.modules\n"
+        "assert 'jax' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
 

@@ -10,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from srgdqn.tasks import CartPole, MountainCar, Pendulum
+from srgdqn.tasks.cart_pole import CartPole
+from srgdqn.tasks.mountain_car import MountainCar
+from srgdqn.tasks.pendulum import Pendulum
 
 DRAWS = 20_000
 

@@ -13,10 +13,13 @@ import pytest
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Dict, Discrete
 
+from srgdqn.config import TaskSettings
 from srgdqn.config.presets import preset
-from srgdqn.config.task import TaskSettings
 from srgdqn.errors import InputError
-from srgdqn.tasks import CartPole, MountainCar, Pendulum, Task, adopt, make
+from srgdqn.tasks import Task, adopt, make
+from srgdqn.tasks.cart_pole import CartPole
+from srgdqn.tasks.mountain_car import MountainCar
+from srgdqn.tasks.pendulum import Pendulum
 
 OPTIONS = {field.name for field in dataclasses.fields(TaskSettings)}
 
@@ -131,6 +134,7 @@ def test_arrays_of_any_shape_and_discrete_observations_are_adopted(observations:
         (Described(Box(0, 1), Box(-2, 2)), {}, ["action space of Described is Box(-2.0, 2.0", "Discrete(how many)"]),
         (Described(Box(0, 1), Discrete(3, start=1)), {}, ["Discrete(3, start=1)", "Discrete(3) and add 1"]),
         (Described(Dict(a=Discrete(2)), Discrete(2)), {}, ["observation space of Described is Dict(", "as a Box"]),
+        (Described(Box(0, 1, (0,)), Discrete(2)), {}, ["observation space of Described is Box(", "no numbers in it"]),
         (object(), {}, ["object lacks initial, transition", "FuncEnv"]),
         (Described(Box(0, 1), Discrete(2)), dict(time_limit=0), ["time_limit must be at least 1 step"]),
         (Described(Box(0, 1), Discrete(2)), dict(evaluation_limit=-1), ["evaluation_limit must be at least 1 step"]),

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from gymnasium.experimental.functional import FuncEnv
 
-from srgdqn.tasks import CartPole, MountainCar, Pendulum
+from srgdqn.tasks.cart_pole import CartPole
+from srgdqn.tasks.mountain_car import MountainCar
+from srgdqn.tasks.pendulum import Pendulum
 
 # Largest error of a component, relative to that component's largest magnitude over all cases. Double precision leaves
 # room for a few roundings in another order; single precision for those of 24 bits, which the sines magnify.

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.tasks import CartPole, MountainCar, Pendulum
+from srgdqn.tasks.cart_pole import CartPole
+from srgdqn.tasks.mountain_car import MountainCar
+from srgdqn.tasks.pendulum import Pendulum
 
 TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
 

@@ -153,6 +153,13 @@ def test_what_is_random_in_one_step_is_independent() -> None:
     assert len({float(number) for number in numbers}) == len(numbers)
 
 
+def test_an_observation_of_another_size_than_its_space_is_refused() -> None:
+    environment = Noisy()
+    environment.observation = lambda *_, **__: jnp.zeros((3, 4))  # type: ignore[method-assign]
+    with pytest.raises(InputError, match=r"observation of Noisy has shape \(3, 4\), but its space has"):
+        begin_episode(environment, KEY, jax.random.key(9))
+
+
 @pytest.mark.parametrize("name", ["reward", "terminal"])
 def test_what_is_not_one_number_is_refused_by_name(name: str) -> None:
     environment = Noisy()

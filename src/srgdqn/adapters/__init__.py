@@ -1,1 +1,1 @@
-"""Ordinary Gymnasium environments, stepped on the host with the same learner."""
+"""Gymnasium's environments made ready for training: sources, spaces, frames, replay memories, players."""

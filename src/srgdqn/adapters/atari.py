@@ -4,9 +4,8 @@ The protocol of the games is that of Machado et al. (2018) with the preprocessin
 every four, the brighter of the last two; up to 30 idle frames at a start; sticky actions as the id has them (with
 probability 0.25 in version 5); episodes to the game's end, and rewards as they are. Frames before the first are black.
 
-A single environment and those of a vector follow the same protocol, byte by byte, but for two details of the packages
-they come from: starts have 1 to 30 idle frames or 0 to 30, and the limit of an episode's frames does or does not count
-them.
+Single games are preprocessed by Gymnasium's wrappers, vectors by `ale_py` itself. Both give the same bytes, but for two
+details: starts have 1 to 30 idle frames or 0 to 30, and the limit of an episode's frames does or does not count them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def make_atari(identifier: str, *, render_mode: str | None = None, **options: An
 
 
 def make_atari_vector(identifier: str, count: int, *, threads: int = 0, **options: Any) -> VectorEnv:
-    """Some copies of a game, stepped by `threads` of `ale_py`'s own (0: one per core), which change no bits.
+    """Some copies of a game, stepped by `threads` of `ale_py`'s own (0: one per core); the results are the same.
 
     An episode that ended begins anew with the next step (`AutoresetMode.NEXT_STEP`), or at once and from a seed with
     `reset(seed=np.array([…]), options={"reset_mask": …})`.
@@ -64,7 +63,7 @@ def make_atari_vector(identifier: str, count: int, *, threads: int = 0, **option
 
 
 class _SeededByLists(VectorWrapper):
-    """Takes seeds as Gymnasium's own vector environments do, where `ale_py`'s takes an array of them."""
+    """Takes a list of seeds, as Gymnasium's own vector environments do; `ale_py`'s takes an array."""
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         return self.env.reset(seed=np.array(seed) if isinstance(seed, list) else seed, options=options)  # type: ignore[arg-type]  # as it is documented
@@ -76,7 +75,7 @@ def image_wrappers(environment: gymnasium.Env) -> gymnasium.Env:
     if not is_picture(space):
         raise InputError(
             f"an observation is {space}, but images have the shape (height, width, 3) or (height, width) and numbers "
-            "from 0 to 255 of type uint8. Wrap the environment so that it gives such, or use network = 'mlp'."
+            "from 0 to 255 of type uint8. Wrap the environment accordingly, or use network = 'mlp'."
         )
     _require_opencv()
     if len(space.shape or ()) == 3:
@@ -95,7 +94,7 @@ def _stacked(environment: gymnasium.Env) -> gymnasium.Env:
 
 
 def _ale() -> ModuleType:
-    """`ale_py`, which registers its ids when it is imported, and greets on standard error unless told not to."""
+    """`ale_py`, which registers its ids when it is imported, with its greeting on standard error switched off."""
     require("ale_py", "atari", "An Atari game")
     import ale_py
 
@@ -104,7 +103,7 @@ def _ale() -> ModuleType:
 
 
 def require_game(identifier: str) -> None:
-    """An `InputError` unless the id is that of a game that is there."""
+    """An `InputError` unless the id is that of a known game."""
     _ale()
     games = [name for name in gymnasium.registry if name.startswith("ALE/")]
     if identifier not in games:
@@ -117,6 +116,6 @@ def _require_opencv() -> None:
 
 def _refused(identifier: str, error: TypeError) -> InputError:
     return InputError(
-        f"{identifier} does not take these options: {error}. Give such as ale-py "
-        "documents, but for the preprocessing's."
+        f"{identifier} does not take these options: {error}. Give options that ale-py documents, except those of "
+        "preprocessing."
     )

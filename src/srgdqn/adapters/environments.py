@@ -1,4 +1,4 @@
-"""Where an environment comes from: an id, a factory or an instance; and how copies of it are made and closed."""
+"""The source of an environment (an id, a factory or an instance), and how copies of it are made and closed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv, VectorWrapper
 
 from srgdqn.adapters.atari import SKIP, image_wrappers, is_picture, make_atari, make_atari_vector
-from srgdqn.adapters.failures import RAISED, told
+from srgdqn.adapters.failures import RAISED, described
 from srgdqn.adapters.registry import known_identifier
 from srgdqn.adapters.spaces import space_of
 from srgdqn.config import TaskSettings
 from srgdqn.config.identifiers import as_given, is_identifier, options_of, plain, with_options
 from srgdqn.errors import InputError
 
-# An environment whose episodes may never end is judged for so many steps.
+# Steps of an episode of evaluation where the environment has no limit.
 UNLIMITED_EVALUATION = 1_000
 _CLOSING_SECONDS = 5.0
 
@@ -37,15 +37,15 @@ class Source:
     """How copies of an environment are made."""
 
     name: str
-    """What it is called in logs and results."""
+    """Its name in logs and results."""
     make: Callable[[str | None], gym.Env] | None
-    """From a render mode (None: not to be seen) to a new copy; None where there is but the one that was given."""
+    """From a render mode (None: not rendered) to a new copy; None where only the given one exists."""
     given: gym.Env | VectorEnv | None = None
-    """The one that was given, where one was."""
+    """The instance that was given, if one was."""
     make_vector: Callable[[int], VectorEnv] | None = None
-    """From a number to a vector environment of so many copies, where it has one of its own that is worth having."""
+    """From a number to a vector environment of so many copies, where the environment has its own, faster one."""
     recipe: Any = None
-    """What `source_of` makes the same source from in another process: an id, a factory or a spec."""
+    """The id, factory or spec from which `source_of` makes the same source in another process."""
 
     def fresh(self, render_mode: str | None = None) -> gym.Env:
         """A new copy."""
@@ -73,7 +73,7 @@ def source_of(environment: Environment) -> Source:
         return _source_of_factory(environment)
     raise InputError(
         f"the environment is {environment!r}, which is neither a Gymnasium id, nor an environment, nor a function that "
-        "makes one. Give such a thing, such as 'CartPole-v1'."
+        "makes one. Pass an id such as 'CartPole-v1', an environment, or a factory."
     )
 
 
@@ -92,8 +92,8 @@ def _made(identifier: str, render_mode: str | None) -> gym.Env:
     try:
         if name.startswith("ALE/"):
             return make_atari(name, render_mode=render_mode, **options)
-        # Its checker looks at the first step alone, and we at every one.
-        made = gym.make(name, disable_env_checker=True, **_seen_by(render_mode), **options)
+        # Its checker checks the first step alone, and we every one.
+        made = gym.make(name, disable_env_checker=True, **_rendered(render_mode), **options)
         return image_wrappers(made) if is_picture(made.observation_space) else made
     except gym.error.DependencyNotInstalled as error:
         extra = next((extra for word, extra in _EXTRAS.items() if word in str(error).lower()), None)
@@ -113,7 +113,7 @@ def _call(identifier: str) -> str:
 
 
 def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:
-    """Games have a vector of their own, which does not take all the options that a single one does."""
+    """Games have their own vector environment, which does not take all the options that a single one does."""
     if not identifier.startswith("ALE/") or options_of(identifier):
         return None
     return functools.partial(make_atari_vector, identifier)
@@ -121,7 +121,7 @@ def _vector_maker(identifier: str) -> Callable[[int], VectorEnv] | None:
 
 def _source_of_spec(spec: EnvSpec) -> Source:
     def make(mode: str | None) -> gym.Env:
-        return gym.make(_without_mode(spec), **_seen_by(mode))
+        return gym.make(_without_mode(spec), **_rendered(mode))
 
     probe = make(None)
     name = _name_of(probe)
@@ -138,48 +138,48 @@ def _source_of_instance(environment: gym.Env | VectorEnv) -> Source:
     def remade(mode: str | None) -> gym.Env:
         if spec is not None:
             try:
-                return gym.make(_unseen(spec), **_seen_by(mode))
-            except Exception:  # a wrapper or an argument that no spec can tell of: then a copy of the thing itself
+                return gym.make(_unrecorded(spec), **_rendered(mode))
+            except Exception:  # a wrapper or an argument that a spec cannot hold: then a copy of the instance
                 pass
         try:
             return copy.deepcopy(environment)
         except Exception as error:
             raise InputError(
-                f"the environment {name} was given as an instance that can neither be made again nor copied "
+                f"the environment {name} was given as an instance that can neither be remade nor copied "
                 f"({type(error).__name__}: {error}), and another copy is needed. Give a function that makes it."
             ) from error
 
-    # Some wrappers leave no trace from which another process could make them.
-    recipe = None if spec is None else _unseen(spec)
+    # Another process cannot make wrappers whose arguments are not in the spec.
+    recipe = None if spec is None else _unrecorded(spec)
     if recipe is not None and any(wrapper.kwargs is None for wrapper in recipe.additional_wrappers):
         recipe = None
     return Source(name, remade, environment, recipe=recipe)
 
 
-# Wrappers that watch, of which a copy would write into the same files.
-_WATCHERS = ("RecordVideo", "RecordEpisodeStatistics", "HumanRendering", "RenderCollection")
+# Wrappers that record, of which a copy would write into the same files.
+_RECORDERS = ("RecordVideo", "RecordEpisodeStatistics", "HumanRendering", "RenderCollection")
 
 
-def _unseen(spec: EnvSpec) -> EnvSpec:
-    """The same environment without what watches it."""
-    kept = tuple(wrapper for wrapper in spec.additional_wrappers if wrapper.name not in _WATCHERS)
-    return dataclasses.replace(_without_mode(spec), additional_wrappers=kept)
+def _unrecorded(spec: EnvSpec) -> EnvSpec:
+    """The spec without the wrappers that record."""
+    others = tuple(wrapper for wrapper in spec.additional_wrappers if wrapper.name not in _RECORDERS)
+    return dataclasses.replace(_without_mode(spec), additional_wrappers=others)
 
 
-# What a vector's spec tells beside the arguments of each environment in it.
+# What a vector's spec has beside the arguments of each environment in it.
 _OF_VECTORS = ("num_envs", "vectorization_mode", "vector_kwargs")
 
 
 def _name_of(environment: gym.Env | VectorEnv) -> str:
-    """The id by which the same environment is made again, where what was done to it is not beyond words."""
+    """The id that makes the same environment, or a name that says that none does."""
     spec = environment.spec
     if spec is None:
         kind = type(environment if isinstance(environment, VectorEnv) else environment.unwrapped)
         return f"{kind.__module__}.{kind.__qualname__}"
     registered = gym.registry.get(spec.id)
-    if registered is None or spec.entry_point != registered.entry_point or _unseen(spec).additional_wrappers:
+    if registered is None or spec.entry_point != registered.entry_point or _unrecorded(spec).additional_wrappers:
         return as_given(spec.id)
-    # Wrappers of a vector leave no trace in its spec, and made by an id, images and games would be preprocessed.
+    # A vector's spec does not name its wrappers, and by an id images and games would be preprocessed.
     preprocessed = spec.namespace == "ALE" or is_picture(space_of(environment, "observation"))
     if isinstance(environment, VectorWrapper) or preprocessed:
         return as_given(spec.id)
@@ -194,12 +194,12 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _without_mode(spec: EnvSpec) -> EnvSpec:
-    kept = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
-    return dataclasses.replace(spec, kwargs=kept)
+    others = {name: value for name, value in spec.kwargs.items() if name != "render_mode"}
+    return dataclasses.replace(spec, kwargs=others)
 
 
-def _seen_by(mode: str | None) -> dict[str, Any]:
-    """The argument for a render mode: none at all for none, as some environments have no such argument."""
+def _rendered(mode: str | None) -> dict[str, Any]:
+    """The argument for a render mode; without a mode none at all, as some environments do not take it."""
     return {} if mode is None else {"render_mode": mode}
 
 
@@ -231,7 +231,7 @@ def _source_of_factory(factory: Callable[[], gym.Env]) -> Source:
 
 
 def limited(environment: gym.Env, settings: TaskSettings, cap: int | None = None) -> gym.Env:
-    """The environment with episodes cut at the time limit of the settings, or at a cap where it has no limit at all."""
+    """The environment with episodes truncated at the time limit of the settings, or at a cap where it has no limit."""
     if settings.time_limit is not None:
         return gym.wrappers.TimeLimit(environment, settings.time_limit)
     if cap is not None and own_limit(environment) is None:
@@ -240,7 +240,7 @@ def limited(environment: gym.Env, settings: TaskSettings, cap: int | None = None
 
 
 def own_limit(environment: gym.Env | VectorEnv) -> int | None:
-    """The steps after which an episode of it is truncated, where its spec tells."""
+    """The steps after which it truncates an episode, if its spec says so."""
     spec = environment.spec
     if spec is None:
         return None
@@ -249,14 +249,14 @@ def own_limit(environment: gym.Env | VectorEnv) -> int | None:
 
 
 def close(environment: gym.Env | VectorEnv, name: str) -> None:
-    """Closes an environment; one that raises or does not come back is left behind with a warning."""
+    """Closes an environment; one that raises or does not return is left behind with a warning."""
     problem: list[str] = []
 
     def attempt() -> None:
         try:
             environment.close()
         except RAISED as error:
-            problem.append(f"raised {told(error)}")
+            problem.append(f"raised {described(error)}")
 
     closing = threading.Thread(target=attempt, daemon=True, name=f"closing {name}")
     closing.start()

@@ -1,4 +1,4 @@
-"""What is raised when an environment misbehaves in the midst of training: which one, at which step, what came."""
+"""The error about an environment that misbehaves while training: which one, at which step, what it did."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ window is closed.
 class EnvironmentFailedError(RuntimeError):
     """An environment raised, or gave what it must not give.
 
-    Everything learnt before is kept: `result` is the run until then, where one was under way.
+    `result` is the run until then, where there was one.
     """
 
     def __init__(self, message: str, result: Any = None) -> None:
@@ -24,22 +24,22 @@ class EnvironmentFailedError(RuntimeError):
 def failed(name: str, when: str, what: str) -> EnvironmentFailedError:
     """The error about an environment that did `what` at some time."""
     return EnvironmentFailedError(
-        f"the environment {name} {what} {when}. Mend the environment; what was learnt before is kept."
+        f"the environment {name} {what} {when}. Fix the environment; progress so far is not lost."
     )
 
 
-def told(error: BaseException) -> str:
-    """An error in words, also where it has none of its own or cannot tell them.
+def described(error: BaseException) -> str:
+    """An error's type and message, also where it has no message or raises when asked for it.
 
-    >>> told(ValueError("no pole")), told(ValueError())
+    >>> described(ValueError("no pole")), described(ValueError())
     ('ValueError (no pole)', 'ValueError')
     """
-    text = shortly(error, str)
+    text = shortened(error, str)
     return f"{type(error).__name__} ({text})" if text else type(error).__name__
 
 
-def shortly(value: Any, words: type[str] | Any = repr) -> str:
-    """A value in a few words, whatever it is."""
+def shortened(value: Any, words: type[str] | Any = repr) -> str:
+    """A value in at most 200 characters, whatever it is."""
     try:
         text: str = words(value)
     except Exception as error:

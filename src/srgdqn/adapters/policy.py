@@ -1,4 +1,4 @@
-"""Greedy actions on the host: a small perceptron in NumPy, which costs less than handing a row to a device would."""
+"""Greedy actions on the host: a small perceptron in NumPy, which is faster than a compiled call for a single row."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from srgdqn.config.normalisation import VARIANCE_FLOOR
+from srgdqn.config.options import VARIANCE_FLOOR
 from srgdqn.learner.networks import MLP, Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 
 
 class ActsOnOne(Protocol):
-    """From an observation to an action's index."""
+    """Chooses the index of an action for one observation."""
 
     @property
     def one(self) -> Callable[[np.ndarray], int]:
@@ -24,7 +24,7 @@ class GreedyPolicy(Protocol):
     """The best actions by parameters that change after every outer iteration."""
 
     def update(self, parameters: Parameters, normaliser: Normaliser) -> None:
-        """Takes the parameters, and the statistics that observations are normalised with, into use."""
+        """Sets the parameters, and the statistics that observations are normalised with."""
 
     def one(self, observation: np.ndarray) -> int:
         """The best action for one observation."""
@@ -57,7 +57,7 @@ _ACTIVATIONS = {"relu": _relu, "tanh": _tanh, "softplus": _softplus}
 
 
 class NumPyPolicy:
-    """The built-in perceptron, layer by layer into arrays that are there already."""
+    """The built-in perceptron, computed layer by layer into the same arrays."""
 
     def __init__(self, activation: str) -> None:
         self._activation = _ACTIVATIONS[activation]
@@ -66,7 +66,7 @@ class NumPyPolicy:
         self._scale: np.ndarray | None = None
 
     def update(self, parameters: MLP, normaliser: Normaliser) -> None:
-        """Takes the parameters into use."""
+        """Sets the parameters."""
         arrays = [(np.asarray(layer.weight), np.asarray(layer.bias)) for layer in parameters.layers]
         if not self._layers:
             self._layers = [(weight, bias, np.empty_like(bias)) for weight, bias in arrays]
@@ -102,7 +102,7 @@ class CompiledPolicy:
         self._normaliser: Any = None
 
     def update(self, parameters: Parameters, normaliser: Normaliser) -> None:
-        """Takes the parameters into use."""
+        """Sets the parameters."""
         self._parameters, self._normaliser = parameters, normaliser
 
     def one(self, observation: np.ndarray) -> int:
@@ -115,7 +115,7 @@ class CompiledPolicy:
 
 
 def normalising(normaliser: Normaliser) -> tuple[np.ndarray, np.ndarray]:
-    """What is taken off an observation, and what it is then divided by."""
+    """The mean that is subtracted from an observation, and the deviation that it is then divided by."""
     moments = normaliser.observations
     assert moments is not None
     return np.asarray(moments.mean), np.sqrt(np.asarray(moments.variance) + np.float32(VARIANCE_FLOOR))

@@ -1,4 +1,4 @@
-"""Ids that Gymnasium knows, and which one was meant by one that it does not."""
+"""Ids that Gymnasium knows, and suggestions for those that it does not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from srgdqn.errors import InputError, unknown
 
 
 def known_identifier(identifier: str) -> str:
-    """The id, if Gymnasium knows it (a module before a colon is imported, as Gymnasium does) and its options have a
-    form.
+    """The id, if Gymnasium knows it and its options can be read. A module before a colon is imported, as Gymnasium
+    does.
     """
     module, name = identifier.partition(",")[0].rpartition(":")[0], plain(identifier)
     if module:
@@ -24,7 +24,7 @@ def known_identifier(identifier: str) -> str:
         except Exception as error:
             raise InputError(
                 f"the environment {identifier!r} is to be registered by the module {module!r}, which cannot be "
-                f"imported ({type(error).__name__}: {error}). Install it, or mend its name; one in this folder is "
+                f"imported ({type(error).__name__}: {error}). Install it, or correct its name; one in this folder is "
                 "found with PYTHONPATH=. before the command."
             ) from error
     if name.startswith("ALE/"):
@@ -51,7 +51,7 @@ def _is_game_or_unknown(name: str) -> bool:
 
 
 def check_name(task: str) -> None:
-    """Raises if a name that has not the form of an id is none of the compiled tasks, and tells which id was meant."""
+    """Raises if a name without the form of an id is no compiled task's, with the id that may have been meant."""
     if is_compiled(task):
         return
     if not resembles_compiled(task) and (identifier := newest_version(task)) is not None:

@@ -1,4 +1,8 @@
-"""From an environment's spaces to a network's input and its actions' indices, and back."""
+"""Spaces: observations as a network reads them, the actions that its outputs stand for, checks of what a step gives.
+
+Gymnasium's `FlattenObservation` and `TransformAction` do not check that values belong to their space, and leave nothing
+in a saved run by which its policy could read observations and name actions later.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ _MOST_CHANNELS = 16
 
 
 class OddValueError(ValueError):
-    """An environment gave what its spaces do not have; the message says what."""
+    """An environment gave a value that its space does not have; the message says which."""
 
 
 class Observations(NamedTuple):
@@ -38,18 +42,20 @@ class Observations(NamedTuple):
     channels_last: bool = False
 
     @classmethod
-    def told(cls, about: dict[str, Any]) -> Observations:
-        """What a run tells of its observations; an `InputError` where there are none such."""
+    def from_metadata(cls, about: dict[str, Any]) -> Observations:
+        """The observations that a run's metadata describe; an `InputError` where they are inconsistent."""
         try:
-            told: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in about.items()}
-            if (read := cls(**told))._is_sound():
+            fields: dict[str, Any] = {
+                n: tuple(value) if isinstance(value, list) else value for n, value in about.items()
+            }
+            if (read := cls(**fields))._is_consistent():
                 return read
         except (TypeError, AttributeError):
             pass
-        raise InputError(f"its observations are {shown(about)}, which none are.")
+        raise InputError(f"its description of observations, {shown(about)}, is inconsistent.")
 
-    def _is_sound(self) -> bool:
-        """Whether each part is of its kind, and fits the others."""
+    def _is_consistent(self) -> bool:
+        """Whether each field has a possible value that fits the others."""
         shapes = all(isinstance(sizes, tuple) and all(is_count(side, 1) for side in sizes) for sizes in self[1:3])
         if not shapes or not (type(self.start) is int and abs(self.start) < 2**63):
             return False
@@ -72,7 +78,7 @@ class Observations(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What they are, to be read.
+        """A description for messages.
 
         >>> Observations("vector", (6,), (2, 3)).words
         'vectors of 6 numbers (given as 2 × 3)'
@@ -86,7 +92,7 @@ class Observations(NamedTuple):
 
     @property
     def dtype(self) -> type:
-        """What one is kept as."""
+        """The type that one is stored as."""
         return np.uint8 if self.kind == "image" else np.float32
 
     def encode(self, observation: Any) -> np.ndarray:
@@ -94,13 +100,8 @@ class Observations(NamedTuple):
         if self.kind == "one-hot":
             return self._one_hot(observation)
         array = np.asarray(observation)
-        if array.shape != self.given:
-            raise OddValueError(f"an observation of shape {array.shape} where its space has {self.given}")
-        if array.dtype.kind not in "fiub":
-            raise OddValueError(f"an observation of type {array.dtype}, which is no number")
+        self._check(array, array.shape)
         if self.kind == "image":
-            if array.dtype != np.uint8:
-                raise OddValueError(f"an image of type {array.dtype} where its space has uint8")
             return np.moveaxis(array, -1, 0) if self.channels_last else array.reshape(self.shape)
         return array.reshape(-1).astype(np.float32, copy=False)
 
@@ -109,16 +110,19 @@ class Observations(NamedTuple):
         if self.kind == "one-hot":
             return np.stack([self._one_hot(each) for each in np.atleast_1d(observations)])
         array = np.asarray(observations)
-        if array.ndim == 0 or array.shape[1:] != self.given:
-            raise OddValueError(f"observations of shape {array.shape[1:]} each where the space has {self.given}")
-        if array.dtype.kind not in "fiub":
-            raise OddValueError(f"observations of type {array.dtype}, which is no number")
+        self._check(array, array.shape[1:] if array.ndim else None)
         if self.kind == "image":
-            if array.dtype != np.uint8:
-                raise OddValueError(f"images of type {array.dtype} where their space has uint8")
             rows = np.moveaxis(array, -1, 1) if self.channels_last else array.reshape(-1, *self.shape)
             return rows.copy()
         return array.reshape(len(array), -1).astype(np.float32)
+
+    def _check(self, array: np.ndarray, shape: tuple[int, ...] | None) -> None:
+        if shape != self.given:
+            raise OddValueError(f"an observation of shape {shape or ()} where its space has {self.given}")
+        if array.dtype.kind not in "fiub":
+            raise OddValueError(f"an observation of type {array.dtype}, which is no number")
+        if self.kind == "image" and array.dtype != np.uint8:
+            raise OddValueError(f"an image of type {array.dtype} where its space has uint8")
 
     def _one_hot(self, observation: Any) -> np.ndarray:
         array = np.asarray(observation)
@@ -140,9 +144,9 @@ class Actions:
     table: tuple[Any, ...]
 
     @classmethod
-    def told(cls, table: list[Any], kind: str | None) -> Actions:
-        """The actions that a run tells of: numbers of a Discrete space, or arrays of that kind of numbers; an
-        `InputError` where there are none such.
+    def from_metadata(cls, table: list[Any], kind: str | None) -> Actions:
+        """The actions that a run's metadata describe: numbers of a Discrete space, or arrays of that type; an
+        `InputError` where they are neither.
         """
         try:
             if kind is None and table and all(type(action) is int and abs(action) < 2**63 for action in table):
@@ -153,11 +157,11 @@ class Actions:
                     return cls(actions)
         except (TypeError, ValueError, OverflowError):
             pass
-        raise InputError(f"its actions are {shown(table)} of the type {shown(kind)}, which none are.")
+        raise InputError(f"its actions, {shown(table)} of type {shown(kind)}, are neither numbers nor arrays.")
 
     @property
     def kind(self) -> str | None:
-        """Of the numbers in an action; None where it is but the number of one."""
+        """The type of an action's numbers; None where an action is one whole number."""
         first = self.table[0]
         return first.dtype.name if isinstance(first, np.ndarray) else None
 
@@ -175,13 +179,17 @@ def space_of(environment: gym.Env | VectorEnv, what: Literal["observation", "act
 
 
 def read_observations(space: spaces.Space, name: str, *, as_image: bool) -> Observations:
-    """How the observations of a space are read; as an image where they may be one and the network wants that."""
+    """How the observations of a space are read: as images if they can be and the network reads images."""
     if isinstance(space, spaces.Discrete):
         return Observations("one-hot", (int(space.n),), (), start=int(space.start))
     if not isinstance(space, spaces.Box):
         raise InputError(
             f"the observation space of {name} is {space}, but a Q-network reads a Box or a Discrete space. "
             f"{_observation_advice(space)}"
+        )
+    if 0 in space.shape:
+        raise InputError(
+            f"the observation space of {name} is {space}, which has no numbers in it. Give it at least one."
         )
     if as_image and is_image(space):
         if len(space.shape) == 2:
@@ -238,7 +246,7 @@ def read_actions(space: spaces.Space, name: str, bins: int | None) -> Actions:
 
 
 def as_rows(reading: Observations, observation: Any) -> tuple[np.ndarray, bool]:
-    """Observations as a network reads them, in rows, and whether there was but one."""
+    """Observations as a network reads them, in rows, and whether there was only one."""
     try:
         array = np.asarray(observation)
         if array.ndim == len(reading.given):
@@ -257,3 +265,29 @@ def _observation_advice(space: spaces.Space) -> str:
     if isinstance(space, spaces.Dict | spaces.Tuple | spaces.MultiDiscrete | spaces.MultiBinary):
         return "Wrap the environment in gymnasium.wrappers.FlattenObservation."
     return "Wrap the environment in gymnasium.wrappers.TransformObservation with a Box of numbers."
+
+
+# Looked up by type, as the usual value comes at every step.
+_NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64})
+_FLAGS = frozenset({bool, np.bool_})
+
+
+def reward_of(given: Any) -> float:
+    """A step's reward; an `OddValueError` if it is no number. NumPy would make one of None and of some strings."""
+    if type(given) in _NUMBERS:
+        return given
+    return float(_scalar(given, "fiub", "the reward"))
+
+
+def flag_of(given: Any, what: str) -> bool:
+    """Whether a step ended the episode in the way that is called `what`; an `OddValueError` if it is no truth value."""
+    if type(given) in _FLAGS:
+        return given
+    return bool(_scalar(given, "biu", what))
+
+
+def _scalar(given: Any, kinds: str, what: str) -> Any:
+    array = np.asarray(given)
+    if array.size != 1 or array.dtype.kind not in kinds:
+        raise OddValueError(f"{what} {given!r}")
+    return array.reshape(())

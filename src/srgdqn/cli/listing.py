@@ -12,10 +12,11 @@ import tyro
 from srgdqn.cli.options import as_text
 from srgdqn.cli.parsing import parse
 from srgdqn.config.algorithms import ALGORITHMS
-from srgdqn.config.checks import BUDGETS, ESTIMATORS
+from srgdqn.config.checks import BUDGETS
 from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset
 from srgdqn.config.readings import READINGS
-from srgdqn.config.task import REWARDS
+from srgdqn.config.tasks import COMPILED_TASKS
+from srgdqn.learner.estimators import ESTIMATORS, estimator_names
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
 
@@ -28,16 +29,6 @@ class List:
     """Print the lists as JSON on standard output."""
 
 
-# What an inner iteration descends along, and the gradient queries of all M of them.
-DIRECTIONS = {
-    "none": ("no inner iterations: the full-batch step alone", ""),
-    "sgd": ("Δ_m = g(θ_m; x_m)", "bM"),
-    "full": ("Δ_m = ∇F_D(θ_m), on all of D", "NM"),
-    "svrg": ("Δ_m = g(θ_m; x_m) - c (g(θ_0; x_m) - Δ_0)", "2bM"),
-    "srg": ("Δ_m = g(θ_m; x_m) - c (g(θ_{m-1}; x_m) - Δ_{m-1})", "2bM"),
-}
-
-
 def queries_formula(algorithm: str) -> str:
     """The gradient queries of one outer iteration of an algorithm.
 
@@ -45,8 +36,14 @@ def queries_formula(algorithm: str) -> str:
     ('N + 2bM', 'N')
     """
     composed = ALGORITHMS[algorithm].options
-    inner = "2bM" if composed.get("single_step_matches") == "queries" else DIRECTIONS[composed["estimator"]][1]
-    return f"N + {inner}" if inner else "N"
+    if composed.get("single_step_matches") == "queries":
+        return "N + 2bM"
+    return "N" if composed["estimator"] == "none" else f"N + {ESTIMATORS[composed['estimator']].cost}"
+
+
+def direction_formula(estimator: str) -> str:
+    """What the inner iterations of an estimator descend along."""
+    return "no inner iterations: the full-batch step alone" if estimator == "none" else ESTIMATORS[estimator].formula
 
 
 def run(words: Sequence[str]) -> int:
@@ -62,14 +59,14 @@ def run(words: Sequence[str]) -> int:
 def contents() -> dict[str, Any]:
     """Everything that the command lists, in plain values."""
     return {
-        "tasks": {task: {**preset, "rewards": list(REWARDS[task])} for task, preset in PRESETS.items()},
+        "tasks": {task: {**preset, "rewards": list(COMPILED_TASKS[task].rewards)} for task, preset in PRESETS.items()},
         "environments": {name: host_preset(name) for name in HOST_PRESETS},
         "algorithms": {
             name: {"summary": algorithm.summary, "queries": queries_formula(name), "options": algorithm.options}
             for name, algorithm in ALGORITHMS.items()
         },
         "readings": READINGS,
-        "estimators": {name: DIRECTIONS[name][0] for name in sorted(ESTIMATORS)},
+        "estimators": {name: direction_formula(name) for name in sorted(estimator_names())},
     }
 
 
@@ -82,7 +79,10 @@ def _print() -> None:
         [
             ("budget", *(budget(preset) for preset in PRESETS.values())),
             *((name, *(_text(preset[name]) for preset in PRESETS.values())) for name in _ESSENTIALS),
-            ("other rewards", *(", ".join(r for r in REWARDS[t] if r != PRESETS[t]["reward"]) for t in PRESETS)),
+            (
+                "other rewards",
+                *(", ".join(r for r in t.rewards if r != t.preset["reward"]) for t in COMPILED_TASKS.values()),
+            ),
         ],
         caption="presets after the paper's Table 1; 'srgdqn train TASK --help' shows every option",
         numeric=False,
@@ -116,7 +116,7 @@ def _print() -> None:
     print_table(
         "Estimators",
         ("name", "direction"),
-        [(name, direction) for name, (direction, _) in DIRECTIONS.items() if name in ESTIMATORS],
+        [(name, direction_formula(name)) for name in estimator_names()],
         numeric=False,
     )
 

@@ -17,7 +17,7 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import RefusedError
-from srgdqn.config.synonyms import called_here
+from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, unknown
 
 _LARGEST = 2**31 - 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
 
 import tyro
 
+from srgdqn.adapters.defaults import defaults_of
 from srgdqn.cli import checkpoint_options as care_options
 from srgdqn.cli import engine_options as where
 from srgdqn.cli.forms import annotated, command_form, flag, path_option, positional, readings_option
@@ -20,9 +21,9 @@ from srgdqn.cli.parsing import parse_with_stray, task_and_algorithm
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.algorithms import algorithm as algorithm_named
-from srgdqn.config.configure import composed, configure, defaults_of, layered, named_options
+from srgdqn.config.configure import composed, configure, layered, named_options
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compiled
 from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ENGINES, for_training, ready

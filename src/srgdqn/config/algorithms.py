@@ -1,4 +1,4 @@
-"""Names for compositions of settings: an estimator, an Adam process or none, and what a step is. Nothing else."""
+"""Algorithms: named compositions of an estimator, an Adam process or none, and what a step is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as users write them, in Python, in TOML or on a command line, turned into what an option's annotation says."""
+"""Values as users write them, in Python, TOML or on a command line, converted to the types that options declare."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numbers
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from srgdqn.config import Configuration, rooms
+from srgdqn.config.options import Configuration, rooms
 from srgdqn.errors import InputError, unknown
 
 # Compiled programs compute in single precision: what is finite only in double precision would be infinite there.
@@ -15,7 +15,7 @@ LARGEST_NUMBER = 2.0**128 - 2.0**104
 
 
 def coerce(name: str, value: Any) -> Any:
-    """The value as the option of that name has it: lists become tuples, integers floats, "none" None, as annotated.
+    """The value in the declared type of the option: lists become tuples, integers floats, "none" None.
 
     >>> coerce("hidden", [20, 20]), coerce("eta", 1), coerce("time_limit", "none")
     ((20, 20), 1.0, None)
@@ -27,7 +27,7 @@ def coerce(name: str, value: Any) -> Any:
 
 
 def literal(text: str) -> int | float | str:
-    """What a word of a command line stands for, before it is known which option it is for.
+    """The number or string that a word of a command line stands for, whichever option it is for.
 
     >>> literal("16"), literal("1e-3"), literal("linear")
     (16, 0.001, 'linear')
@@ -48,7 +48,7 @@ def option_annotations() -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """The value as a message shows it, however long it is."""
+    """The value in at most 80 characters, for a message."""
     try:
         text = repr(value)
     except ValueError:  # an integer of more digits than Python prints

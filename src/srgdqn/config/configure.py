@@ -1,23 +1,23 @@
-"""A configuration from names and a few options: a task's preset, an algorithm, readings, and what the user says."""
+"""A configuration from names and options: a task's preset, an algorithm, readings, and the user's own options."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.algorithms import algorithm as algorithm_named
-from srgdqn.config.checks import BUDGETS, ESTIMATORS, check
+from srgdqn.config.checks import BUDGETS, check
 from srgdqn.config.coercion import shown
-from srgdqn.config.identifiers import is_identifier, plain
-from srgdqn.config.presets import HOST_PRESETS, host_preset, is_compiled, preset
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.options import Configuration, called_here, option_names
+from srgdqn.config.presets import is_compiled, preset_of
 from srgdqn.config.readings import READINGS
 from srgdqn.config.readings import readings as readings_named
-from srgdqn.config.synonyms import called_here
 from srgdqn.errors import InputError, unknown
+from srgdqn.learner.estimators import estimator_names
 
-__all__ = ["composed", "configure", "defaults_of", "layered", "named_options"]
+__all__ = ["composed", "configure", "layered", "named_options"]
 
 
 def configure(
@@ -26,18 +26,16 @@ def configure(
     *,
     readings: str = "corrected",
     defaults: Mapping[str, Any] | None = None,
-    estimators: Collection[str] = ESTIMATORS,
     **options: Any,
 ) -> Configuration:
-    """The checked configuration of an algorithm on a task; each option given overrides what the names stand for.
+    """The checked configuration of an algorithm on a task; options override what the names stand for.
 
     >>> configuration = configure("CartPole", "svr-dqn", steps=50_000)
     >>> configuration.training.steps, configuration.training.episodes, configuration.estimator.estimator
     (50000, None, 'svrg')
 
     A budget replaces the preset's, whatever its unit, and a preset's block is lengthened to what `environments` can
-    share. `defaults` take the preset's place where the task is none of the paper's; `estimators` are the names that the
-    estimator may have, for who registers more.
+    share. `defaults` take the preset's place where the task is none of the paper's.
     """
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
         _check_is_name(kind, name)
@@ -49,22 +47,22 @@ def configure(
             raise unknown("option", name, {*known, "algorithm", "readings"})
     merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
     if "learning_frequency" not in options:
-        merged = _shared_out(merged)
-    return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimators)
+        merged = _lengthened(merged)
+    return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimator_names())
 
 
 def composed(
     defaults: Mapping[str, Any], algorithm: str, readings: str, options: Mapping[str, Any], task: str | None
 ) -> dict[str, Any]:
-    """The options that names stand for, with what the user says above them; nothing is checked together yet."""
+    """The options that names stand for, overridden by the user's; not yet checked."""
     named = {} if task is None else {"task": task}
     return layered(defaults, algorithm_named(algorithm).options, readings_named(readings), options, named)
 
 
-def _shared_out(options: dict[str, Any]) -> dict[str, Any]:
-    """Options in which a block that nobody asked for is as long as before, or the next that its environments share.
+def _lengthened(options: dict[str, Any]) -> dict[str, Any]:
+    """Options whose block, a default, is lengthened to the next multiple of the number of environments.
 
-    >>> _shared_out({"environments": 3, "learning_frequency": 4})
+    >>> _lengthened({"environments": 3, "learning_frequency": 4})
     {'environments': 3, 'learning_frequency': 6}
     """
     environments, block = options.get("environments"), options.get("learning_frequency")
@@ -74,7 +72,7 @@ def _shared_out(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_options(task: str, algorithm: str, readings: str) -> dict[str, Any]:
-    """Every option's value that these names stand for; a name that is not known stands for nothing."""
+    """Every option's value that these names stand for; unknown names stand for nothing."""
     return {
         **Configuration().options(),
         **(preset_of(task) if is_compiled(task) or is_identifier(task) else {}),
@@ -82,27 +80,6 @@ def named_options(task: str, algorithm: str, readings: str) -> dict[str, Any]:
         **READINGS.get(readings, {}),
         "task": task,
     }
-
-
-def preset_of(task: str) -> dict[str, Any]:
-    """The options that a task's name stands for: a compiled task's, or (by its id alone) a Gymnasium environment's."""
-    if is_compiled(task) or not is_identifier(task):
-        return preset(task)
-    return host_preset(task, images=task.startswith("ALE/"))
-
-
-def defaults_of(task: str) -> dict[str, Any]:
-    """The options that a task's name stands for when it is trained. Where an id does not tell what its environment
-    shows, one is made to see.
-    """
-    _check_is_name("task", task)
-    # Games show images, and what was tuned here shows none: help on them needs neither Gymnasium nor an extra.
-    if is_compiled(task) or not is_identifier(task) or task.startswith("ALE/") or plain(task) in HOST_PRESETS:
-        return preset_of(task)
-    from srgdqn.adapters.defaults import defaults_for
-    from srgdqn.adapters.environments import source_of
-
-    return defaults_for(source_of(task))
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Ids of Gymnasium's environments, with the options that one is made with: `LunarLander-v3,enable_wind=true`.
 
-An environment that was changed beyond what options can say has a name that is no id, `CartPole-v1 (as given)`, as no
-other process could make it from that.
+An environment that was changed in ways that options cannot express has a name that is no id, `CartPole-v1 (as given)`,
+as no other process could make it from that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def plain(identifier: str) -> str:
 
 
 def as_given(identifier: str) -> str:
-    """The name of an environment of that id that no id can say how to make."""
+    """The name of an environment of that id which no id can make."""
     return identifier + _AS_GIVEN
 
 

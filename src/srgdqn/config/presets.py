@@ -1,5 +1,5 @@
-"""The preset of each task: the paper's Table 1, and what the readings add to it; for Gymnasium's environments, settings
-that suit one nobody has tuned, and those that were.
+"""The options that a task's name stands for: a compiled task's preset, a Gymnasium environment's tuned options, or the
+defaults for an environment that nobody has tuned.
 """
 
 from __future__ import annotations
@@ -7,60 +7,20 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from srgdqn.config.identifiers import plain
-from srgdqn.errors import unknown
+from srgdqn.config.coercion import shown
+from srgdqn.config.identifiers import is_identifier, plain
+from srgdqn.config.tasks import COMPILED_TASKS, TABLE_1_SHARED
+from srgdqn.errors import InputError, unknown
 
-# The rows of Table 1 that are the same for every task.
-_SHARED: dict[str, Any] = dict(activation="relu", alpha=1e-3, beta1=0.9, beta2=0.999, inner_iterations=16)
-
-# Replay capacities, and the rewards of MountainCar and CartPole, are readings (rows 13, 17 and 18): Table 1 has none.
-PRESETS: dict[str, dict[str, Any]] = {
-    "MountainCar": dict(
-        **_SHARED,
-        hidden=(20,),
-        eta=1e-2,
-        batch_size=64,
-        gamma=0.9,
-        steps=100_000,
-        replay_capacity=3_000,
-        reward="height",
-        evaluation_interval=10_000,
-    ),
-    "Pendulum": dict(
-        **_SHARED,
-        hidden=(20,),
-        eta=1e-3,
-        batch_size=32,
-        gamma=0.9,
-        steps=20_000,
-        replay_capacity=3_000,
-        reward="raw",
-        torques="endpoints",
-        dynamics="v0",
-        evaluation_interval=2_000,
-    ),
-    "CartPole": dict(
-        **_SHARED,
-        hidden=(8,),
-        eta=1e-2,
-        batch_size=64,
-        gamma=0.99,
-        episodes=800,
-        replay_capacity=2_000,
-        reward="position-and-angle",
-        time_limit=500,
-        evaluation_interval=10_000,
-    ),
-}
+PRESETS: dict[str, dict[str, Any]] = {name: task.preset for name, task in COMPILED_TASKS.items()}
 
 # The number of rounds behind each panel of the paper's Figure 2.
 FIGURE_2_ROUNDS = {"MountainCar": 50, "Pendulum": 50, "CartPole": 10}
 
-
-# For a Gymnasium environment of which nothing is known; docs/presets.md tells how they were chosen. The loss is squared
-# because Huber's follows the median of what it sees, and thinks little of the rare end of an episode.
+# For a Gymnasium environment of which nothing is known; docs/presets.md says how they were chosen. The loss is squared
+# because Huber's follows the median of what it sees, and gives the rare end of an episode little weight.
 HOST_DEFAULTS: dict[str, Any] = {
-    **_SHARED,
+    **TABLE_1_SHARED,
     **dict(
         hidden=(64, 64),
         eta=1e-3,
@@ -135,6 +95,23 @@ def preset(task: str) -> dict[str, Any]:
 def host_preset(task: str, *, images: bool = False) -> dict[str, Any]:
     """The options of a Gymnasium environment, of which nothing need be known but whether it shows images."""
     return {**HOST_DEFAULTS, **(IMAGE_DEFAULTS if images else {}), **HOST_PRESETS.get(plain(task), {})}
+
+
+def preset_of(task: str) -> dict[str, Any]:
+    """The options that a task's name stands for: a compiled task's, or (by its id alone) a Gymnasium environment's."""
+    if is_compiled(task) or not is_identifier(task):
+        return preset(task)
+    return host_preset(task, images=task.startswith("ALE/"))
+
+
+def known_defaults(task: str) -> dict[str, Any] | None:
+    """The options that a task's name stands for when it is trained; None where an environment must be made to see what
+    it shows. Games show images, and what was tuned here shows none.
+    """
+    if not isinstance(task, str):
+        raise InputError(f"task is {shown(task)}, which is not a name. Give a string.")
+    unseen = is_identifier(task) and not task.startswith("ALE/") and plain(task) not in HOST_PRESETS
+    return None if unseen and not is_compiled(task) else preset_of(task)
 
 
 def resembles_compiled(task: str) -> bool:

@@ -88,4 +88,4 @@ def _known_task(configuration: Configuration) -> Task | None:
     """The paper's task that a configuration names, if it names one: there is one such object in a process."""
     if not is_compiled(configuration.task.task):
         return None
-    return tasks.judged_for(tasks.make(configuration.task), configuration.training.evaluation_limit)
+    return tasks.with_evaluation_limit(tasks.make(configuration.task), configuration.training.evaluation_limit)

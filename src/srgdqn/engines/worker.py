@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import IO, TYPE_CHECKING, Any
 
-from srgdqn.adapters.failures import RAISED, told
+from srgdqn.adapters.failures import RAISED, described
 from srgdqn.engines.messages import receive, send
 from srgdqn.runs.interrupts import left_to_the_parent
 
@@ -29,7 +29,7 @@ def main() -> None:
     try:
         _train(job, jax_options, numbers, stop, outward)
     except RAISED as error:
-        send(outward, ("error", told(error)))
+        send(outward, ("error", described(error)))
     # Whatever an environment has left running must not keep this process alive.
     outward.close()
     sys.stderr.flush()

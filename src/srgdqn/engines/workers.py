@@ -17,7 +17,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 
-from srgdqn.adapters.failures import told as told_of
+from srgdqn.adapters.failures import described
 from srgdqn.config import Configuration
 from srgdqn.engines.host_job import job_of
 from srgdqn.engines.messages import packed, receive, send, send_packed
@@ -110,7 +110,7 @@ def _packed_job(
     except Exception as error:  # whatever of the user's cannot be pickled
         raise InputError(
             f"the environment {task.name}, or a network or an estimator of yours, cannot be handed to another process "
-            f"({told_of(error)}). Give what can be pickled, or train one round."
+            f"({described(error)}). Give what can be pickled, or train one round."
         ) from error
 
 
@@ -170,7 +170,7 @@ def _attend(
             told.put(_lost(number, f"it ended with code {process.wait()}"))
     except Exception as error:  # of who listens
         if number is not None:
-            told.put(_lost(number, told_of(error)))
+            told.put(_lost(number, described(error)))
     finally:
         told.put(None)
 

@@ -16,10 +16,10 @@ from srgdqn.api import task_of, with_kernel
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.result import Result, load_result
 from srgdqn.tasks import Task
@@ -69,7 +69,7 @@ def subject_of(
     Everything that makes it impossible to train the run again here is an `InputError`, before any work is done.
     """
     result = load_result(folder, network=network)
-    configuration = check(result.configuration, {"none", *ESTIMATORS})
+    configuration = check(result.configuration, estimator_names())
     if configuration.network.network not in BUILT_IN_NETWORKS and network is None:
         raise InputError(
             f"the network of this run is the module {configuration.network.network!r}, which is not stored with it. "

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
 from srgdqn.inspection.iteration import Moment
+from srgdqn.learner.estimators import estimator
 from srgdqn.learner.gradients import Batch, make_batch, make_gradients
 from srgdqn.learner.gradients.bellman import bellman_target
 from srgdqn.learner.networks import Network, Parameters
@@ -61,10 +62,10 @@ class IterationTrace(NamedTuple):
     adam: AdamTrace | None
 
 
-# Where each estimator takes its reference gradient, given θ_0 … θ_M: at the last θ, or at the first.
-_REFERENCES: dict[str, Callable[[Parameters], Parameters]] = {
-    "srg": lambda thetas: jax.tree.map(lambda leaf: leaf[:-1], thetas),
-    "svrg": lambda thetas: jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], leaf[1:].shape), thetas),
+# The points θ_ref at which an estimator takes its reference gradients, given θ_0 … θ_M.
+_REFERENCES: dict[str | None, Callable[[Parameters], Parameters]] = {
+    "previous": lambda thetas: jax.tree.map(lambda leaf: leaf[:-1], thetas),
+    "first": lambda thetas: jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], leaf[1:].shape), thetas),
 }
 
 
@@ -117,7 +118,8 @@ class Tracer:
 
         thetas = jax.tree.map(lambda leaf: leaf[:-1], trace.iterates)  # θ_0 … θ_M
         at_picks = jax.tree.map(lambda leaf: leaf[1:], thetas)
-        reference = _REFERENCES.get(configuration.estimator.estimator)
+        name = configuration.estimator.estimator
+        reference = None if name == "none" else _REFERENCES.get(estimator(name).reference)
         return IterationTrace(
             after,
             trace.loss,

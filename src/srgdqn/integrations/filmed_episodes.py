@@ -55,7 +55,7 @@ def playing_environment(configuration: Configuration) -> gymnasium.Env:
     from srgdqn import environments, tasks
 
     environments.register()
-    limit = tasks.judged_for(tasks.make(settings), configuration.training.evaluation_limit).evaluation_limit
+    limit = tasks.with_evaluation_limit(tasks.make(settings), configuration.training.evaluation_limit).evaluation_limit
     given = {"torques": settings.torques, "dynamics": settings.dynamics}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if settings.task != "Pendulum":  # whose only reward is Gymnasium's own

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.config.normalisation import VARIANCE_FLOOR
+from srgdqn.config.options import VARIANCE_FLOOR
 from srgdqn.errors import InputError
 from srgdqn.integrations.numpy_policy import PlainPolicy
 

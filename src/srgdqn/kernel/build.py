@@ -19,7 +19,7 @@ from srgdqn.kernel.program_cache import cache_folder
 from srgdqn.runs.provenance import processor_fingerprint
 
 _FOLDER = Path(__file__).parent / "c"
-# The kernel never looks at errno or at floating-point exceptions; nothing here lets the compiler reorder sums.
+# The kernel reads neither errno nor floating-point exceptions; nothing here lets the compiler reorder sums.
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 _SECONDS = 120  # after which a compiler that does not answer is given up
 
@@ -37,7 +37,7 @@ def sources() -> list[Path]:
 
 
 class Compiler(NamedTuple):
-    """A C compiler: how it is called, and what it says of its version."""
+    """A C compiler: its command, and the first line of its `--version`."""
 
     command: tuple[str, ...]
     version: str
@@ -47,7 +47,7 @@ Made = TypeVar("Made")
 
 
 class _Remembered(Generic[Made]):
-    """A function that is called once, whichever thread asks first; that it failed is remembered, too."""
+    """A function that is called once, whichever thread calls first; its failure is remembered, too."""
 
     def __init__(self, make: Callable[[], Made]) -> None:
         self._make, self._lock = make, threading.Lock()
@@ -65,7 +65,7 @@ class _Remembered(Generic[Made]):
             return self._outcome
 
     def forget(self) -> None:
-        """Calls it again the next time."""
+        """Drops what was remembered: the next call calls the function again."""
         self._outcome = None
 
 
@@ -85,7 +85,7 @@ def compiler() -> Compiler:
 
 
 def toolchain() -> str:
-    """What the kernel's bits depend on beside its source: the compiler, the C library and the kind of processor."""
+    """What determines the kernel's bits beside its source: the compiler, the C library and the kind of processor."""
     _, *arguments = compiler().command
     return ", ".join(
         [" ".join([compiler().version, *arguments]), " ".join(platform.libc_ver()), processor_fingerprint()]
@@ -104,9 +104,9 @@ def library() -> ctypes.CDLL:
         folder = cache_folder()
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-            return ctypes.CDLL(str(_kept(folder, name) or _compile(command, folder, name)))
+            return ctypes.CDLL(str(_cached(folder, name) or _compile(command, folder, name)))
     except (OSError, RuntimeError, NoKernelError):
-        pass  # a cache that is nowhere, full, or cannot be written to or loaded from is no reason to go without
+        pass  # without a usable cache it is compiled into a temporary folder
     with tempfile.TemporaryDirectory(prefix="srgdqn-") as temporary:
         try:
             return ctypes.CDLL(str(_compile(command, Path(temporary), name)))
@@ -114,18 +114,18 @@ def library() -> ctypes.CDLL:
             raise NoKernelError(f"the compiled kernel cannot be loaded ({error})") from error
 
 
-def _kept(folder: Path, name: str) -> Path | None:
-    """A kernel compiled earlier that is still what it was: to load a damaged one may end the process."""
+def _cached(folder: Path, name: str) -> Path | None:
+    """A kernel compiled earlier whose content is that of its name: loading a damaged one may end the process."""
     return next((file for file in sorted(folder.glob(f"{name}-*.so")) if file.name == _named(name, file)), None)
 
 
 def _named(name: str, file: Path) -> str:
-    """What a file is to be called, which tells its content."""
+    """The name of a file with the digest of its content."""
     return f"{name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}.so"
 
 
 def _compile(command: Sequence[str], folder: Path, name: str) -> Path:
-    # Written beside its place and moved there, so that nobody loads half of it.
+    # Written beside its place and moved there, so that no other process loads half of it.
     with tempfile.TemporaryDirectory(dir=folder) as beside:
         made = Path(beside) / name
         _run([*command, *FLAGS, str(_FOLDER / "kernel.c"), "-o", str(made), "-lm"])

@@ -13,9 +13,9 @@ from srgdqn.kernel.build import library
 from srgdqn.kernel.structures import (
     STRUCTURES,
     Lanes,
+    LearnerState,
     Limits,
     Log,
-    Mind,
     Shape,
     Tree,
     pointer,
@@ -42,40 +42,42 @@ def run_evaluation(
     return rewards, lengths, terminated
 
 
-class Student:
-    """One round whose environment is elsewhere: it learns, and tells what to do, in arrays that stay where they are."""
+class HostLearner:
+    """The learner of one round whose environment runs in Python. `batch`, `picks` and `observation` are written to in
+    place before `learn` and `act`.
+    """
 
     def __init__(self, shape: Shape, numbers: np.ndarray) -> None:
         kernel = _functions()
-        self._student = kernel.open_student(ctypes.byref(shape), pointer(numbers, np.float32))
-        if not self._student:
+        self._learner = kernel.open_host_learner(ctypes.byref(shape), pointer(numbers, np.float32))
+        if not self._learner:
             raise MemoryError("there is not enough memory for a batch of that size")
-        weakref.finalize(self, kernel.close_student, self._student)
+        weakref.finalize(self, kernel.close_host_learner, self._learner)
         rows, size, inner = shape.rows, shape.widths[0], shape.inner_iterations * shape.inner_batch
         self.batch = np.zeros((rows, 2 * size + 3), np.float32)
         self.picks = np.zeros(max(inner, 1), np.int32)
         self.observation = np.zeros(size, np.float32)
         self._diagnostics = np.zeros(4, np.float32)
-        self._teach, self._ask, self._move = kernel.teach_student, kernel.ask_student, kernel.move_student
+        self._learn, self._act, self._move = kernel.host_learn, kernel.host_act, kernel.move_host_learner
         self._work = pointer(self.batch, np.float32), pointer(self.picks, np.int32)
-        self._told = pointer(self._diagnostics, np.float32)
-        self._seen = pointer(self.observation, np.float32)
+        self._diagnostics_at = pointer(self._diagnostics, np.float32)
+        self._observation_at = pointer(self.observation, np.float32)
 
     def learn(self, progress: float) -> tuple[bool, list[float]]:
-        """One outer iteration on `batch` and `picks`: whether it led to numbers (otherwise it is undone), the mean loss
-        and max_a Q, and the norms of Δ_M and θ.
+        """One outer iteration on `batch` and `picks`: whether its numbers are finite (otherwise it is undone), and the
+        mean loss, mean max_a Q, and norms of Δ_M and θ.
         """
-        good = self._teach(self._student, *self._work, progress, self._told)
+        good = self._learn(self._learner, *self._work, progress, self._diagnostics_at)
         return bool(good), self._diagnostics.tolist()
 
     def act(self) -> int:
         """The best action for `observation`."""
-        action: int = self._ask(self._student, self._seen)
+        action: int = self._act(self._learner, self._observation_at)
         return action
 
-    def move(self, mind: Mind, *, into: bool) -> None:
-        """Copies what arrays hold into the student, or what it knows into the arrays."""
-        self._move(self._student, ctypes.byref(mind), into)
+    def move(self, state: LearnerState, *, into: bool) -> None:
+        """Copies the arrays of a state into the learner, or the learner's into them."""
+        self._move(self._learner, ctypes.byref(state), into)
 
 
 def _require_memory(code: int) -> None:
@@ -89,13 +91,13 @@ def _functions() -> Any:
     sizes = tuple((ctypes.c_int32 * len(STRUCTURES)).in_dll(kernel, "structure_sizes"))
     mirrored = tuple(map(ctypes.sizeof, STRUCTURES))
     if sizes != mirrored:
-        raise RuntimeError(f"the kernel's structures have sizes {sizes}, their mirrors {mirrored}")
+        raise RuntimeError(f"the kernel's structures have sizes {sizes}, those of structures.py {mirrored}")
     pointers, count = ctypes.c_void_p, ctypes.c_int32
     kernel.run_segment.argtypes = [*[pointers] * 5, *[count] * 3]
     kernel.run_evaluation.argtypes = [*[pointers] * 3, *[count] * 3, *[pointers] * 3]
-    kernel.open_student.argtypes, kernel.open_student.restype = [pointers] * 2, pointers
-    kernel.close_student.argtypes, kernel.close_student.restype = [pointers], None
-    kernel.move_student.argtypes, kernel.move_student.restype = [pointers, pointers, ctypes.c_int], None
-    kernel.teach_student.argtypes = [*[pointers] * 3, ctypes.c_float, pointers]
-    kernel.ask_student.argtypes = [pointers] * 2
+    kernel.open_host_learner.argtypes, kernel.open_host_learner.restype = [pointers] * 2, pointers
+    kernel.close_host_learner.argtypes, kernel.close_host_learner.restype = [pointers], None
+    kernel.move_host_learner.argtypes, kernel.move_host_learner.restype = [pointers, pointers, ctypes.c_int], None
+    kernel.host_learn.argtypes = [*[pointers] * 3, ctypes.c_float, pointers]
+    kernel.host_act.argtypes = [pointers] * 2
     return kernel

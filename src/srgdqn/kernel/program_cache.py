@@ -1,9 +1,9 @@
-"""Compiled programs kept on disk between runs of the command line.
+"""The cache of compiled programs on disk.
 
 They lie in `$SRGDQN_CACHE`, or else in `srgdqn` below `$XDG_CACHE_HOME` or `~/.cache`, a few hundred kilobytes per
 program, in a folder for each kind of processor: code compiled for one must not run on another. Delete the folder to
-clear it; set `SRGDQN_CACHE=off` to keep nothing. In Python no program of XLA's is kept unless `enable_program_cache` is
-called, because jax's setting is the whole process's; the compiled kernel always is.
+clear it; set `SRGDQN_CACHE=off` to store nothing. In Python no program of XLA's is stored unless `enable_program_cache`
+is called, because jax's setting is the whole process's; the compiled kernel always is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from srgdqn.runs.provenance import processor_fingerprint
 
 
 def cache_folder() -> Path | None:
-    """Where compiled programs are kept; None if they are not to be."""
+    """The folder of compiled programs; None if they are not to be stored."""
     chosen = os.environ.get("SRGDQN_CACHE")
     if chosen == "off":
         return None
@@ -24,7 +24,7 @@ def cache_folder() -> Path | None:
 
 
 def enable_program_cache() -> None:
-    """Lets jax keep what it compiles, unless the user has told it where to already or there is nowhere to write."""
+    """Lets jax store what it compiles, unless the user has set its folder already or the folder cannot be made."""
     import jax
 
     folder = cache_folder()

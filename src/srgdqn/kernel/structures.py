@@ -1,4 +1,4 @@
-"""The kernel's structures, field by field as in `kernel/settings.h`, and how they are filled."""
+"""The kernel's structures, field by field as in `c/settings.h`, and how they are filled."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Task(ctypes.Structure):
 
 
 class Shape(ctypes.Structure):
-    """What chooses what is done, and how large everything is."""
+    """Options that choose what is computed, and all sizes."""
 
     _fields_ = [
         ("task", Task),
@@ -58,7 +58,7 @@ class Shape(ctypes.Structure):
 
 
 class Numbers(ctypes.Structure):
-    """What is a mere number, in the order of `settings.h`."""
+    """Options that are numbers, in the order of `settings.h`."""
 
     _fields_ = _fields(
         _FLOAT,
@@ -68,7 +68,7 @@ class Numbers(ctypes.Structure):
 
 
 class Limits(ctypes.Structure):
-    """The budget's."""
+    """The budget, and where learning starts and ends."""
 
     _fields_ = [("unit", _INT), ("amount", _FLOAT), *_fields(_INT, "first_learning last_block time_limit")]
 
@@ -89,8 +89,8 @@ class Lanes(ctypes.Structure):
     ]
 
 
-class Mind(ctypes.Structure):
-    """What one round has learnt."""
+class LearnerState(ctypes.Structure):
+    """The learner of one round."""
 
     _fields_ = [
         *_fields(Tree, "parameters first_moment second_moment target"),
@@ -104,7 +104,7 @@ class Log(ctypes.Structure):
     _fields_ = _fields(_POINTER, "reward loss max_q delta_norm theta_norm flags")
 
 
-STRUCTURES = (Shape, Numbers, Limits, Lanes, Log, Mind)
+STRUCTURES = (Shape, Numbers, Limits, Lanes, Log, LearnerState)
 
 # The option that each of these fields of `Shape` carries, and the values that the kernel implements. The field holds
 # the value's place among them, or the value itself where any is implemented.
@@ -132,7 +132,7 @@ _LOOP_FIELDS: dict[str, tuple[str, Values]] = {
 # All options that the kernel implements as a learner, and their values. Any other must be at its default.
 LEARNER: dict[str, Values] = {
     **dict(_LEARNER_FIELDS.values()),
-    **{name: None for name, _ in Numbers._fields_},  # `Shape.clips` tells whether there is a clip_norm
+    **{name: None for name, _ in Numbers._fields_},  # `Shape.clips` says whether there is a clip_norm
     **any_value("hidden batch_size"),  # `Shape.layers`, `widths` and `rows`
     "single_step_matches": ("nothing", "length", "queries"),  # `Shape.matched_steps` and `rows`
     # What the C code does by itself; no field carries these.
@@ -150,7 +150,7 @@ LOOP: dict[str, Values] = {
 
 
 def whole_teams(lanes: int) -> int:
-    """The lanes of a board that leave no team with places that might be filled; fewer than a team stay what they are.
+    """A number of lanes rounded up to whole teams; fewer than a team stay as they are.
 
     >>> whole_teams(25), whole_teams(1)
     (32, 1)
@@ -201,7 +201,7 @@ def numbers_of(numbers: Mapping[str, Any], lanes: int) -> np.ndarray:
 
 
 def pointer(array: Any, dtype: Any) -> Any:
-    """The address of an array of that type, which the kernel will read and write without a further look."""
+    """The address of an array of that type; the kernel reads and writes it without any check."""
     if array.dtype != dtype or not array.flags.c_contiguous:
         raise TypeError(f"the kernel needs a contiguous array of {np.dtype(dtype)}, not of {array.dtype}")
     return array.ctypes.data

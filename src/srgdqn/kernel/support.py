@@ -1,9 +1,10 @@
-"""Whether the kernel can run a configuration, and which of the two is to."""
+"""Which of the two runs a configuration: the kernel, or programs compiled by XLA."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,12 +21,12 @@ from srgdqn.kernel.structures import (
     any_value,
 )
 
-# Hidden layers up to which the kernel was measured to be the faster. Eight rounds share a vector, so that with fewer
-# most of its work is for nothing; but what runs a round must not depend on how many are asked for, so lanes decide.
+# The widest hidden layers for which the kernel was measured to be the faster. Eight rounds share a vector, so that with
+# fewer most of its work is wasted; but what runs a round must not depend on how many are asked for, so `lanes` decides.
 _WIDEST_IN_TEAMS, _WIDEST_ALONE = 256, 32
-# The same for a round whose environment is elsewhere.
-_WIDEST_STUDENT = 128
-# Of one layer; what is larger has no place in any memory, eight rounds at a time. No task has more inputs or actions.
+# The same for a round whose environment runs in Python.
+_WIDEST_ON_HOST = 128
+# Of one layer; more do not fit into memory, eight rounds at a time. No task has more inputs or actions.
 _MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 4, 12
 
 # Options that Python handles around the kernel: the kernel's own name, the parameters at the start, which rounds there
@@ -33,7 +34,7 @@ _MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 4, 12
 AROUND = any_value(
     "kernel initialisation rounds seed lanes window evaluation_interval evaluation_episodes evaluation_limit"
 )
-# Where the environment is elsewhere, also that, the budget, the replay memory and what is drawn from it.
+# Where the environment runs in Python, also that, the budget, the replay memory and what is drawn from it.
 AROUND_LEARNER: dict[str, Values] = {
     **AROUND,
     **any_value("task reward_clip time_limit action_bins environments replay_capacity"),
@@ -44,35 +45,47 @@ AROUND_LEARNER: dict[str, Values] = {
 
 
 class Surroundings(NamedTuple):
-    """What a configuration does not tell, and the choice depends on."""
+    """What the choice depends on beside the configuration."""
 
     own_environment: bool  # the task is none of the paper's, whatever it is called
     double: bool  # numbers are to have 64 bits
     on_cpu: bool  # jax computes on the processor
 
 
-def settled(configuration: Configuration, surroundings: Surroundings) -> Configuration:
-    """The configuration with `kernel` decided; an error where the kernel is asked for and cannot be had."""
+def resolved(configuration: Configuration, surroundings: Surroundings) -> Configuration:
+    """The configuration with `kernel` resolved; an error where the kernel is asked for and cannot run it."""
     obstacles = _obstacles(configuration, LOOP | AROUND, surroundings.double)
     if surroundings.own_environment:
         foreign = f"it knows {', '.join(TASKS)} alone, not {configuration.task.task!r}"
         obstacles = itertools.chain([foreign], obstacles)
     narrow = max(configuration.network.hidden, default=1) <= _widest(configuration)
-    return _decided(configuration, obstacles, worthwhile=surroundings.on_cpu and narrow)
+    return _resolved(configuration, obstacles, worthwhile=surroundings.on_cpu and narrow)
 
 
-def settled_on_host(configuration: Configuration, *, double: bool) -> Configuration:
-    """The same for rounds whose environment is elsewhere, of which the kernel is only the learner."""
+def resolved_on_host(configuration: Configuration, *, double: bool) -> Configuration:
+    """The same for rounds whose environment runs in Python, of which the kernel is only the learner."""
     obstacles = _obstacles(configuration, LEARNER | AROUND_LEARNER, double)
-    narrow = max(configuration.network.hidden, default=1) <= _WIDEST_STUDENT
-    return _decided(configuration, obstacles, worthwhile=narrow)
+    narrow = max(configuration.network.hidden, default=1) <= _WIDEST_ON_HOST
+    return _resolved(configuration, obstacles, worthwhile=narrow)
 
 
-def _decided(configuration: Configuration, obstacles: Iterator[str], *, worthwhile: bool) -> Configuration:
+def _resolved(configuration: Configuration, obstacles: Iterator[str], *, worthwhile: bool) -> Configuration:
     asked = configuration.training.kernel
     if asked == "xla":
         return configuration
     obstacle = next(obstacles, None) if asked == "native" or worthwhile else "it would be slower"
+    if obstacle is None:  # the compiler comes last, as it may take seconds
+        try:
+            library()
+        except NoKernelError as reason:
+            obstacle = str(reason)
+            if asked == "auto":
+                warnings.warn(
+                    f"the C kernel cannot be used: {reason}. XLA compiles the run instead (kernel = 'xla'), which "
+                    "rounds differently. Fix the compiler, or give kernel = 'xla' to choose this.",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
     if asked == "native" and obstacle is not None:
         raise InputError(f"kernel is 'native', but {obstacle}. Give kernel = 'xla' or 'auto'.")
     training = dataclasses.replace(configuration.training, kernel="native" if obstacle is None else "xla")
@@ -84,7 +97,7 @@ def _widest(configuration: Configuration) -> int:
 
 
 def _obstacles(configuration: Configuration, supported: Mapping[str, Values], double: bool) -> Iterator[str]:
-    """Why the kernel cannot run the configuration; the compiler is asked last, as that may take seconds."""
+    """Why the kernel cannot run the configuration, whether there is a compiler or not."""
     yield from _unsupported(configuration, supported)
     hidden = configuration.network.hidden
     if len(hidden) >= MOST_LAYERS:
@@ -94,10 +107,6 @@ def _obstacles(configuration: Configuration, supported: Mapping[str, Values], do
         yield f"hidden = {hidden} has more weights than it has room for"
     if double:
         yield "it computes in single precision, and jax is set to double"
-    try:
-        library()
-    except NoKernelError as reason:
-        yield f"{reason}"
 
 
 def _unsupported(configuration: Configuration, supported: Mapping[str, Values]) -> Iterator[str]:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from srgdqn.config.normalisation import VARIANCE_FLOOR, NormalisationSettings
+from srgdqn.config.options import VARIANCE_FLOOR, NormalisationSettings
 
 
 class Moments(NamedTuple):

@@ -14,7 +14,7 @@ from srgdqn.learner.networks import Parameters
 
 
 class AdamState(NamedTuple):
-    """Adam's moments m and v, and the number s of updates that have entered them. Kept across outer iterations."""
+    """Adam's moments m and v, and the number s of updates that have entered them. They survive outer iterations."""
 
     first: Parameters
     second: Parameters

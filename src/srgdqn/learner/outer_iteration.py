@@ -58,7 +58,7 @@ class Trace(NamedTuple):
 
 
 class _Inner(NamedTuple):
-    """The carry of the inner iterations; what a reading does not need is left out of the loop."""
+    """The carry of the inner iterations; None where the configuration does not need it."""
 
     theta: Parameters
     delta: Parameters
@@ -216,7 +216,7 @@ def _inner_iterations(
     chosen = estimator(inner.estimator)
     rows = batch.rows(jnp.concatenate([picks, picks[-1:]]))
     anchor = start.delta
-    kept = chosen.begin(state.memory, state.parameters, anchor, Query(source, batch, rows, 0))
+    begun = chosen.begin(state.memory, state.parameters, anchor, Query(source, batch, rows, 0))
 
     def iterate(carry: _Inner, m: Array) -> tuple[_Inner, Any]:
         query = Query(source, batch, rows, m)
@@ -232,7 +232,7 @@ def _inner_iterations(
         )
         return new, ((delta, theta) if keep_iterates else None)
 
-    return jax.lax.scan(iterate, start._replace(state=kept), jnp.arange(1, inner.inner_iterations + 1))
+    return jax.lax.scan(iterate, start._replace(state=begun), jnp.arange(1, inner.inner_iterations + 1))
 
 
 def _move_target(

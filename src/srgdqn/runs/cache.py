@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from srgdqn.api import what_decides
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.runs.result import Result
 from srgdqn.runs.destination import MANIFEST
 from srgdqn.runs.provenance import stale, what_bits_depend_on
+from srgdqn.runs.result import Result
 
 Say = Callable[[str], None]
 

@@ -14,12 +14,12 @@ import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
+from srgdqn.runs.metadata import required
 from srgdqn.runs.run import Run, load, save
 from srgdqn.runs.tables import frame
-from srgdqn.runs.metadata import required
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -194,7 +194,7 @@ class Result:
             if environment is None
             else tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
         )
-        task = tasks.judged_for(task, self.configuration.training.evaluation_limit)
+        task = tasks.with_evaluation_limit(task, self.configuration.training.evaluation_limit)
         keys = evaluation_keys(seed, episodes)
 
         def play(parameters: Any, moments: Any) -> Any:
@@ -208,8 +208,8 @@ class Result:
         import jax
 
         from srgdqn.adapters.environments import source_of
-        from srgdqn.training.host.stored_policies import evaluate_policies, policy_of, same_task
         from srgdqn.learner.normalisation import Normaliser
+        from srgdqn.training.host.stored_policies import evaluate_policies, policy_of, same_task
 
         name = self.configuration.task.task
         if environment is not None:
@@ -243,7 +243,7 @@ class Result:
             return None
         from srgdqn.adapters.spaces import Actions
 
-        table = Actions.told(told, required(self.run.provenance, "action_type")).table
+        table = Actions.from_metadata(told, required(self.run.provenance, "action_type")).table
         if len(table) != required(self.run.provenance, "actions"):
             raise InputError(f"this run tells of {len(table)} actions and of another number of them: it is damaged.")
         return table
@@ -316,7 +316,7 @@ class Result:
         if told is not None:
             from srgdqn.adapters.spaces import Observations, as_rows
 
-            reading = Observations.told(told)
+            reading = Observations.from_metadata(told)
             if reading.size != size or list(reading.shape) != self.run.provenance.get("observation_shape"):
                 raise InputError("this run tells of two kinds of observations: it is damaged.")
             return as_rows(reading, observation)

@@ -1,7 +1,7 @@
 """The versions of what is computed, by which stored results are told apart.
 
-A version is raised by hand when the bits of its computation change, and only then: `tests/runs/test_versions.py` compares
-them with `tests/golden_bits.json`. Moving or rewording a file changes no version.
+A version is raised by hand when the bits of its computation change, and only then: `tests/runs/test_versions.py`
+compares them with `tests/golden_bits.json`. Moving or rewording a file changes no version.
 """
 
 from __future__ import annotations

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.coercion import coerce, shown
-from srgdqn.config.configure import configure, defaults_of
+from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.sweeps.notation import known, written
 

@@ -6,7 +6,7 @@ from typing import Any, get_args, get_origin
 
 from srgdqn.config import option_names
 from srgdqn.config.coercion import coerce, literal, option_annotations
-from srgdqn.config.synonyms import called_here
+from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, unknown
 
 _FLAGS = {"true": True, "false": False}

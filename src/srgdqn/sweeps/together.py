@@ -13,7 +13,7 @@ from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.threads import run_locally
-from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.estimators import estimator_names
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.interrupts import let_interrupts_through
 from srgdqn.runs.provenance import LOCAL
@@ -53,7 +53,7 @@ def train_each(
     KeyboardInterrupt is raised once what is under way has ended; results that it cut short are not handed on. What is
     under way is kept where `keeping` says, and goes on from there. `engine` is where it runs, and is ready.
     """
-    settled = [with_kernel(check(configuration, {"none", *ESTIMATORS})) for configuration in configurations]
+    settled = [with_kernel(check(configuration, estimator_names())) for configuration in configurations]
     compiled: dict[Configuration, list[int]] = {}
     hosted: list[int] = []
     for place, configuration in enumerate(settled):

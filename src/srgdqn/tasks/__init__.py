@@ -1,38 +1,33 @@
 """What is learned: the paper's three tasks, and anybody's functional JAX environment.
 
-A task speaks Gymnasium's own functional interface (`FuncEnv`), so a shaped reward is one function; beside it stand the
-limits that no state knows about.
+A task has Gymnasium's functional interface (`FuncEnv`), so a shaped reward is one function; and the limits that no
+state knows about. Importing this package does not import jax: the class of a task is imported when it is made.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import importlib
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import gymnasium
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
-from srgdqn.config.numbers import shape_of
-from srgdqn.config.task import TaskSettings
+from srgdqn.config.options import TaskSettings, shape_of
+from srgdqn.config.tasks import COMPILED_TASKS, Success
 from srgdqn.errors import InputError, unknown
-from srgdqn.tasks.cart_pole import CartPole
-from srgdqn.tasks.mountain_car import MountainCar
-from srgdqn.tasks.pendulum import Pendulum
 
-__all__ = ["CartPole", "MountainCar", "Pendulum", "Success", "Task", "adopt", "judged_for", "make"]
-
-Success = Literal["termination", "truncation", "none"]
+__all__ = ["Success", "Task", "adopt", "make", "with_evaluation_limit"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """An environment to train in, its twin to be judged in, and the limits of both."""
+    """An environment to train in, one to evaluate in, and the limits of both."""
 
     name: str
-    """What it is called in logs and results."""
+    """Its name in logs and results."""
     environment: FuncEnv
     """What is trained in."""
     raw: FuncEnv
@@ -43,24 +38,6 @@ class Task:
     """Steps after which an evaluation episode is truncated."""
     success: Success
     """The end of an episode that counts as success: `termination` at a goal, `truncation` for having lasted."""
-
-
-@dataclass(frozen=True)
-class _Entry:
-    """What is known of one of the paper's tasks."""
-
-    environment: type[FuncEnv]
-    options: tuple[str, ...]
-    evaluation_limit: int
-    success: Success
-
-
-# Evaluation has Gymnasium's own limits even where training has none (rows 20 and 23 of the readings).
-_TASKS = {
-    "MountainCar": _Entry(MountainCar, ("reward",), 200, "termination"),
-    "Pendulum": _Entry(Pendulum, ("torques", "dynamics"), 200, "none"),
-    "CartPole": _Entry(CartPole, ("reward",), 500, "truncation"),
-}
 
 
 def make(settings: TaskSettings) -> Task:
@@ -80,30 +57,30 @@ def make(settings: TaskSettings) -> Task:
 
 @functools.cache  # compiled programs belong to a task, so that there is to be only one of each
 def _make(settings: TaskSettings) -> Task:
-    if settings.task not in _TASKS:
-        raise unknown("task", settings.task, _TASKS)
-    entry = _TASKS[settings.task]
-    given: dict[str, Any] = {
-        # Pendulum's only reward is the raw one, which is also every other task's option and the settings' default.
-        "reward": None if settings.reward == "raw" and "reward" not in entry.options else settings.reward,
-        "torques": settings.torques,
-        "dynamics": settings.dynamics,
-    }
-    options = {name: value for name, value in given.items() if value is not None}
-    for name, value in options.items():
-        if name not in entry.options:
+    if settings.task not in COMPILED_TASKS:
+        raise unknown("task", settings.task, COMPILED_TASKS)
+    task = COMPILED_TASKS[settings.task]
+    takes = {*task.options, *(("reward",) if len(task.rewards) > 1 else ())}
+    options = {}
+    for name in ("reward", *(name for each in COMPILED_TASKS.values() for name in each.options)):
+        value = getattr(settings, name)
+        if name in takes and value is not None:
+            options[name] = value
+        elif value not in (None, "raw"):
             advice = "Its reward is 'raw'." if name == "reward" else "Leave it out."
             raise InputError(f"{settings.task} has no option {name}, but {value!r} was given. {advice}")
     _check_limits(time_limit=settings.time_limit)
-    environment = entry.environment(**options)
+    module, _, kind = task.environment.partition(":")
+    make_environment = getattr(importlib.import_module(module), kind)
+    environment = make_environment(**options)
     shaped = options.get("reward", "raw") != "raw"
     return Task(
         name=settings.task,
         environment=environment,
-        raw=entry.environment(**options | {"reward": "raw"}) if shaped else environment,
+        raw=make_environment(**options | {"reward": "raw"}) if shaped else environment,
         time_limit=settings.time_limit,
-        evaluation_limit=entry.evaluation_limit,
-        success=entry.success,
+        evaluation_limit=task.evaluation_limit,
+        success=task.success,
     )
 
 
@@ -119,7 +96,7 @@ def adopt(
     Args:
         environment: written for Gymnasium's functional interface in JAX: discrete actions counted from 0; observations
             in a Box of any shape (the training loop flattens them) or a Discrete space.
-        name: what to call it; the full name of its class otherwise, which no task of the paper's has.
+        name: its name in logs and results; by default the full name of its class, which no compiled task has.
         time_limit: steps after which a training episode is truncated (none: never).
         evaluation_limit: steps after which an evaluation episode is truncated (none: the time limit, or else 1,000).
 
@@ -137,7 +114,7 @@ def adopt(
     )
 
 
-def judged_for(task: Task, limit: int | None) -> Task:
+def with_evaluation_limit(task: Task, limit: int | None) -> Task:
     """The task with another limit on its episodes of evaluation, where one is given."""
     return task if limit is None else dataclasses.replace(task, evaluation_limit=limit)
 
@@ -183,4 +160,9 @@ def _check_spaces(environment: FuncEnv) -> None:
         raise InputError(
             f"the observation space of {type(environment).__name__} is {observations}, but a Q-network reads a Box or "
             "a Discrete space. Put everything that is observed into one array and describe that as a Box."
+        )
+    if 0 in (observations.shape or ()):
+        raise InputError(
+            f"the observation space of {type(environment).__name__} is {observations}, which has no numbers in it. "
+            "Give it at least one."
         )

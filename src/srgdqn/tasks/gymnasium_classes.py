@@ -1,6 +1,6 @@
 """The paper's tasks as ordinary Gymnasium environments: its own dynamics, with the rewards and torques of `shaping`.
 
-In NumPy, for agents that do not live in JAX; `srgdqn.tasks` has the compiled ones. Made through the ids that
+In NumPy, for agents that are not written in JAX; `srgdqn.tasks` has the compiled ones. Made through the ids that
 `srgdqn.environments` registers.
 """
 

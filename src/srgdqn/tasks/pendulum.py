@@ -38,8 +38,8 @@ class Pendulum(FuncEnv[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, No
     which integrates the angle with the speed before that is clipped, or of Pendulum-v1, which clips first (row 22).
 
     Gymnasium lets the angle grow with every turn. Here an episode may last for a whole run (row 20) in single
-    precision, where a large angle would lose its digits, so the angle is kept within half a turn of upright. Neither
-    observation nor reward can tell the difference.
+    precision, where a large angle would lose its digits, so the angle stays within half a turn of upright. That
+    changes neither observations nor rewards.
     """
 
     observation_space = Box(np.array([-1.0, -1.0, -MAX_SPEED], np.float32), np.array([1.0, 1.0, MAX_SPEED], np.float32))

@@ -88,6 +88,11 @@ def _observe(environment: FuncEnv, state: Any, key: PRNGKeyArray) -> Array:
     dtype = jnp.result_type(float)
     if isinstance(space, gym.spaces.Discrete):
         return jax.nn.one_hot(jnp.asarray(observation) - int(space.start), int(space.n), dtype=dtype)
+    if jnp.size(observation) != observation_size(environment):
+        raise InputError(
+            f"an observation of {type(environment).__name__} has shape {jnp.shape(observation)}, but its space has "
+            f"{space.shape}. Make both the same."
+        )
     return jnp.ravel(jnp.asarray(observation, dtype))
 
 

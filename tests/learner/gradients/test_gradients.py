@@ -20,7 +20,7 @@ import reference
 from srgdqn.config import GradientSettings, NetworkSettings
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
-from srgdqn.learner.gradients.loss import loss_of, loss_slope
+from srgdqn.learner.gradients.bellman import loss_of, loss_slope
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.networks.mlp import MLP, Layer
 

@@ -5,7 +5,7 @@
 
 #include "team.h"
 
-enum { LIVED = 1, TERMINATED = 2, TRUNCATED = 4 };
+enum { STEPPED = 1, TERMINATED = 2, TRUNCATED = 4 };
 
 static vector exploration(const TeamNumbers *n, vector progress)
 {
@@ -28,8 +28,8 @@ static void remember(const Team *team, int member, int64_t slot, const vector *b
     row[2 * size + 2] = (float)terminated;
 }
 
-/* What the actions of all lead to: transitions in the rings, rows in the log, the observations that follow. */
-static void live(Team *team, mask action, int64_t slot, size_t row, size_t rows, int step)
+/* One step of every member: transitions into the rings, rows into the log, the observations that follow. */
+static void take_steps(Team *team, mask action, int64_t slot, size_t row, size_t rows, int step)
 {
     const Task *task = &team->shape->task;
     const int size = observation_size(&team->network), numbers = state_size(task), block = team->shape->block;
@@ -48,7 +48,7 @@ static void live(Team *team, mask action, int64_t slot, size_t row, size_t rows,
                  -outcome.terminated[member]);
         team->log->reward[entry] = outcome.reward[member];
         team->log->flags[entry] =
-            (uint8_t)(LIVED - TERMINATED * outcome.terminated[member] - TRUNCATED * truncated[member]);
+            (uint8_t)(STEPPED - TERMINATED * outcome.terminated[member] - TRUNCATED * truncated[member]);
         if (ended[member]) {
             const uint32_t *key = team->words[member] + 2 * block + 2 * step;
             begin(task, (Key){key[0], key[1]}, moved, member);
@@ -80,7 +80,7 @@ static void act(Team *team, int32_t index, int32_t row, int32_t rows)
             if ((words[i] >> 8) * 0x1p-24f < probability[member])
                 action[member] = (int32_t)(words[block + i] % (uint32_t)actions);
         }
-        live(team, action, slot + i, row, rows, i);
+        take_steps(team, action, slot + i, row, rows, i);
     }
 }
 

@@ -38,10 +38,10 @@ static void choose_batch(Team *team, int member, int32_t index)
 static void draw_batch(Team *team, int member)
 {
     const Shape *shape = team->shape;
-    const Batch batch = team->shop.batch;
+    const Batch batch = team->work.batch;
     const int size = observation_size(&team->network), seen = batch.rows_each * size;
     const float gamma = team->numbers.gamma[member];
-    vector *next_observations = team->shop.next_observations;
+    vector *next_observations = team->work.next_observations;
     for (int t = 0; t < shape->rows; t++) {
         const float *row = team->drawn[member][t];
         for (int i = 0; i < seen; i++)
@@ -58,7 +58,7 @@ static void draw_batch(Team *team, int member)
 static void draw_picks(Team *team, int member)
 {
     const Shape *shape = team->shape;
-    const Batch from = team->shop.batch, to = team->shop.picks;
+    const Batch from = team->work.batch, to = team->work.picks;
     const int seen = from.rows_each * observation_size(&team->network);
     const int b = shape->inner_batch, count = shape->inner_iterations * b;
     const uint32_t *words = team->words[member] + 4 * shape->block + shape->rows;

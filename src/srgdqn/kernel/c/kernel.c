@@ -2,12 +2,12 @@
  * in the caches nearest to the processor, and what one round does depends on no other.
  *
  * `run_segment` and `run_evaluation` are called from outside, and give 0, or 1 if memory ran out; so are the functions
- * for a single round whose environment is elsewhere, at the end.
+ * of the learner of a single round whose environment runs in Python, at the end.
  */
 
 #include "acting.h"
 #include "learning.h"
-#include "student.h"
+#include "host_learner.h"
 
 #ifdef __x86_64__
 #include <xmmintrin.h>
@@ -140,36 +140,36 @@ int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts
     return 0;
 }
 
-/* A round that lives elsewhere and comes to learn and to be told what to do: NULL if memory ran out. */
-void *open_student(const Shape *shape, const float *numbers) { return make_student(shape, numbers); }
+/* The learner of a round whose environment runs in Python; NULL if memory ran out. */
+void *open_host_learner(const Shape *shape, const float *numbers) { return make_host_learner(shape, numbers); }
 
-void close_student(Student *student)
+void close_host_learner(HostLearner *host)
 {
-    free(student->arena.at);
-    free(student);
+    free(host->arena.at);
+    free(host);
 }
 
-/* Gives it what it is to know, or takes what it knows. */
-void move_student(Student *student, const Mind *mind, int into) { move_mind(student, mind, into); }
+/* Copies a state into the learner, or the state of the learner out. */
+void move_host_learner(HostLearner *host, const LearnerState *state, int into) { move_state(host, state, into); }
 
-/* One outer iteration; 0 if that led to no number and was undone. */
-int teach_student(Student *student, const float *rows, const int32_t *picks, float progress, float *diagnostics)
+/* One outer iteration; 0 if it led to numbers that are not finite and was undone. */
+int host_learn(HostLearner *host, const float *rows, const int32_t *picks, float progress, float *diagnostics)
 {
     const unsigned mode = flush_tiny();
-    const int good = teach(student, rows, picks, progress, diagnostics);
+    const int good = learn_from(host, rows, picks, progress, diagnostics);
     restore_tiny(mode);
     return good;
 }
 
 /* The best action for an observation. */
-int32_t ask_student(Student *student, const float *observation)
+int32_t host_act(HostLearner *host, const float *observation)
 {
     const unsigned mode = flush_tiny();
-    const int32_t action = best_action(student, observation);
+    const int32_t action = best_action(host, observation);
     restore_tiny(mode);
     return action;
 }
 
-/* By which the caller's mirrors of the structures are checked. */
+/* The caller compares its own structures with these. */
 const int32_t structure_sizes[] = {sizeof(Shape), sizeof(Numbers), sizeof(Limits), sizeof(Lanes), sizeof(Log),
-                                   sizeof(Mind)};
+                                   sizeof(LearnerState)};

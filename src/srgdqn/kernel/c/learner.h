@@ -15,14 +15,14 @@ typedef struct {
     mask iterations;
 } Learner;
 
-/* Room for one outer iteration's work, used again by the next. */
+/* Arrays that an outer iteration computes in; the next one reuses them. */
 typedef struct {
     Batch batch, picks; /* D, and x_1 … x_M with x_M once more */
     Factors on_batch, on_picks[2], on_every_pick;
     Activations targets;
     vector *next_observations;
     vector *anchor, *delta, *gradient, *reference, *previous_theta;
-} Workshop;
+} Workspace;
 
 typedef struct {
     vector loss, max_q, delta_norm, theta_norm;
@@ -101,72 +101,72 @@ INLINE int has_inner_iterations(const Shape *shape) { return shape->estimator !=
 INLINE int has_picks(const Shape *shape) { return has_inner_iterations(shape) && shape->estimator != FULL; }
 
 /* Δ_m and the step along it from the factors of `present` and, unless it is NULL, of `reference`. */
-APART void update(const Network *network, Workshop *shop, Update u, Pick present, Pick reference, int b)
+APART void update(const Network *network, Workspace *work, Update u, Pick present, Pick reference, int b)
 {
     if (b == 1 && reference.factors) {
         update_from_factors(network, u, present, reference, 1);
     } else if (b == 1) {
         update_from_factors(network, u, present, present, 0);
     } else {
-        add_up(network, present, b, shop->gradient, 1);
+        add_up(network, present, b, work->gradient, 1);
         if (reference.factors)
-            add_up(network, reference, b, shop->reference, 1);
-        update_from_gradients(network, u, shop->gradient, shop->reference, reference.factors != NULL);
+            add_up(network, reference, b, work->reference, 1);
+        update_from_gradients(network, u, work->gradient, work->reference, reference.factors != NULL);
     }
 }
 
-/* Lines 7 to 15: M steps along the estimator's directions. Leaves Δ_M and, where Adam takes it, g_M in the workshop. */
+/* Lines 7 to 15: M steps along the estimator's directions. Leaves Δ_M and, where Adam takes it, g_M in the workspace. */
 static void inner_iterations(const Shape *shape, const TeamNumbers *numbers, const Network *network,
-                             const vector *theta_0, Learner *learner, Workshop *shop, const Loss *loss, vector eta,
+                             const vector *theta_0, Learner *learner, Workspace *work, const Loss *loss, vector eta,
                              vector alpha)
 {
     const int b = shape->inner_batch, steps = shape->inner_iterations, estimator = shape->estimator;
     const int fused = !shape->adam_steps && !shape->clips && estimator != FULL, size = network->size;
     const float scale = 1.0f / b;
-    Factors *now = &shop->on_picks[0], *before = &shop->on_picks[1];
+    Factors *now = &work->on_picks[0], *before = &work->on_picks[1];
     Seen unused = {{0}, {0}};
     const Update u = {
-        .anchor = estimator == SVRG ? shop->anchor : shop->delta,
+        .anchor = estimator == SVRG ? work->anchor : work->delta,
         .coefficient = numbers->coefficient,
         .eta = fused ? eta : every(0),
-        .delta = shop->delta,
+        .delta = work->delta,
         .theta = learner->theta,
     };
     if (estimator == SVRG)
-        query(network, loss, theta_0, &shop->picks, 0, steps * b, scale, &shop->on_every_pick, &unused);
+        query(network, loss, theta_0, &work->picks, 0, steps * b, scale, &work->on_every_pick, &unused);
     else if (estimator == SRG)
-        query(network, loss, theta_0, &shop->picks, 0, b, scale, before, &unused);
+        query(network, loss, theta_0, &work->picks, 0, b, scale, before, &unused);
     for (int m = 0; m < steps; m++) {
         if (shape->adam_from_previous && m == steps - 1)
-            copy(shop->previous_theta, learner->theta, size);
+            copy(work->previous_theta, learner->theta, size);
         if (estimator == FULL) {
-            mean_gradient(network, loss, learner->theta, &shop->batch, shape->rows, &shop->on_batch, shop->delta);
+            mean_gradient(network, loss, learner->theta, &work->batch, shape->rows, &work->on_batch, work->delta);
         } else {
             /* The recursion asks for the next pick too: it is the next iteration's reference. */
             const int asked = estimator == SRG ? 2 * b : b;
-            query(network, loss, learner->theta, &shop->picks, m * b, asked, scale, now, &unused);
+            query(network, loss, learner->theta, &work->picks, m * b, asked, scale, now, &unused);
             Pick reference = {NULL, 0};
             if (estimator == SVRG)
-                reference = (Pick){&shop->on_every_pick, m * b};
+                reference = (Pick){&work->on_every_pick, m * b};
             else if (estimator == SRG)
                 reference = (Pick){before, m == 0 ? 0 : b};
-            update(network, shop, u, (Pick){now, 0}, reference, b);
+            update(network, work, u, (Pick){now, 0}, reference, b);
         }
         if (!fused)
-            step(shape, numbers, network, learner, shop->delta, eta, alpha);
+            step(shape, numbers, network, learner, work->delta, eta, alpha);
         Factors *swapped = before;
         before = now;
         now = swapped;
     }
     if (shape->adam_takes_gradient && estimator == FULL)
-        copy(shop->gradient, shop->delta, size);
+        copy(work->gradient, work->delta, size);
     else if (shape->adam_takes_gradient)
-        add_up(network, (Pick){before, 0}, b, shop->gradient, 1);
+        add_up(network, (Pick){before, 0}, b, work->gradient, 1);
 }
 
-/* Lines 3 to 21 on the batch and the picks that lie in the workshop. */
+/* Lines 3 to 21 on the batch and the picks that lie in the workspace. */
 static Diagnostics outer_iteration(const Shape *shape, const TeamNumbers *numbers, const Network *network,
-                                   const vector *theta_0, Learner *learner, Workshop *shop, vector progress)
+                                   const vector *theta_0, Learner *learner, Workspace *work, vector progress)
 {
     const int size = network->size;
     const vector factor = schedule(shape, numbers, progress);
@@ -174,21 +174,21 @@ static Diagnostics outer_iteration(const Shape *shape, const TeamNumbers *number
     const Loss loss = {shape->huber, numbers->huber_delta};
 
     Seen seen =
-        mean_gradient(network, &loss, theta_0, &shop->batch, shape->rows, &shop->on_batch, shop->delta); /* line 5 */
+        mean_gradient(network, &loss, theta_0, &work->batch, shape->rows, &work->on_batch, work->delta); /* line 5 */
     if (shape->estimator == SVRG)
-        copy(shop->anchor, shop->delta, size);
+        copy(work->anchor, work->delta, size);
     if (shape->adam_takes_gradient)
-        copy(shop->gradient, shop->delta, size);
+        copy(work->gradient, work->delta, size);
     if (shape->adam_from_previous)
-        copy(shop->previous_theta, theta_0, size);
+        copy(work->previous_theta, theta_0, size);
     if (shape->anchor_step)
-        step(shape, numbers, network, learner, shop->delta, eta, alpha); /* line 6 */
+        step(shape, numbers, network, learner, work->delta, eta, alpha); /* line 6 */
     if (has_inner_iterations(shape))
-        inner_iterations(shape, numbers, network, theta_0, learner, shop, &loss, eta, alpha);
+        inner_iterations(shape, numbers, network, theta_0, learner, work, &loss, eta, alpha);
     if (shape->adam_process) { /* lines 16 to 21 */
-        const vector *entering = shape->adam_takes_gradient ? shop->gradient : shop->delta;
+        const vector *entering = shape->adam_takes_gradient ? work->gradient : work->delta;
         if (shape->adam_from_previous)
-            copy(learner->theta, shop->previous_theta, size);
+            copy(learner->theta, work->previous_theta, size);
         adam(shape, numbers, &learner->moments, entering, clipping(shape, numbers, entering, size), alpha,
              learner->theta, size);
     }
@@ -201,7 +201,7 @@ static Diagnostics outer_iteration(const Shape *shape, const TeamNumbers *number
         for (int i = 0; i < size; i++)
             learner->target[i] = choose(due, learner->theta[i], learner->target[i]);
     }
-    return (Diagnostics){seen.loss / (float)shape->rows, seen.max_q / (float)shape->rows, norm(shop->delta, size),
+    return (Diagnostics){seen.loss / (float)shape->rows, seen.max_q / (float)shape->rows, norm(work->delta, size),
                          norm(learner->theta, size)};
 }
 

@@ -1,4 +1,4 @@
-/* The outer iteration that ends a block, undone for a member that it has led to no number. */
+/* The outer iteration at the end of a block; undone for members whose numbers are no longer finite. */
 
 #ifndef LEARNING_H
 #define LEARNING_H
@@ -9,14 +9,14 @@
 static void undo(Team *team, mask good)
 {
     Learner *now = &team->learner;
-    const Learner *kept = &team->kept;
+    const Learner *saved = &team->saved;
     vector *changed[] = {now->theta, now->moments.first, now->moments.second, now->target};
-    const vector *before[] = {kept->theta, kept->moments.first, kept->moments.second, kept->target};
+    const vector *before[] = {saved->theta, saved->moments.first, saved->moments.second, saved->target};
     for (int array = 0; array < 4; array++)
         for (int i = 0; i < team->network.size; i++)
             changed[array][i] = choose(good, changed[array][i], before[array][i]);
-    now->moments.updates = (good & now->moments.updates) | (~good & kept->moments.updates);
-    now->iterations = (good & now->iterations) | (~good & kept->iterations);
+    now->moments.updates = (good & now->moments.updates) | (~good & saved->moments.updates);
+    now->iterations = (good & now->iterations) | (~good & saved->iterations);
 }
 
 INLINE mask is_finite(vector v) { return v - v == 0; }
@@ -25,22 +25,22 @@ INLINE mask is_finite(vector v) { return v - v == 0; }
 static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
 {
     const Shape *shape = team->shape;
-    Workshop *shop = &team->shop;
+    Workspace *work = &team->work;
     const mask active = team->active;
     const int64_t steps = ((int64_t)index + 1) * shape->block;
     for (int member = 0; member < team->members; member++)
         draw_batch(team, member);
     if (shape->target != TARGET_CURRENT)
         freeze_targets(&team->network, has_target_network(shape) ? team->learner.target : team->learner.theta,
-                       shop->next_observations, &shop->batch, shape->rows, &shop->targets);
+                       work->next_observations, &work->batch, shape->rows, &work->targets);
     if (has_picks(shape))
         for (int member = 0; member < team->members; member++)
             draw_picks(team, member);
-    copy_learner(&team->kept, &team->learner, team->network.size, has_target_network(shape));
+    copy_learner(&team->saved, &team->learner, team->network.size, has_target_network(shape));
     vector share = progress(team->limits, steps, team->learner.iterations, team->episodes);
-    Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->kept.theta, &team->learner, shop, share);
+    Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->saved.theta, &team->learner, work, share);
     const mask good = active & is_finite(d.delta_norm) & is_finite(d.theta_norm);
-    if (any(team->seated & ~good))
+    if (any(team->occupied & ~good))
         undo(team, good);
     for (int member = 0; member < team->members; member++) {
         const size_t at = (size_t)team->lane[member] * entries + entry;

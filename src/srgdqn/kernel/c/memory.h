@@ -1,4 +1,4 @@
-/* One allocation for all that a team is worked on with, handed out piece by piece, zeroed and aligned. */
+/* One allocation for all arrays of a team, handed out piece by piece, zeroed and aligned. */
 
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -60,11 +60,11 @@ static Batch take_batch(Arena *arena, const Network *network, int rows_each, siz
     };
 }
 
-static Workshop take_workshop(Arena *arena, const Network *network, const Shape *shape)
+static Workspace take_workspace(Arena *arena, const Network *network, const Shape *shape)
 {
     const int each = shape->target == TARGET_CURRENT ? 2 : 1;
     const size_t b = shape->inner_batch, picked = has_picks(shape) ? ((size_t)shape->inner_iterations + 1) * b : 0;
-    Workshop shop = {
+    Workspace work = {
         .batch = take_batch(arena, network, each, shape->rows),
         .picks = take_batch(arena, network, each, picked),
         .on_batch = take_factors(arena, network, each, AT_ONCE),
@@ -73,10 +73,10 @@ static Workshop take_workshop(Arena *arena, const Network *network, const Shape 
         .targets = take_activations(arena, network, AT_ONCE),
         .next_observations = take_vectors(arena, (size_t)shape->rows * observation_size(network)),
     };
-    vector **arrays[] = {&shop.anchor, &shop.delta, &shop.gradient, &shop.reference, &shop.previous_theta};
+    vector **arrays[] = {&work.anchor, &work.delta, &work.gradient, &work.reference, &work.previous_theta};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         *arrays[i] = take_vectors(arena, network->size);
-    return shop;
+    return work;
 }
 
 static Learner take_learner(Arena *arena, const Network *network)

@@ -1,4 +1,4 @@
-/* What the kernel is told. The structures are mirrored, field by field, in `structures.py`. */
+/* The kernel's options and arrays. `structures.py` repeats the structures field by field. */
 
 #ifndef SETTINGS_H
 #define SETTINGS_H
@@ -19,7 +19,7 @@ typedef struct {
     float first_torque, torque_spacing;
 } Task;
 
-/* What is shape: it chooses what is done, and how large everything is. */
+/* Options that choose what is computed, and all sizes. */
 typedef struct {
     Task task;
     int32_t layers, widths[MOST_LAYERS + 1]; /* of the observation, the hidden layers and the Q-values */
@@ -30,7 +30,7 @@ typedef struct {
     int32_t block, slots, capacity, newest;
 } Shape;
 
-/* What is a mere number: of each lane here, of eight rounds at once in `optimiser.h`. */
+/* Options that are numbers: of each lane here, of eight rounds at once in `optimiser.h`. */
 #define NUMBER_NAMES \
     reward_scale, epsilon_start, epsilon_end, epsilon_fraction, gamma, target_period, target_tau, huber_delta, \
         coefficient, eta, alpha, beta1, beta2, adam_epsilon, clip_norm, schedule_end
@@ -59,11 +59,11 @@ typedef struct {
     uint8_t *active;
 } Lanes;
 
-/* What one round has learnt. */
+/* The learner of one round. */
 typedef struct {
     Tree parameters, first_moment, second_moment, target;
     int32_t *updates, *iterations;
-} Mind;
+} LearnerState;
 
 /* Arrays with axes of lanes and of blocks first. */
 typedef struct {

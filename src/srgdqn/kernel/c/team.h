@@ -1,4 +1,4 @@
-/* Eight rounds side by side: all that they are, taken from the arrays of all lanes and put back there. */
+/* Eight rounds side by side: their state, copied from the arrays of all lanes and back. */
 
 #ifndef TEAM_H
 #define TEAM_H
@@ -14,8 +14,8 @@ typedef struct {
     const Lanes *lanes;
     const Log *log;
     Network network;
-    Workshop shop;
-    Learner learner, kept; /* as it is, and as it was before the outer iteration */
+    Workspace work;
+    Learner learner, saved; /* now, and before the outer iteration */
     TeamNumbers numbers;
     Activations acting;
     vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
@@ -23,16 +23,16 @@ typedef struct {
     const float **drawn[TEAM]; /* the rows of D in the ring */
     size_t word_count;
     int members, lane[TEAM]; /* places beyond the members are idle, and nothing comes of what is computed there */
-    mask seated, active, episodes, episode_steps;
+    mask occupied, active, episodes, episode_steps;
 } Team;
 
 static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, const Lanes *lanes, const Log *log)
 {
     Team team = {.shape = shape, .limits = limits, .lanes = lanes, .log = log, .network = make_network(shape)};
     const Network *network = &team.network;
-    team.shop = take_workshop(arena, network, shape);
+    team.work = take_workspace(arena, network, shape);
     team.learner = take_learner(arena, network);
-    team.kept = take_learner(arena, network);
+    team.saved = take_learner(arena, network);
     team.acting = take_activations(arena, network, 1);
     team.word_count = 4 * (size_t)shape->block + shape->rows;
     if (has_picks(shape)) /* they come last, so that whoever needs none draws the same words before them */
@@ -66,7 +66,7 @@ static void assemble(Team *team, const float *numbers, const int32_t *lanes, int
     const Lanes *from = team->lanes;
     const int size = observation_size(&team->network), numbers_in_state = state_size(&team->shape->task);
     team->members = count < TEAM ? count : TEAM;
-    team->seated = (mask){0};
+    team->occupied = (mask){0};
     vector *each = (vector *)&team->numbers;
     for (int place = 0; place < TEAM; place++) /* idle places too: whatever is divided by must not be 0 */
         for (int i = 0; i < NUMBERS; i++)
@@ -81,14 +81,14 @@ static void assemble(Team *team, const float *numbers, const int32_t *lanes, int
         team->learner.moments.updates[member] = from->updates[lane];
         team->learner.iterations[member] = from->iterations[lane];
         team->episodes[member] = from->episodes[lane];
-        team->seated[member] = -1;
+        team->occupied[member] = -1;
         team->episode_steps[member] = from->episode_steps[lane];
         for (int i = 0; i < numbers_in_state; i++)
             team->state[i][member] = from->state[(size_t)lane * numbers_in_state + i];
         for (int i = 0; i < size; i++)
             team->observation[i][member] = from->observation[(size_t)lane * size + i];
     }
-    team->active = team->seated;
+    team->active = team->occupied;
 }
 
 /* Puts them back. */

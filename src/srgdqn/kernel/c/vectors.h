@@ -59,7 +59,7 @@ typedef struct {
 
 INLINE vector rectified(vector v) { return where(~(v < 0), v); /* a NaN stays one */ }
 
-/* A few rows and columns, whose sums are all kept in registers. */
+/* A few rows and columns, whose sums are all held in registers. */
 INLINE void tile(Product p, Matrix left, Matrix right, const int rows, const int columns)
 {
     vector sum[4][8];

@@ -1,6 +1,8 @@
 """Estimators of the gradient within an outer iteration. Each is one small file around one recursion:
 
 Δ_m = g(θ_m; x) - c (g(θ_ref; x) - A)
+
+Importing this package does not import jax, so that names and formulas can be listed at once.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from srgdqn.errors import InputError, unknown
-from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
+from srgdqn.learner.estimators.estimator import Direction, Estimator, Work, recursion
 from srgdqn.learner.estimators.full import full
 from srgdqn.learner.estimators.query import Query
 from srgdqn.learner.estimators.sgd import sgd
@@ -22,20 +24,27 @@ __all__ = [
     "Query",
     "Work",
     "estimator",
+    "estimator_names",
     "make_known",
     "own_estimators",
+    "recursion",
     "register_estimator",
 ]
 
-ESTIMATORS: dict[str, Estimator] = {"srg": srg, "svrg": svrg, "sgd": sgd, "full": full}
+ESTIMATORS: dict[str, Estimator] = {"sgd": sgd, "full": full, "svrg": svrg, "srg": srg}
 _BUILT_IN = frozenset(ESTIMATORS)
 
 
 def estimator(name: str) -> Estimator:
     """The estimator of that name."""
     if name not in ESTIMATORS:
-        raise unknown("estimator", name, ["none", *ESTIMATORS])
+        raise unknown("estimator", name, estimator_names())
     return ESTIMATORS[name]
+
+
+def estimator_names() -> list[str]:
+    """The names that the option `estimator` may have: `none` for no inner iterations, and all that are registered."""
+    return ["none", *ESTIMATORS]
 
 
 def register_estimator(name: str, new: Estimator) -> None:
@@ -46,12 +55,12 @@ def register_estimator(name: str, new: Estimator) -> None:
 
 
 def own_estimators() -> dict[str, Estimator]:
-    """Those that were registered, by name: another process does not know them."""
+    """Those that users registered, by name: another process does not know them."""
     return {name: each for name, each in ESTIMATORS.items() if name not in _BUILT_IN}
 
 
 def make_known(own: Mapping[str, Estimator]) -> None:
-    """Registers what `own_estimators` gave in another process; what is known by its name already stays what it is."""
+    """Registers what `own_estimators` returned in another process; names that are taken already stay as they are."""
     for name, each in own.items():
         if name not in ESTIMATORS:
             register_estimator(name, each)

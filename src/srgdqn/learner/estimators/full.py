@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from jaxtyping import Array
+from typing import TYPE_CHECKING
 
 from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
-from srgdqn.learner.estimators.query import Query
-from srgdqn.learner.networks import Parameters
+
+if TYPE_CHECKING:
+    from jaxtyping import Array
+
+    from srgdqn.learner.estimators.query import Query
+    from srgdqn.learner.networks import Parameters
 
 
 def direction(
@@ -22,4 +26,10 @@ def _whole_batch(work: Work) -> int:
     return work.inner_iterations * work.batch_size
 
 
-full = Estimator(direction=direction, queries=_whole_batch, evaluations=_whole_batch)
+full = Estimator(
+    direction=direction,
+    queries=_whole_batch,
+    evaluations=_whole_batch,
+    formula="Δ_m = ∇F_D(θ_m), on all of D",
+    cost="NM",
+)

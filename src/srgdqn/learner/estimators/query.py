@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax
-from jaxtyping import Array, Int
+if TYPE_CHECKING:
+    from jaxtyping import Array, Int
 
-from srgdqn.learner.gradients import Batch, Compact, GradientSource
-from srgdqn.learner.networks import Parameters
+    from srgdqn.learner.gradients import Batch, Compact, GradientSource
+    from srgdqn.learner.networks import Parameters
 
 
 class Query(NamedTuple):
     """Gradient queries of inner iteration m (0 before the first), whose pick is x_m.
 
-    Compact gradients may be kept and are turned into parameters' form by `dense` where they enter a sum. Asking for two
-    picks at once costs little more than for one, as both pass through the network together.
+    Compact gradients may be stored; `dense` gives them the form of the parameters where they enter a sum. Two picks at
+    once cost little more than one, as both pass through the network together.
     """
 
     source: GradientSource
@@ -48,7 +48,15 @@ class Query(NamedTuple):
         """g(θ; x_1) … g(θ; x_M), stacked, from one pass."""
         return self.source.query(theta, self.picks.rows(slice(None, -1)))[0]
 
+    def present_of(self, stacked: Compact) -> Compact:
+        """The gradient on x_m among those that `on_every_pick` stacked."""
+        import jax  # here, as whoever only lists estimators does not need it
+
+        return jax.tree.map(lambda leaf: leaf[self.m - 1], stacked)
+
     def _window(self, theta: Parameters, start: Array | int, size: int) -> list[Compact]:
+        import jax
+
         rows = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size), self.picks)
         gradients = self.source.query(theta, rows)[0]
         return [jax.tree.map(lambda leaf, i=i: leaf[i], gradients) for i in range(size)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from jaxtyping import Array
+from typing import TYPE_CHECKING
 
 from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
-from srgdqn.learner.estimators.query import Query
-from srgdqn.learner.networks import Parameters
+
+if TYPE_CHECKING:
+    from jaxtyping import Array
+
+    from srgdqn.learner.estimators.query import Query
+    from srgdqn.learner.networks import Parameters
 
 
 def direction(
@@ -22,4 +26,10 @@ def _one_gradient(work: Work) -> int:
     return work.inner_iterations * work.inner_batch
 
 
-sgd = Estimator(direction=direction, queries=_one_gradient, evaluations=_one_gradient)
+sgd = Estimator(
+    direction=direction,
+    queries=_one_gradient,
+    evaluations=_one_gradient,
+    formula="Δ_m = g(θ_m; x_m)",
+    cost="bM",
+)

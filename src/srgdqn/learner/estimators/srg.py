@@ -7,13 +7,16 @@ The anchor is the previous direction, so it moves with θ.
 
 from __future__ import annotations
 
-import jax
-from jaxtyping import Array
+from typing import TYPE_CHECKING
 
-from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
-from srgdqn.learner.estimators.query import Query
-from srgdqn.learner.gradients import Compact
-from srgdqn.learner.networks import Parameters
+from srgdqn.learner.estimators.estimator import Direction, Estimator, Work, recursion
+
+if TYPE_CHECKING:
+    from jaxtyping import Array
+
+    from srgdqn.learner.estimators.query import Query
+    from srgdqn.learner.gradients import Compact
+    from srgdqn.learner.networks import Parameters
 
 
 def begin(memory: None, theta: Parameters, anchor: Parameters, query: Query) -> Compact:
@@ -28,9 +31,7 @@ def direction(
     """Line 13. Asks at θ_m for the present pick and for the next: the latter is the next iteration's reference."""
     present, upcoming = query.on_present_and_next(theta)
     gradient = query.dense(present)
-    delta = jax.tree.map(
-        lambda g, g_ref, anchor: g - coefficient * (g_ref - anchor), gradient, query.dense(reference), previous
-    )
+    delta = recursion(gradient, coefficient, query.dense(reference), previous)
     return Direction(delta, gradient, upcoming)
 
 
@@ -44,4 +45,7 @@ srg = Estimator(
     direction=direction,
     queries=lambda work: 2 * work.inner_iterations * work.inner_batch,
     evaluations=_evaluations,
+    formula="Δ_m = g(θ_m; x_m) - c (g(θ_{m-1}; x_m) - Δ_{m-1})",
+    cost="2bM",
+    reference="previous",
 )

@@ -7,15 +7,16 @@ The anchor stays at the start of the outer iteration.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import jax
-from jaxtyping import Array
+from srgdqn.learner.estimators.estimator import Direction, Estimator, Work, recursion
 
-from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
-from srgdqn.learner.estimators.query import Query
-from srgdqn.learner.gradients import Compact
-from srgdqn.learner.networks import Parameters
+if TYPE_CHECKING:
+    from jaxtyping import Array
+
+    from srgdqn.learner.estimators.query import Query
+    from srgdqn.learner.gradients import Compact
+    from srgdqn.learner.networks import Parameters
 
 
 class State(NamedTuple):
@@ -37,13 +38,20 @@ def direction(
     """The paper's Δ = g_m - g_0 + g̃."""
     del previous
     gradient = query.dense(query.on_present(theta))
-    reference = query.dense(jax.tree.map(lambda leaf: leaf[query.m - 1], state.references))
-    delta = jax.tree.map(lambda g, g_ref, anchor: g - coefficient * (g_ref - anchor), gradient, reference, state.anchor)
-    return Direction(delta, gradient, state)
+    reference = query.dense(query.present_of(state.references))
+    return Direction(recursion(gradient, coefficient, reference, state.anchor), gradient, state)
 
 
 def _both_gradients(work: Work) -> int:
     return 2 * work.inner_iterations * work.inner_batch
 
 
-svrg = Estimator(begin=begin, direction=direction, queries=_both_gradients, evaluations=_both_gradients)
+svrg = Estimator(
+    begin=begin,
+    direction=direction,
+    queries=_both_gradients,
+    evaluations=_both_gradients,
+    formula="Δ_m = g(θ_m; x_m) - c (g(θ_0; x_m) - Δ_0)",
+    cost="2bM",
+    reference="first",
+)

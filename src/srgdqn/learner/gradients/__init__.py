@@ -12,19 +12,18 @@ from srgdqn.config import GradientSettings
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients.autodiff import autodiff_mean
 from srgdqn.learner.gradients.bellman import Batch, Transitions, make_batch
-from srgdqn.learner.gradients.closed_form import closed_form_query, multiply_out
-from srgdqn.learner.gradients.closed_form_mean import closed_form_mean
+from srgdqn.learner.gradients.closed_form import closed_form_mean, closed_form_query, multiply_out
 from srgdqn.learner.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
-from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.networks import CNN, MLP, Network, Parameters
 
 __all__ = ["Batch", "Compact", "GradientSource", "Transitions", "make_batch", "make_gradients"]
 
 Compact = Any
-"""A gradient in the form its source finds cheapest to keep; `GradientSource.dense` gives it that of the parameters."""
+"""A gradient in its source's cheapest form; `GradientSource.dense` gives it that of the parameters."""
 
 
 class GradientSource(NamedTuple):
-    """The only way to a gradient.
+    """The gradients of one network; estimators get theirs from nowhere else.
 
     `query` takes parameters and picks of shape (k, b) and gives k compact gradients, each the mean over b transitions,
     with their mean losses and mean max_a Q. `dense` takes one compact gradient to the form of the parameters. `mean`
@@ -37,22 +36,22 @@ class GradientSource(NamedTuple):
 
 
 def make_gradients(settings: GradientSettings, network: Network) -> GradientSource:
-    """The gradients of a network: of the built-in ones in closed form, the convolutions' excepted, unless told
-    otherwise.
-    """
+    """The gradients of a network: of the built-in ones in closed form (not the convolutions), of others by autodiff."""
     method = settings.differentiation
     if method == "closed-form" and not network.is_mlp:
         raise InputError(
             "differentiation='closed-form' needs the built-in perceptron, and the network given is another module. "
             "Use differentiation='auto' or 'autodiff'."
         )
-    if network.is_mlp and method != "autodiff":
+    # Of exactly these classes: a subclass may compute something else.
+    kind = type(network.structure)
+    if kind is MLP and method != "autodiff":
         return GradientSource(
             lambda theta, picks: closed_form_query(settings, theta, picks),
             lambda factors: multiply_out(network.structure, factors),
             lambda theta, batch: closed_form_mean(settings, theta, batch),
         )
-    if network.is_cnn and method != "autodiff":
+    if kind is CNN and method != "autodiff":
         return GradientSource(
             lambda theta, picks: convolutional_query(settings, theta, picks),
             lambda gradient: multiply_layers_out(network.structure, gradient),

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from srgdqn.config import GradientSettings
-from srgdqn.learner.gradients.bellman import Batch, bellman_target
-from srgdqn.learner.gradients.loss import loss_of
+from srgdqn.learner.gradients.bellman import Batch, bellman_target, loss_of
 from srgdqn.learner.networks import Network, Parameters
 
 

@@ -1,4 +1,4 @@
-"""Transitions, their Bellman targets y, and the batches whose gradients are asked for."""
+"""Transitions, their Bellman targets y, and the loss of a Bellman error."""
 
 from __future__ import annotations
 
@@ -55,3 +55,21 @@ def make_batch(
 def bellman_target(reward: Array, discount: Array, next_q: Float[Array, "*rows actions"]) -> Array:
     """Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1)."""
     return reward + discount * next_q.max(-1)
+
+
+def loss_of(settings: GradientSettings, error: Array) -> Array:
+    """e² of the error e = Q - y; beyond `huber_delta` (if Huber's) continued along its tangent."""
+    if settings.loss == "squared":
+        return error**2
+    inside = jnp.clip(error, -settings.huber_delta, settings.huber_delta)
+    return inside * (2 * error - inside)
+
+
+def loss_slope(settings: GradientSettings, error: Array) -> Array:
+    """The derivative of the loss with respect to Q with y held constant: -2(y - Q), clipped if Huber's.
+
+    The paper prints +2(y - Q), along which θ - ηΔ would ascend the loss (row 1 of the readings).
+    """
+    if settings.loss == "huber":
+        error = jnp.clip(error, -settings.huber_delta, settings.huber_delta)
+    return 2 * error

@@ -1,4 +1,4 @@
-"""Gradients of a perceptron in closed form, from one forward pass over all that is asked for.
+"""Gradients of a perceptron in closed form: of single picks as factors, and the mean over a whole batch.
 
 The gradient of one transition's loss with respect to a layer's weights is the outer product of the layer's input and
 its delta (the loss's derivative with respect to its output). A gradient is handed on as these two factors and
@@ -15,14 +15,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from srgdqn.config import GradientSettings
-from srgdqn.learner.gradients.bellman import Batch, bellman_target
-from srgdqn.learner.gradients.loss import loss_of, loss_slope
+from srgdqn.learner.gradients.bellman import Batch, bellman_target, loss_of, loss_slope
 from srgdqn.learner.networks import MLP
 from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer
 
 
 class Factors(NamedTuple):
-    """A layer's gradient over b rows, kept apart: their mean outer product is the gradient of its weights."""
+    """The factors of a layer's gradient over b rows: their mean outer product is the gradient of its weights."""
 
     inputs: Float[Array, "*picks b inputs"]
     deltas: Float[Array, "*picks b outputs"]
@@ -78,3 +77,35 @@ def _layer_gradient(inputs: Float[Array, "b inputs"], deltas: Float[Array, "b ou
     if width == 1:  # an outer product fuses into the sum that uses it; a matrix product would not
         return Layer(inputs[0][:, None] * deltas[0][None, :], deltas[0])
     return Layer(inputs.T @ deltas / width, deltas.mean(0))
+
+
+def closed_form_mean(settings: GradientSettings, parameters: MLP, batch: Batch) -> tuple[MLP, Array, Array]:
+    """The mean gradient over the rows of the batch, their mean loss and mean max_a Q.
+
+    Transitions lie along the last axis: the paper's batches have more of them than its layers have units, so that work
+    done unit by unit fills the processor's vectors. The layout of `closed_form_query` suits few rows.
+    """
+    size = batch.reward.shape[0]
+    activation = ACTIVATIONS[parameters.activation]
+
+    frozen = batch.frozen_target
+    x = (batch.observation if frozen is not None else jnp.concatenate([batch.observation, batch.next_observation])).T
+    inputs = [x]
+    for layer in parameters.layers[:-1]:
+        x = activation.value(layer.weight.T @ x + layer.bias[:, None])
+        inputs.append(x)
+    last = parameters.layers[-1]
+    q = last.weight.T @ x + last.bias[:, None]
+    y = bellman_target(batch.reward, batch.discount, q[:, size:].T) if frozen is None else frozen
+    q = q[:, :size]
+    inputs = [layer_input[:, :size] for layer_input in inputs]
+
+    chosen = (batch.action == jnp.arange(q.shape[0])[:, None]).astype(q.dtype)
+    error = (q * chosen).sum(0) - y
+    delta = loss_slope(settings, error) * chosen / size
+    layers: list[Layer] = []
+    for index in range(len(parameters.layers) - 1, -1, -1):
+        layers.insert(0, Layer(inputs[index] @ delta.T, delta.sum(1)))
+        if index:
+            delta = (parameters.layers[index].weight @ delta) * activation.slope(inputs[index])
+    return MLP(tuple(layers), parameters.activation), loss_of(settings, error).mean(), q.max(0).mean()

@@ -1,12 +1,14 @@
 """Q-networks: equinox modules from one observation to one Q-value per action.
 
-A module is a pytree, so parameters, gradients and moments add and subtract leaf by leaf. What is learned is its inexact
-arrays (its *parameters*); the rest is its structure.
+A module is a pytree, so parameters, gradients and moments add and subtract leaf by leaf. Its inexact arrays are learned
+(its *parameters*); the rest is its structure.
+
+A built-in network is one file with a function `make(settings, shape, actions, *, key)`, and its name in `NETWORKS` and
+in `config.options.BUILT_IN_NETWORKS`. Gradients by autodiff and compiled policies work for any.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -23,7 +25,9 @@ from srgdqn.learner.networks.mlp import MLP, make_mlp
 Parameters: TypeAlias = Any
 NetworkFactory = Callable[[PRNGKeyArray], eqx.Module]
 
-__all__ = ["CNN", "MLP", "Network", "NetworkFactory", "Parameters", "make_network"]
+__all__ = ["CNN", "MLP", "NETWORKS", "Network", "NetworkFactory", "Parameters", "make_network", "named"]
+
+NETWORKS: dict[str, Callable[..., eqx.Module]] = {"mlp": make_mlp, "cnn": make_cnn}
 
 
 class Network(NamedTuple):
@@ -39,11 +43,6 @@ class Network(NamedTuple):
         """
         return type(self.structure) is MLP
 
-    @property
-    def is_cnn(self) -> bool:
-        """Whether it is the built-in convolutional network."""
-        return type(self.structure) is CNN
-
     def module(self, parameters: Parameters) -> Callable[[Array], Array]:
         """The parameters put back into their module."""
         return eqx.combine(parameters, self.structure)
@@ -51,7 +50,7 @@ class Network(NamedTuple):
     def q_values(self, parameters: Parameters, observations: Array) -> Array:
         """The Q-values of rows of observations."""
         module = self.module(parameters)
-        if self.is_mlp or self.is_cnn:
+        if "takes_rows" in vars(type(self.structure)):  # its own: a subclass may take single observations
             return module(observations)
         # Images are whole numbers in memory, which not every layer of the user's would take.
         return jax.vmap(module)(observations.astype(jnp.result_type(observations, float)))
@@ -71,10 +70,8 @@ def make_network(
 
     def make(key: PRNGKeyArray) -> eqx.Module:
         if user is not None:
-            return user if isinstance(user, eqx.Module) else user(key)
-        if settings.network == "cnn":
-            return make_cnn(settings, shape, actions, key=key)
-        return make_mlp(settings, (math.prod(shape), *settings.hidden, actions), key=key)
+            return user if isinstance(user, eqx.Module) else _made_by(user, key)
+        return NETWORKS[settings.network](settings, shape, actions, key=key)
 
     # The user's module may hold arrays that are not learned, so it is made once for its structure.
     key = jax.random.key(0)
@@ -84,6 +81,31 @@ def make_network(
     if user is not None:
         _require_q_values(network, shape, actions)
     return network
+
+
+def named(network: Any) -> tuple[dict[str, str], Any]:
+    """The option that a network's name is (none if none was given), and the user's own network, if it is one."""
+    if network is None:
+        return {}, None
+    if isinstance(network, str) and network in NETWORKS:
+        return {"network": network}, None
+    if not callable(network):
+        raise InputError(
+            f"network is {network!r}, which is neither an equinox module, nor a function from a random key to one, nor "
+            f"one of {', '.join(NETWORKS)}. Give one of these, or leave it out."
+        )
+    its = network if hasattr(network, "__qualname__") else type(network)
+    return {"network": f"{its.__module__}.{its.__qualname__}"}, network
+
+
+def _made_by(factory: NetworkFactory, key: PRNGKeyArray) -> eqx.Module:
+    try:
+        return factory(key)
+    except Exception as error:
+        raise InputError(
+            f"the network given, {factory!r}, raised {type(error).__name__} ({error}) when it was called with a random "
+            "key. Give an equinox module, or a function from a random key to one."
+        ) from error
 
 
 def _is_parameter(leaf: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -30,13 +31,14 @@ class CNN(eqx.Module):
     convolutions: tuple[Convolution, ...]
     layers: tuple[Layer, ...]
     activation: str = eqx.field(static=True)
+    takes_rows: ClassVar[bool] = True
 
     def __call__(self, x: Shaped[Array, "*rows channels height width"]) -> Float[Array, "*rows outputs"]:
         """The Q-values of the images `x`."""
         return perceive(self.layers, self.activation, self.features(x))
 
     def features(self, x: Shaped[Array, "*rows channels height width"]) -> Float[Array, "*rows features"]:
-        """What the convolutions make of the images, flattened channels first."""
+        """The output of the convolutions, flattened channels first."""
         rows = x.shape[:-3]
         x = x.reshape(-1, *x.shape[-3:]).transpose(0, 2, 3, 1).astype(self.convolutions[0].weight.dtype) / 255
         for convolution in self.convolutions:

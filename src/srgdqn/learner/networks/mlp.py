@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -40,7 +41,7 @@ class Layer(eqx.Module):
 def perceive(
     layers: tuple[Layer, ...], activation: str, x: Float[Array, "*rows inputs"]
 ) -> Float[Array, "*rows outputs"]:
-    """What affine layers with an activation between them make of `x`."""
+    """The output of affine layers with an activation between them."""
     *hidden, last = layers
     for layer in hidden:
         x = ACTIVATIONS[activation].value(x @ layer.weight + layer.bias)
@@ -52,14 +53,16 @@ class MLP(eqx.Module):
 
     layers: tuple[Layer, ...]
     activation: str = eqx.field(static=True)
+    takes_rows: ClassVar[bool] = True
 
     def __call__(self, x: Float[Array, "*rows inputs"]) -> Float[Array, "*rows outputs"]:
         """The Q-values of the observations `x`."""
         return perceive(self.layers, self.activation, x)
 
 
-def make_mlp(settings: NetworkSettings, sizes: Sequence[int], *, key: PRNGKeyArray) -> MLP:
-    """A freshly initialised perceptron whose layers have the given sizes, input and output included."""
+def make_mlp(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key: PRNGKeyArray) -> MLP:
+    """A freshly initialised perceptron for observations of that shape, flattened."""
+    sizes = (math.prod(shape), *settings.hidden, actions)
     return MLP(make_layers(settings, sizes, key=key), settings.activation)
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Batch, Transitions, make_batch
-from srgdqn.learner.gradients.loss import loss_of
+from srgdqn.learner.gradients.bellman import loss_of
 from srgdqn.learner.networks import Network, Parameters
 
 __all__ = ["bound_step_size", "linear_smoothness", "local_smoothness", "tanh_smoothness", "theory_step_size"]

@@ -19,8 +19,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from srgdqn.config import Configuration
 from srgdqn.errors import unknown
 from srgdqn.learner.gradients import Transitions
-from srgdqn.learner.gradients.bellman import bellman_target
-from srgdqn.learner.gradients.loss import loss_of
+from srgdqn.learner.gradients.bellman import bellman_target, loss_of
 from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.paper.measurements.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar

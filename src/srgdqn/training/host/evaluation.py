@@ -9,10 +9,9 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from srgdqn.adapters.failures import RAISED, failed, told
+from srgdqn.adapters.failures import RAISED, described, failed
 from srgdqn.adapters.policy import ActsOnOne
-from srgdqn.adapters.spaces import Actions, Observations, OddValueError
-from srgdqn.adapters.step_values import flag_of, reward_of
+from srgdqn.adapters.spaces import Actions, Observations, OddValueError, flag_of, reward_of
 from srgdqn.training.evaluation import Evaluation
 
 _STREAM = 0xE7A1  # keeps the evaluation's seeds apart from the rounds'
@@ -36,18 +35,18 @@ def judge(
             given, _ = environment.reset(seed=evaluation_seed(seed, episode))
             present = _finite(observations.encode(given))
             for _ in range(limit):
+                lengths[episode] += 1
                 given, reward, terminated, truncated, _ = environment.step(actions.table[policy.one(present)])
                 gained, end = _finite_reward(reward), flag_of(terminated, "terminated")
                 ended = end or flag_of(truncated, "truncated")
                 returns[episode] += gained
-                lengths[episode] += 1
                 if ended:
                     terminations[episode] = end
                     break
                 present = _finite(observations.encode(given))
         except RAISED as error:
             when = f"at step {lengths[episode]} of episode {episode} of an evaluation"
-            what = f"gave {error}" if isinstance(error, OddValueError) else f"raised {told(error)}"
+            what = f"gave {error}" if isinstance(error, OddValueError) else f"raised {described(error)}"
             raise failed(name, when, what) from error
     return Evaluation(returns, lengths, terminations)  # type: ignore[arg-type]  # NumPy's arrays serve as well
 

@@ -11,7 +11,7 @@ from srgdqn.adapters.flat_replay import Memory
 from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
 from srgdqn.config import Configuration
 from srgdqn.kernel import structures
-from srgdqn.kernel.calls import Student
+from srgdqn.kernel.calls import HostLearner
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.training.host.program import HostProgram
@@ -90,7 +90,7 @@ class NativeLearning:
         self._shapes = [leaf.shape for leaf in leaves]
         widths = [self._shapes[0][0], *(shape[0] for shape in self._shapes[1::2])]
         shape = structures.shape_of(configuration, widths=widths, rows=batch_rows(configuration))
-        self._student = Student(shape, structures.numbers_of(configuration.numbers(), 1))
+        self._student = HostLearner(shape, structures.numbers_of(configuration.numbers(), 1))
         self._like = state
         self.policy: GreedyPolicy = _StudentPolicy(self._student)
 
@@ -135,7 +135,7 @@ class NativeLearning:
 class _StudentPolicy:
     """What the kernel's round would do."""
 
-    def __init__(self, student: Student) -> None:
+    def __init__(self, student: HostLearner) -> None:
         self._observation, self._act = student.observation, student.act
 
     def update(self, parameters: Any, normaliser: Normaliser) -> None:
@@ -151,6 +151,6 @@ class _StudentPolicy:
         return np.array([self.one(row) for row in observations])
 
 
-def _mind(trees: list[list[np.ndarray]], counts: np.ndarray) -> structures.Mind:
+def _mind(trees: list[list[np.ndarray]], counts: np.ndarray) -> structures.LearnerState:
     updates = structures.pointer(counts, np.int32)
-    return structures.Mind(*map(structures.tree, trees), updates, updates + counts.itemsize)
+    return structures.LearnerState(*map(structures.tree, trees), updates, updates + counts.itemsize)

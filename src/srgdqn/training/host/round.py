@@ -171,7 +171,7 @@ class HostRound:
             self.begin_anew(everywhere)
         else:
             for place in everywhere:
-                problem = player.live_again(place, *steps.of(place), steps.observed[place])
+                problem = player.replay_episode(place, *steps.of(place), steps.observed[place])
                 problems |= {} if problem is None else {place: problem}
         self.begin_anew(problems)
         steps.leave(list(problems))

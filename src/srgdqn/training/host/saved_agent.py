@@ -15,7 +15,7 @@ from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check_stored
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.network import BUILT_IN_NETWORKS
+from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.outer_iteration import batch_rows

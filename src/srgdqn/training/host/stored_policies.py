@@ -35,8 +35,8 @@ def same_task(configuration: Configuration, source: Source, about: dict[str, Any
     """The task of a source, if a run that tells of itself so could have been trained on it."""
     task = host_task(configuration, source)
     stored = (
-        Observations.told(required(about, "observations")),
-        Actions.told(required(about, "action_table"), required(about, "action_type")),
+        Observations.from_metadata(required(about, "observations")),
+        Actions.from_metadata(required(about, "action_table"), required(about, "action_type")),
     )
     check_same_spaces(source.name, (task.observations, task.actions), stored)
     return task

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from srgdqn.adapters.environments import UNLIMITED_EVALUATION, Source, close, limited, own_limit
-from srgdqn.adapters.players import CopiesPlayer, Player, VectorPlayer, Whereabouts
+from srgdqn.adapters.players import CopiesPlayer, EnvironmentInfo, Player, VectorPlayer
 from srgdqn.adapters.spaces import Actions, Observations, read_actions, read_observations, space_of
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
@@ -122,7 +122,7 @@ def make_player(
     def seeds(seat: int, episode: int) -> int:
         return reset_seed(settings.seed, number, seat, episode)
 
-    about = Whereabouts(task.name, task.observations, task.actions, seeds, begun)
+    about = EnvironmentInfo(task.name, task.observations, task.actions, seeds, begun)
     if isinstance(source.given, VectorEnv):
         return VectorPlayer(source.given, about), []
     if source.given is not None and settings.environments == 1:

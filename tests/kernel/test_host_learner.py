@@ -27,7 +27,7 @@ CLOSE, ROUNDING, MARGIN = 1e-4, 1e-6, 2e-5  # as in test_learning.py
 NO_STATISTICS = Normaliser(None, None, None)
 
 
-def student_of(configuration: Configuration, theta: np.ndarray, sizes: tuple[int, ...]) -> NativeLearning:
+def learner_of(configuration: Configuration, theta: np.ndarray, sizes: tuple[int, ...]) -> NativeLearning:
     state = init_learner(configuration, to_parameters(theta.astype(np.float32), sizes))
     made = NativeLearning(configuration, state)
     made.restore(state, NO_STATISTICS)
@@ -94,19 +94,19 @@ def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
     )
     theta, picks = theta.astype(np.float32), np.array(chosen, np.int32).reshape(-1, inner.inner_batch)
     data = from_packed(to_packed(drawn).astype(np.float32))
-    student = student_of(configuration, theta, sizes)
+    learner = learner_of(configuration, theta, sizes)
     expected = reference.init(o, theta.astype(float))
     memory = remembering(data)
     for _ in range(2):  # the second with moments, and with a target network that is another one
         start = expected
-        good, told = student.learn(memory, np.arange(count), picks, np.float32(problem["progress"]), NO_STATISTICS)
+        good, found = learner.learn(memory, np.arange(count), picks, np.float32(problem["progress"]), NO_STATISTICS)
         expected, record = reference.outer_iteration(
             problem["algorithm"], o, start, data, picks.tolist(), progress=problem["progress"]
         )
         assume(max(np.linalg.norm(each) for each in record.theta) < 1e3)
         assume(len(sizes) == 2 or reference.smallest_preactivation(o, record.theta, data) > MARGIN)
         assert good
-        got: LearnerState = student.state
+        got: LearnerState = learner.state
         largest = max(np.linalg.norm(v) for v in (*record.delta, record.raw))
         along = max(np.linalg.norm(expected.theta - start.theta), 0.01 * largest)
         size = np.linalg.norm(expected.theta)
@@ -119,25 +119,25 @@ def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
             error = np.linalg.norm(flat(tree).astype(float) - wanted)
             assert error <= 4 * (CLOSE * scale + ROUNDING * rounded)
         assert (int(got.adam.updates), int(got.iterations)) == (expected.adam_count, expected.iterations)
-        assert told[0] == pytest.approx(record.loss, rel=1e-3, abs=1e-4)
-        assert told[3] == pytest.approx(size, rel=1e-5)
+        assert found[0] == pytest.approx(record.loss, rel=1e-3, abs=1e-4)
+        assert found[3] == pytest.approx(size, rel=1e-5)
 
 
 def test_what_is_given_is_what_is_taken_back() -> None:
     configuration = configure("Lander-v0", "srg-dqn", defaults={}, steps=10_000, hidden=(7, 5), target="hard")
     rng = np.random.default_rng(0)
     sizes = (3, 7, 5, 2)
-    student = student_of(configuration, rng.normal(size=4 * 7 + 8 * 5 + 6 * 2), sizes)
+    learner = learner_of(configuration, rng.normal(size=4 * 7 + 8 * 5 + 6 * 2), sizes)
     given = jax.tree.map(
         lambda leaf: (
             jnp.asarray(rng.normal(size=leaf.shape).astype(np.float32))
             if leaf.dtype == np.float32
             else jnp.asarray(rng.integers(100), jnp.int32)
         ),
-        student.state,
+        learner.state,
     )
-    student.restore(given, NO_STATISTICS)
-    assert jax.tree.all(jax.tree.map(lambda a, b: bool((np.asarray(a) == np.asarray(b)).all()), given, student.state))
+    learner.restore(given, NO_STATISTICS)
+    assert jax.tree.all(jax.tree.map(lambda a, b: bool((np.asarray(a) == np.asarray(b)).all()), given, learner.state))
 
 
 @pytest.mark.parametrize("rows", [8, 7])
@@ -146,14 +146,14 @@ def test_an_iteration_that_leads_to_no_number_is_undone(rows: int) -> None:
     configuration = configure("Lander-v0", "srg-dqn", defaults={}, eta=1e30, **options)
     sizes = (2, 4, 3)
     rng = np.random.default_rng(1)
-    student = student_of(configuration, rng.normal(size=12 + 15), sizes)
+    learner = learner_of(configuration, rng.normal(size=12 + 15), sizes)
     _, data, _ = reference.random_problem(1, sizes, rows, 0)
-    before = jax.tree.leaves(student.state)
+    before = jax.tree.leaves(learner.state)
     picks = np.zeros((16, 1), np.int32)
-    good, told = student.learn(remembering(data), np.arange(rows), picks, np.float32(0), NO_STATISTICS)
+    good, found = learner.learn(remembering(data), np.arange(rows), picks, np.float32(0), NO_STATISTICS)
     assert not good
-    assert not np.isfinite(told[2:]).all()
-    assert all((a == b).all() for a, b in zip(before, jax.tree.leaves(student.state), strict=True))
+    assert not np.isfinite(found[2:]).all()
+    assert all((a == b).all() for a, b in zip(before, jax.tree.leaves(learner.state), strict=True))
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -163,9 +163,9 @@ def test_its_actions_are_the_best_by_its_parameters(seed: int) -> None:
     sizes = (6, 11, 5, 4)
     rng = np.random.default_rng(seed)
     theta = np.float32(rng.normal(size=7 * 11 + 12 * 5 + 6 * 4))
-    student, o = student_of(configuration, theta, sizes), options_of(configuration, sizes)
+    learner, o = learner_of(configuration, theta, sizes), options_of(configuration, sizes)
     rows = np.float32(rng.normal(size=(20, 6)))
-    chosen = student.policy.rows(rows)
+    chosen = learner.policy.rows(rows)
     for row, action in zip(rows.astype(float), chosen, strict=True):
         q = reference.q_values(o, theta.astype(float), row)
         assert q[action] >= q.max() - 1e-5 * (1 + np.abs(q).max())

@@ -1,0 +1,398 @@
+"""Every option: its default, what it may be, and one sentence, in the order of the algorithm.
+
+Names are unique over all sections: users write `eta=0.01` or `--eta 0.01` and need not know the section. A *number* (a
+step size, a discount) enters a compiled program as an argument, one value per lane, so that changing it never compiles
+anew and a sweep runs the program of a single run. Everything else is *shape*: part of the program's identity.
+
+Free of jax, so that a command line that only reads options starts at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from srgdqn.errors import unknown
+
+BUILT_IN_NETWORKS = ("mlp", "cnn")
+"""The names of `srgdqn.learner.networks.NETWORKS`; any other is that of a user's module, passed in Python."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one option must be by itself. None switches an option off, and obeys every rule."""
+
+    holds: Callable[[Any], bool]
+    expectation: str
+
+    def allows(self, value: Any) -> bool:
+        """Whether the value obeys the rule, a float also when it is rounded to a compiled program's precision:
+        1 - 1e-9 is below 1, and 1e-50 above 0, but not there.
+        """
+        if isinstance(value, float):
+            return self.holds(value) and self.holds(_single_precision(value))
+        return value is None or self.holds(value)
+
+
+def _single_precision(value: float) -> float:
+    rounded: float = struct.unpack("f", struct.pack("f", value))[0]
+    return rounded if abs(rounded) >= 2.0**-126 else 0.0  # compiled programs may flush subnormal numbers
+
+
+def _whole(least: int, most: int = 2**31 - 1) -> Rule:
+    """A whole number; the counters of compiled programs have 32 bits."""
+    return Rule(lambda value: least <= value <= most, f"a whole number from {least} to {most}")
+
+
+_COUNT = _whole(1)
+_SEED = _whole(0, 2**32 - 1)
+_BINS = _whole(2, 1_000)
+_NOT_NEGATIVE = Rule(lambda value: value >= 0, "0 or more")
+_POSITIVE = Rule(lambda value: value > 0, "above 0, also in single precision")
+_NOT_ZERO = Rule(lambda value: value != 0, "another number than 0, also in single precision")
+_SHARE = Rule(lambda value: 0 <= value <= 1, "from 0 to 1")
+_POSITIVE_SHARE = Rule(lambda value: 0 < value <= 1, "above 0 (also in single precision) and at most 1")
+_DECAY = Rule(lambda value: 0 <= value < 1, "at least 0 and below 1 (also in single precision)")
+_WIDTHS = Rule(
+    lambda widths: len(widths) <= 100 and all(map(_COUNT.holds, widths)),
+    f"widths from 1 to {2**31 - 1} each, of 100 layers at most",
+)
+
+
+def option(default: Any, rule: Rule | None = None) -> Any:
+    """Declares a dataclass field with a rule."""
+    return field(default=default, metadata={"rule": rule})
+
+
+def number(default: float | int | None, rule: Rule | None = None) -> Any:
+    """Declares a dataclass field as a number (None: the option is off, and its being off is shape)."""
+    return field(default=default, metadata={"rule": rule, "number": True})
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """The task and the readings of the paper that concern it."""
+
+    task: str = "MountainCar"
+    """Name of the task."""
+    reward: Literal["height", "distance", "position-and-angle", "upright-cosine", "raw"] = "raw"
+    """Reward learned from. MountainCar: height (0.45 sin 3x + 0.55), distance (|x + 0.5|) or raw; CartPole:
+    position-and-angle, upright-cosine or raw; Pendulum: raw."""
+    reward_scale: float = number(1.0, _NOT_ZERO)
+    """Factor on the reward as it enters the replay; logs show rewards unscaled."""
+    reward_clip: float | None = number(None, _POSITIVE)
+    """Largest size of a reward as it enters the replay, before it is scaled; logs show rewards as they came (none:
+    off)."""
+    time_limit: int | None = option(None, _COUNT)
+    """Steps after which an episode is truncated (none: never)."""
+    torques: Literal["endpoints", "midpoints"] | None = None
+    """Pendulum's 12 torques: equally spaced from -2 to 2 inclusive, or the midpoints of 12 equal intervals."""
+    dynamics: Literal["v0", "v1"] | None = None
+    """Pendulum's dynamics: v0 integrates the angle with the speed before it is clipped, v1 after."""
+    action_bins: int | None = option(None, _BINS)
+    """Actions per dimension that a Gymnasium environment's continuous actions are cut into, equally spaced with both
+    ends (none: its actions are discrete)."""
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """The network from an observation to one Q-value per action."""
+
+    hidden: tuple[int, ...] = option((20,), _WIDTHS)
+    """Widths of the hidden layers."""
+    activation: Literal["relu", "tanh", "softplus"] = "relu"
+    """Activation of the hidden layers."""
+    initialisation: Literal["lecun-uniform", "normal"] = "lecun-uniform"
+    """Weights at the start: LeCun uniform with zero biases, or normal(0, 0.3) with biases of 0.1."""
+    network: str = "mlp"
+    """The built-in perceptron (mlp), the built-in convolutional network for images (cnn), or the name of the module
+    passed in Python."""
+
+
+@dataclass(frozen=True)
+class ActingSettings:
+    """The ε-greedy policy: ε falls linearly over a share of the budget, measured in the budget's own unit."""
+
+    epsilon_start: float = number(0.1, _SHARE)
+    """Probability of a uniformly random action at the start."""
+    epsilon_end: float = number(0.001, _SHARE)
+    """Probability of a uniformly random action once the decline is over."""
+    epsilon_fraction: float = number(1.0, _POSITIVE_SHARE)
+    """Share of the budget over which the probability declines."""
+
+
+@dataclass(frozen=True)
+class ReplaySettings:
+    """The first-in-first-out memory and how the batch D is drawn from it."""
+
+    replay_capacity: int = option(3_000, _COUNT)
+    """Transitions stored; the oldest is overwritten."""
+    batch_size: int = option(64, _COUNT)
+    """N, the transitions in one batch D."""
+    sampling: Literal["with-replacement", "without-replacement", "newest"] = "with-replacement"
+    """How D is drawn: uniformly with or without replacement, or the N newest transitions."""
+
+
+VARIANCE_FLOOR = 1e-8
+"""Added to variances, so that a feature that never varies is divided by something."""
+
+
+@dataclass(frozen=True)
+class NormalisationSettings:
+    """Running statistics that observations and rewards are divided by; both are off by default."""
+
+    normalise_observations: bool = False
+    """Give the network observations with running mean 0 and standard deviation 1."""
+    normalise_rewards: bool = False
+    """Divide rewards in D by the running standard deviation of the discounted return."""
+
+
+@dataclass(frozen=True)
+class GradientSettings:
+    """The Bellman error of one transition, and what its gradient is taken of."""
+
+    gamma: float = number(0.9, _SHARE)
+    """Discount factor γ."""
+    target: Literal["current", "outer", "hard", "polyak"] = "current"
+    """Parameters behind the target y: each gradient's own; those at the start of the outer iteration; or a target
+    network, copied at intervals (hard) or drifting (polyak)."""
+    target_period: int = number(100, _COUNT)
+    """Outer iterations between two copies of a hard target network."""
+    target_tau: float = number(0.005, _POSITIVE_SHARE)
+    """Share of the way a polyak target network moves in one outer iteration."""
+    mask_terminal: bool = True
+    """Stop bootstrapping where an episode terminates (never where it is only truncated)."""
+    loss: Literal["squared", "huber"] = "squared"
+    """Loss of one transition: the squared Bellman error, or Huber's (equal to it up to huber_delta, linear beyond)."""
+    huber_delta: float = number(1.0, _POSITIVE)
+    """Bellman error beyond which the Huber loss is linear."""
+    differentiation: Literal["auto", "closed-form", "autodiff"] = "auto"
+    """How gradients are computed: in closed form (perceptrons only), by automatic differentiation, or the first
+    that fits."""
+
+
+@dataclass(frozen=True)
+class EstimatorSettings:
+    """The direction Δ_m of the inner iterations."""
+
+    estimator: str = "srg"
+    """Estimator of the inner iterations (none: only the full-batch step)."""
+    inner_iterations: int = option(16, _whole(0))
+    """M, the inner iterations in one outer iteration."""
+    inner_batch: int = option(1, _COUNT)
+    """b, the transitions picked from D for one inner iteration."""
+    inner_sampling: Literal["with-replacement", "without-replacement"] = "with-replacement"
+    """How the b transitions of one pick are drawn from D."""
+    coefficient: float = number(1.0)
+    """c in Δ_m = g(θ_m) - c (g(θ_ref) - anchor): 1 is full variance reduction, 0 none."""
+    anchor_step: bool = True
+    """Step along the full gradient before the inner iterations (Algorithm 1, line 6)."""
+
+
+@dataclass(frozen=True)
+class OptimiserSettings:
+    """What is done with a direction: the step η, and the Adam process that may end an outer iteration."""
+
+    eta: float = number(1e-2, _NOT_NEGATIVE)
+    """Step size η of every step along Δ_m."""
+    step: Literal["gradient", "adam"] = "gradient"
+    """Each step is -ηΔ_m, or Adam's with step size alpha."""
+    adam_process: bool = True
+    """End each outer iteration with the Adam process (Algorithm 1, lines 16 to 21)."""
+    alpha: float = number(1e-3, _NOT_NEGATIVE)
+    """Adam's step size α."""
+    beta1: float = number(0.9, _DECAY)
+    """Adam's decay of the first moment, β1."""
+    beta2: float = number(0.999, _DECAY)
+    """Adam's decay of the second moment, β2."""
+    adam_epsilon: float = number(1e-8, _POSITIVE)
+    """ϵ in Adam's denominator."""
+    adam_input: Literal["delta", "gradient"] = "delta"
+    """What enters the Adam process: Δ_M, or the raw gradient g_M as line 16 prints."""
+    adam_from: Literal["last", "previous"] = "last"
+    """Where the Adam process steps from: θ after the last inner step, or before it as line 21 prints."""
+    adam_denominator: Literal["elementwise", "norm"] = "elementwise"
+    """Adam's denominator: the root of each element of v, or of the norm of all of v as line 21 prints."""
+    single_step_matches: Literal["nothing", "length", "queries"] = "nothing"
+    """What the full-batch step takes over from the inner iterations that are not made: nothing, their length
+    (a step of (M + 1)η), or their gradient queries (a batch of N + 2bM)."""
+    clip_norm: float | None = number(None, _POSITIVE)
+    """Largest global norm of a direction as it is applied; the recursion itself is not clipped (none: off)."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """How η and α change over the budget."""
+    schedule_end: float = number(0.0, _SHARE)
+    """Share of η and α that is left when the budget is."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """The budget of a round, how many rounds, and what is recorded on the way."""
+
+    steps: int | None = option(None, _COUNT)
+    """Budget in environment steps."""
+    outer_iterations: int | None = option(None, _COUNT)
+    """Budget in outer iterations."""
+    episodes: int | None = option(None, _COUNT)
+    """Budget in episodes."""
+    episode_cap: int | None = option(2_000, _COUNT)
+    """Under an episode budget, steps after which an episode without a time limit is cut and counted as censored."""
+    rounds: int = option(1, _COUNT)
+    """Independent repetitions, each with a seed of its own."""
+    environments: int = option(1, _COUNT)
+    """Copies of a Gymnasium environment that a round steps side by side; compiled tasks have one."""
+    seed: int = option(0, _SEED)
+    """Seed that every round's own seed is derived from."""
+    learning_frequency: int = option(16, _COUNT)
+    """Environment steps per outer iteration."""
+    learning_starts: int = option(1_000, _COUNT)
+    """Environment steps before the first outer iteration."""
+    lanes: int = option(25, _COUNT)
+    """Rounds that one program compiled by XLA runs side by side; part of a round's identity there, as other widths may
+    round differently. 1 is fastest for a single round."""
+    kernel: Literal["auto", "native", "xla"] = "auto"
+    """What runs the loop: the fused C kernel (native; the paper's tasks and perceptrons with ReLU), a program compiled
+    by XLA (anything), or native where it can. A run's own configuration says which it was; they round differently."""
+    window: int = option(1_000, _COUNT)
+    """Environment steps averaged into one row of the curves."""
+    evaluation_interval: int | None = option(10_000, _COUNT)
+    """Environment steps between two greedy evaluations on the raw reward (none: only one, at the end)."""
+    evaluation_episodes: int = option(5, _COUNT)
+    """Episodes in one greedy evaluation, from the same starts for every round and algorithm."""
+    evaluation_limit: int | None = option(None, _COUNT)
+    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of the paper's tasks; the time
+    limit of a task of your own, or else 1,000)."""
+
+    @property
+    def first_learning_block(self) -> int:
+        """The blocks of `learning_frequency` steps before the first that ends with an outer iteration: the first whose
+        end is not before `learning_starts`.
+        """
+        return -(-self.learning_starts // self.learning_frequency) - 1
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Everything that determines a run: with the version it gives the same bits on the same instruction set."""
+
+    algorithm: str = "srg-dqn"
+    """The named composition these settings started from."""
+    readings: str = "corrected"
+    """The named set of readings these settings started from."""
+    task: TaskSettings = field(default_factory=TaskSettings)
+    network: NetworkSettings = field(default_factory=NetworkSettings)
+    acting: ActingSettings = field(default_factory=ActingSettings)
+    replay: ReplaySettings = field(default_factory=ReplaySettings)
+    normalisation: NormalisationSettings = field(default_factory=NormalisationSettings)
+    gradients: GradientSettings = field(default_factory=GradientSettings)
+    estimator: EstimatorSettings = field(default_factory=EstimatorSettings)
+    optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def with_options(self, options: Mapping[str, Any]) -> Configuration:
+        """A copy in which the named options have other values, whatever their section."""
+        names = option_names()
+        homes: dict[str, dict[str, Any]] = {}
+        for name, value in options.items():
+            if name not in names:
+                raise unknown("option", name, names)
+            homes.setdefault(names[name], {})[name] = value
+        changed = {room: dataclasses.replace(getattr(self, room), **values) for room, values in homes.items()}
+        return dataclasses.replace(self, **changed)
+
+    def options(self) -> dict[str, Any]:
+        """Every option and its value, flat."""
+        return {name: getattr(getattr(self, room), name) for name, room in option_names().items()}
+
+    def numbers(self) -> dict[str, float]:
+        """The options that enter a compiled program as arguments."""
+        return {name: value for room in rooms() for name, value in _numbers_of(getattr(self, room)).items()}
+
+    def shape(self) -> Configuration:
+        """The configuration with its numbers zeroed: what the identity of a compiled program may depend on."""
+        return dataclasses.replace(self, **{room: shape_of(getattr(self, room)) for room in rooms()})
+
+    def with_numbers(self, numbers: Mapping[str, Any]) -> Configuration:
+        """The configuration with its numbers replaced (by floats, or by the traced scalars of one lane)."""
+
+        def replaced(room: Any) -> Any:
+            return dataclasses.replace(room, **{name: numbers[name] for name in _numbers_of(room)})
+
+        return dataclasses.replace(self, **{room: replaced(getattr(self, room)) for room in rooms()})
+
+
+Room = TypeVar("Room")
+
+
+def shape_of(room: Room) -> Room:
+    """One section with every number set to 0: equal for two of them exactly if one program serves both."""
+    return dataclasses.replace(room, **dict.fromkeys(_numbers_of(room), 0.0))  # type: ignore[type-var]
+
+
+def _numbers_of(room: Any) -> dict[str, float]:
+    """The numbers of one section that are in use, by option name."""
+    return {
+        each.name: getattr(room, each.name)
+        for each in dataclasses.fields(room)
+        if each.metadata.get("number") and getattr(room, each.name) is not None
+    }
+
+
+def rooms() -> tuple[str, ...]:
+    """The fields of `Configuration` that hold a section's options."""
+    return tuple(each.name for each in dataclasses.fields(Configuration) if each.name not in ("algorithm", "readings"))
+
+
+def option_names() -> dict[str, str]:
+    """Every option's name and its section."""
+    return {each.name: room for room, each in _declared()}
+
+
+def rules() -> dict[str, Rule]:
+    """The rule of every option that has one."""
+    return {each.name: each.metadata["rule"] for _, each in _declared() if each.metadata.get("rule") is not None}
+
+
+@functools.cache
+def _declared() -> list[tuple[str, dataclasses.Field[Any]]]:
+    return [(room, each) for room in rooms() for each in dataclasses.fields(getattr(_DEFAULT, room))]
+
+
+_DEFAULT = Configuration()
+
+# What other libraries call our options, for those who come from them.
+SYNONYMS: dict[str, tuple[str, ...]] = {
+    "learning_rate": ("eta", "alpha"),
+    "lr": ("eta", "alpha"),
+    "step_size": ("eta", "alpha"),
+    "discount": ("gamma",),
+    "total_timesteps": ("steps",),
+    "timesteps": ("steps",),
+    "buffer_size": ("replay_capacity",),
+    "train_freq": ("learning_frequency",),
+    "train_frequency": ("learning_frequency",),
+    "net_arch": ("hidden",),
+    "tau": ("target_tau",),
+    "target_update_interval": ("target_period",),
+    "target_network_frequency": ("target_period",),
+    "exploration_fraction": ("epsilon_fraction",),
+    "exploration_initial_eps": ("epsilon_start",),
+    "exploration_final_eps": ("epsilon_end",),
+    "start_e": ("epsilon_start",),
+    "end_e": ("epsilon_end",),
+    "max_grad_norm": ("clip_norm",),
+    "seeds": ("rounds", "seed"),
+    "num_envs": ("rounds",),
+}
+
+
+def called_here(name: str) -> tuple[str, ...]:
+    """Our options for what another library calls `name`, written with underscores or hyphens.
+
+    >>> called_here("learning-rate")
+    ('eta', 'alpha')
+    """
+    return SYNONYMS.get(name.strip("-").replace("-", "_").lower(), ())
