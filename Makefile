@@ -9,7 +9,7 @@ BENCH   := build/bench
 # Compiled programs are kept here between test runs and shared by the test workers.
 test test-slow test-cluster test-drill fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-cluster clean
+.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-resolve bench-cluster clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -81,12 +81,20 @@ wheel: develop  ## builds the wheel and uses it in an environment without extras
 	cd build/wheel && venv/bin/srgdqn train CartPole dqn-adam --steps 2000 --rounds 2 --out run --quiet
 	cd build/wheel && venv/bin/srgdqn show run --json > /dev/null
 
-# In an environment of its own, because gymnax needs an older Gymnasium than everything else is tested with.
-bench:  ## how fast this is, beside others (OPTIONS=--quick: only whether all of it runs)
+# In an environment of its own, because gymnax needs an older Gymnasium than everything else is tested with. All other
+# versions are those of constraints.txt.
+$(BENCH)/constraints.txt: constraints.txt
 	$(PYTHON) -m venv $(BENCH)
-	grep -v '^gymnasium==' constraints.txt > $(BENCH)/constraints.txt
-	$(BENCH)/bin/python -m pip install --quiet --constraint $(BENCH)/constraints.txt \
-		--requirement benchmarks/requirements.txt --editable .
+	grep -v '^gymnasium==' constraints.txt > $@
+
+BENCH_INSTALL = $(BENCH)/bin/python -m pip install --quiet --constraint $(BENCH)/constraints.txt \
+	--requirement benchmarks/requirements.txt --editable .
+
+bench-resolve: $(BENCH)/constraints.txt  ## whether what bench needs can be installed together; installs nothing
+	$(BENCH_INSTALL) --dry-run
+
+bench: $(BENCH)/constraints.txt  ## how fast this is, beside others (OPTIONS=--quick: only whether all of it runs)
+	$(BENCH_INSTALL)
 	$(BENCH)/bin/python benchmarks/peers.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/host.py $(OPTIONS)
 	$(BENCH)/bin/python benchmarks/frames.py $(OPTIONS)

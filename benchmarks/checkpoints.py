@@ -96,7 +96,7 @@ def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:
 
 def _images(count: int) -> dict[str, float]:
     """A replay is filled and kept minute by minute, as by playing; the minutes from when it is full on are timed."""
-    memory, play = FrameMemory(count, SHAPE, SEATS), lives()
+    memory, play = FrameMemory(count, SHAPE, SEATS, 2), lives()
     minute = min(A_MINUTE, count)
     spent = []
     with tempfile.TemporaryDirectory() as place:

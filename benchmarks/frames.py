@@ -38,7 +38,7 @@ def main() -> None:
         play = lives()
         next(play)  # which draws what all frames are windows of
         taken_before = _resident_bytes()
-        memory = FrameMemory(count, SHAPE, SEATS)
+        memory = FrameMemory(count, SHAPE, SEATS, 2)
         writing = _fill(memory, play, count)
         taken = _resident_bytes() - taken_before
         drawing = _draw(memory, count)

@@ -20,9 +20,11 @@ from srgdqn.cli import main
 from srgdqn.integrations.json_lines import LineReader
 from srgdqn.integrations.watched import Watched
 from srgdqn.runs import manifest
+from srgdqn.runs.agent_file import SavedAgent
 from srgdqn.runs.curves import curve
 from srgdqn.runs.parameters import read_tensors
 from srgdqn.runs.parquet import decode_any
+from srgdqn.runs.snapshots import restore_from, rows_as_tensors, snapshot_of
 from srgdqn.sweeps.folder import check_folder
 from srgdqn.sweeps.grid import Base, name_of
 from srgdqn.sweeps.sweep import load_sweep
@@ -72,7 +74,7 @@ def test_a_forged_agent_is_one_if_nothing_is_changed(saved: Path, tmp_path: Path
     ("toml", "said"),
     [
         (("replay_capacity = 48", "replay_capacity = 2000000000"), "would take"),
-        (("learning_frequency = ", "learning_frequency = 200000000"), "stand anywhere|would take"),
+        (("learning_frequency = ", "learning_frequency = 200000000"), "inconsistent|would take"),
         (("batch_size = 4", "batch_size = 2000000000"), "would take"),
         (("[\n    4,\n]", "[2147483647, 2147483647]"), "expected"),
         (("[\n    4,\n]", f"{[1] * 200}"), "100 layers at most"),
@@ -89,19 +91,15 @@ def test_an_agent_that_asks_for_too_much_is_refused_before_it_gets_it(
 
 @pytest.mark.parametrize("action", [-1.0, 2.0, 0.5, np.nan, 1e9])
 def test_a_replay_with_actions_that_there_are_not_is_refused(saved: Path, tmp_path: Path, action: float) -> None:
-    rows = read_tensors(saved.read_bytes())[0]["replay.rows"].copy()
+    rows = read_tensors(saved.read_bytes())[0]["memory.replay|row"].copy()
     rows[3, 8] = action
     with pytest.raises(InputError, match="replay"):
-        Agent.load(forged(saved, tmp_path / "agent.safetensors", replay__rows=rows))
+        Agent.load(forged(saved, tmp_path / "agent.safetensors", **{"memory__replay|row": rows}))
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        lambda about: about["stands"].update(blocks=10**12),
-        lambda about: about["stands"].update(blocks=-1),
-        lambda about: about["stands"].update(episodes_begun=["0"]),
-        lambda about: about.pop("stands"),
         lambda about: about.update(evaluation_limit=None),
         lambda about: about.update(action_type="U1000000000"),
         lambda about: about["observations"].update(kind="image"),
@@ -111,6 +109,25 @@ def test_a_replay_with_actions_that_there_are_not_is_refused(saved: Path, tmp_pa
 def test_an_agent_that_tells_nonsense_is_refused(saved: Path, tmp_path: Path, change: Any) -> None:
     with pytest.raises(InputError, match="cannot be loaded"):
         Agent.load(forged(saved, tmp_path / "agent.safetensors", about=change))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("blocks", np.array(2**30)),
+        ("blocks", np.array(-1)),
+        ("blocks", np.array(3.0)),
+        ("diverged_at", np.array(-2)),
+        ("steps_before", np.array(10**6)),
+        ("blocks_before_memory", np.array(10**6)),
+        ("begun", np.array([-1])),
+        ("begun", np.array([1, 1])),
+        ("key", np.zeros(3, np.uint32)),
+    ],
+)
+def test_counters_that_none_are_are_refused(saved: Path, tmp_path: Path, name: str, value: np.ndarray) -> None:
+    with pytest.raises(InputError, match=r"cannot be loaded: (its step counters are inconsistent|it holds)"):
+        Agent.load(forged(saved, tmp_path / "agent.safetensors", **{f"state__{name}": value}))
 
 
 @pytest.mark.parametrize(
@@ -152,16 +169,18 @@ def test_actions_that_none_are_are_refused(table: Any, kind: Any) -> None:
 
 def test_a_memory_of_frames_that_is_taken_in_can_be_used() -> None:
     generator = np.random.default_rng(0)
-    kept = FrameMemory(32, (2, 6, 6), 2, chunk_frames=8)
+    kept = FrameMemory(32, (2, 6, 6), 2, 3, chunk_frames=8)
     for number in range(50):
         before, after = generator.integers(0, 255, (2, 2, 6, 6), np.uint8)
         kept.append(number % 2, before, number % 3, 1.0, after, False)
     taken = refused = 0
+    stored = snapshot_of({}, {"memory": kept})
+    everything = stored.tensors | rows_as_tensors(stored.streams, stored.spans)
     for number in range(500):
-        chance, tensors = random.Random(number), {name: array.copy() for name, array in kept.tensors().items()}
-        memory = FrameMemory(32, (2, 6, 6), 2, chunk_frames=8)
+        chance, tensors = random.Random(number), {name: array.copy() for name, array in everything.items()}
+        memory = FrameMemory(32, (2, 6, 6), 2, 3, chunk_frames=8)
         try:
-            memory.restore(arrays(tensors, chance), 3)
+            restore_from(SavedAgent(arrays(tensors, chance), "", {}, stored.spans), {"memory": memory})
         except InputError:
             refused += 1
             continue

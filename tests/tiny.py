@@ -6,8 +6,8 @@ A shape of configuration costs seconds to compile and nothing to run, so what on
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,6 +21,11 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.runs.result import Result
 from srgdqn.tasks import Task
+from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.lane import BlockLog, Lane
+from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.loop import segments
+from srgdqn.training.program import SEGMENT_BLOCKS, Programs
 
 BLOCK, LANES, HIDDEN, TIME_LIMIT = 16, 4, 4, 12
 
@@ -47,6 +52,34 @@ def tiny(algorithm: str = "srg-dqn", **options: Any) -> tuple[Configuration, Tas
     usual = {name: value for name, value in TINY.items() if name != "steps" or not budgets}
     configuration = configure("CartPole", algorithm, **{**usual, **options})
     return configuration, tasks.make(configuration.task)
+
+
+class LaneSegment(NamedTuple):
+    """What a segment gave, and the lanes after it."""
+
+    blocks_done: int
+    log: BlockLog
+    lanes: Lane  # valid until the next segment
+    evaluation: Evaluation | None
+    last: bool
+
+
+def lane_segments(
+    configuration: Configuration,
+    programs: Programs,
+    rounds: Sequence[int],
+    *,
+    segment_blocks: int = SEGMENT_BLOCKS,
+    resumed: tuple[int, Lane] | None = None,
+) -> Iterator[LaneSegment]:
+    """Rounds as lanes, from their first block or from the state after so many, segment by segment."""
+    trained = LaneRounds(configuration, programs, rounds)
+    if resumed is None:
+        trained.begin()
+    else:
+        trained.resume(*resumed)
+    for segment in segments(trained, most=segment_blocks):
+        yield LaneSegment(segment.blocks_done, segment.log, trained.lanes, segment.evaluation, segment.last)
 
 
 # The levers: a task whose reward tells the action, and an agent that never learns

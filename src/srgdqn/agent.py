@@ -13,21 +13,16 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium as gym
-import jax
-import jax.numpy as jnp
 import numpy as np
 from gymnasium.vector import VectorEnv
 
 from srgdqn.adapters.defaults import defaults_for
-from srgdqn.adapters.environments import Environment, Source, close, source_named, source_of
-from srgdqn.adapters.spaces import Actions, Observations, as_rows
+from srgdqn.adapters.environments import Environment, close, source_of
+from srgdqn.adapters.spaces import as_rows
 from srgdqn.callbacks import CallbackLike, as_callback
 from srgdqn.config import Configuration
-from srgdqn.config.checks import check_stored
 from srgdqn.config.coercion import shown
 from srgdqn.config.configure import configure
-from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, listening
 from srgdqn.integrations.export import write_policy
@@ -38,39 +33,21 @@ from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film
 from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory, named
-from srgdqn.learner.outer_iteration import batch_rows
-from srgdqn.learner.replay import ring_length
-from srgdqn.runs import agent_file as agents
-from srgdqn.runs import configurations
-from srgdqn.runs.destination import check_file, write_file
-from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.runs.memory_limit import check_room
-from srgdqn.runs.metadata import check_told, is_count
 from srgdqn.runs.provenance import LOCAL, provenance
-from srgdqn.runs.trees import by_path, filled
 from srgdqn.runs.user_code import own_parts
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
-from srgdqn.training.host.program import PAGE_BLOCKS, host_program
+from srgdqn.training.host.program import host_program
 from srgdqn.training.host.progress import Telling
 from srgdqn.training.host.reports import RoundReports
 from srgdqn.training.host.round import HostRound
-from srgdqn.training.host.task import (
-    HostTask,
-    about_task,
-    check_same_spaces,
-    host_task,
-    make_player,
-    read_spaces,
-)
+from srgdqn.training.host.saved_agent import load_round, renamed, save_round
+from srgdqn.training.host.task import HostTask, check_same_spaces, host_task, make_player, read_spaces
+from srgdqn.training.loop import policy_arrays, segments
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
-from srgdqn.training.rounds import policy_arrays
-
-# Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.
-_PER_STEP = 64
 
 
 class Agent:
@@ -115,28 +92,31 @@ class Agent:
         )
         check_random_numbers()
         configuration = resolved_on_host(configuration, double=is_double())
-        self._begin(configuration, host_task(configuration, source), module)
+        task = host_task(configuration, source)
+        program, _ = host_program(configuration, task.network_input, task.actions.count, module)
+        self._begin(HostRound(configuration, task, program, None), module)
 
-    def _begin(self, configuration: Configuration, task: HostTask, network: eqx.Module | NetworkFactory | None) -> None:
-        self._task, self._network = task, network
-        self._program, _ = host_program(configuration, task.network_input, task.actions.count, network)
+    def _begin(self, round_: HostRound, network: eqx.Module | NetworkFactory | None) -> None:
+        self._round, self._network = round_, network
         self._environments: list[gym.Env | VectorEnv] = []
-        self._reports: RoundReports | None = None  # of the `learn` that is under way
-        self._begun: list[int] = []
-        self._round = HostRound(configuration, task, self._program, None)
-        self._random = np.random.default_rng(configuration.training.seed)
+        self._reports: RoundReports | None = None  # of the `learn` that is running
+        self._random = np.random.default_rng(round_.configuration.training.seed)
 
     def __repr__(self) -> str:
         return f"<Agent {self.configuration.algorithm} in {self._task.name}: {self.num_timesteps:,} steps>"
 
     @property
+    def _task(self) -> HostTask:
+        return self._round.task
+
+    @property
     def configuration(self) -> Configuration:
-        """Everything that decides what the agent does."""
+        """Everything that determines what the agent does."""
         return self._round.configuration
 
     @property
     def num_timesteps(self) -> int:
-        """Environment steps lived since `learn` last began anew."""
+        """Environment steps made since `learn` last began anew."""
         return self._round.steps - self._round.steps_before
 
     @property
@@ -161,8 +141,8 @@ class Agent:
         task = host_task(self.configuration, source)
         check_same_spaces(task.name, (task.observations, task.actions), (self._task.observations, self._task.actions))
         self.close()
-        self._task = self._round.task = task
-        self._round.configuration = _named(self.configuration, task.name)
+        self._round.task = task
+        self._round.configuration = renamed(self.configuration, task.name)
 
     def learn(
         self,
@@ -189,7 +169,7 @@ class Agent:
 
         """
         total_timesteps = _whole(total_timesteps)
-        round_, told = self._round, as_callback(callback)
+        round_, callbacks = self._round, as_callback(callback)
         before = round_.steps if reset_num_timesteps else round_.steps_before
         already = round_.steps - before
         training = dataclasses.replace(
@@ -206,36 +186,38 @@ class Agent:
         assert round_.player is not None
         round_.player.check_spaces(round_.steps)
         self._warn_if_diverged()
-        noise = GradientNoise(configuration, self._program.network) if loggers else None
-        told.on_training_start(self)
+        noise = GradientNoise(configuration, self._round.network) if loggers else None
+        callbacks.on_training_start(self)
         try:
-            self._reports = RoundReports(round_, noise, midway=midway)
+            self._reports = reports = RoundReports(round_, noise, midway=midway)
             with (
                 deferred_interrupts() as interrupted,
                 reporting(configuration, progress_bar) as bar,
                 listening(configuration, loggers, bar) as listener,
             ):
-                telling = Telling(round_, self._reports, listener)
+                progress, after_block = Telling(round_, reports, listener), _AfterBlock(round_, callbacks.on_step)
+
+                def halt() -> bool:
+                    return after_block.says_stop() or interrupted.is_set()
+
                 try:
-                    going = True
-                    while going and round_.active:
-                        round_.live_block()
-                        going = told.on_step() is not False
-                        telling.tell()
-                        if self._reports.up_to_date or not loggers:
-                            round_.diary.keep_newest()
-                        if interrupted.is_set():
-                            raise KeyboardInterrupt
+                    for _ in segments(round_, halt=halt):
+                        progress.tell(everything=True)
+                        # What nobody reads is not to pile up.
+                        _ = reports.note() if loggers else reports.read()
+                    after_block.says_stop()
+                    if interrupted.is_set():
+                        raise KeyboardInterrupt
                 finally:
-                    telling.tell(ended=True)
+                    progress.tell(ended=True)
         finally:
             self._reports = None
-            told.on_training_end()
+            callbacks.on_training_end()
         if round_.diverged_at is not None and round_.steps - before > already:
             self._warn_if_diverged()
         elif round_.iterations == 0 and not round_.active:
             warnings.warn(
-                f"nothing has been learnt yet: {round_.steps:,} steps were lived, and learning begins after "
+                f"nothing has been learnt yet: {round_.steps:,} steps were made, and learning begins after "
                 f"{configuration.training.learning_starts:,} (learning_starts).",
                 RuntimeWarning,
                 stacklevel=2,
@@ -258,7 +240,7 @@ class Agent:
 
     def _enter(self, configuration: Configuration) -> None:
         """Makes what lives in the environment, which a file knows by its name alone, if it is the right one."""
-        player, self._environments = make_player(configuration, self._task, 0, self._begun)
+        player, self._environments = make_player(configuration, self._task, 0, self._round.begun)
         present = self._environments[0] if self._environments else self._task.source.given
         assert present is not None
         try:
@@ -333,30 +315,10 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str], *, include_replay: bool = False, overwrite: bool = True) -> Path:
         """Writes the agent to one file, whole or not at all; with the replay, learning goes on as if never stopped."""
-        place = Path(path)
-        if place.suffix != ".safetensors":
-            place = place.with_name(f"{place.name}.safetensors")
-        check_file(place, (".safetensors",), what="agent", overwrite=overwrite)
-        round_ = self._round
-        tensors = by_path({"learner": round_.learner, "normaliser": round_.normaliser})
-        tensors["key"] = np.asarray(jax.random.key_data(round_.key))
-        if include_replay:
-            tensors |= {f"replay.{name}": array for name, array in round_.memory.tensors().items()}
-        about = {
-            **about_task(self._task),
-            "provenance": {**provenance("srgdqn.training.host.train_round"), "engine": LOCAL, "inputs": self._inputs()},
-            "stands": {
-                "blocks": round_.blocks,
-                "iterations": round_.iterations,
-                "steps_before": round_.steps_before,
-                "blocks_before_memory": round_.blocks_before_memory,
-                "diverged_at": round_.diverged_at,
-                "episodes_begun": self._episodes_begun(),
-            },
-            "replay": include_replay,
-        }
-        saved = agents.SavedAgent(tensors, configurations.dumps(round_.configuration), about)
-        return write_file(place, agents.encode(saved))
+        parts = own_parts(self.configuration, self._network, self._task.source)
+        made_by = {**provenance("host"), "engine": LOCAL}
+        about = {"provenance": {**made_by, "inputs": inputs_of(self.configuration, parts)}}
+        return save_round(self._round, path, about, include_replay=include_replay, overwrite=overwrite)
 
     @classmethod
     def load(
@@ -369,66 +331,9 @@ class Agent:
         """The agent in a file. `env` is where it goes on learning, by default the environment of that id; `network` is
         the module that it was made with, where that was your own. Loading runs no code from the file.
         """
-        place = Path(path)
-        if not place.exists() and place.suffix != ".safetensors":
-            place = place.with_name(f"{place.name}.safetensors")
-        if not place.exists():
-            raise InputError(f"{place} does not exist. Give a file that Agent.save wrote.")
-        data = read_ordinary(place)
-        try:
-            saved = agents.decode(data)
-            configuration = check_stored(configurations.loads(saved.configuration))
-            check_told(saved.about)
-        except InputError as error:
-            told = str(error).rstrip(".")
-            raise InputError(f"{place} cannot be loaded: {told}. Give a file that Agent.save wrote.") from error
         agent = cls.__new__(cls)
-        try:
-            agent._restore(saved, configuration, env, network)
-        except InputError as error:
-            raise InputError(f"{place} cannot be loaded: {error}") from error
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            # Of what it tells something is missing, or is of another kind.
-            raise InputError(f"{place} cannot be loaded: it is incomplete ({error}).") from error
+        agent._begin(load_round(path, env, network), network)
         return agent
-
-    def _restore(
-        self,
-        saved: agents.SavedAgent,
-        configuration: Configuration,
-        env: Environment | None,
-        network: eqx.Module | NetworkFactory | None,
-    ) -> None:
-        needed = configuration.network.network
-        if needed not in BUILT_IN_NETWORKS and network is None:
-            raise InputError(f"its network is the module {needed!r}, which is not stored with it. Give it: network=….")
-        task = _stored_task(configuration, saved.about, env)
-        configuration = _named(configuration, task.name)
-        stands = _stands(saved.about["stands"], configuration)
-        # The arrays are compared with what they should be before any of these is made.
-        program, _ = host_program(configuration, task.network_input, task.actions.count, network)
-        learner, normaliser, _ = jax.eval_shape(program.begin, np.uint32(0), np.uint32(0))
-        stored = filled({"learner": learner, "normaliser": normaliser}, saved.tensors)
-        _check_room(configuration, task)
-        self._begin(configuration, task, network)
-        round_, restored = self._round, jax.tree.map(jnp.asarray, stored)
-        round_.restore(restored["learner"], restored["normaliser"])
-        key = saved.tensors.get("key")
-        if key is None or (key.dtype, key.shape) != (np.uint32, (2,)):
-            raise InputError("it holds no key that random numbers could come from.")
-        round_.key = jax.random.wrap_key_data(jnp.asarray(key), impl="threefry2x32")
-        round_.blocks, round_.iterations = stands["blocks"], stands["iterations"]
-        round_.diverged_at = stands["diverged_at"]
-        round_.blocks_before_memory = round_.blocks
-        if saved.about["replay"]:
-            round_.blocks_before_memory = stands["blocks_before_memory"]
-            prefix = "replay."
-            round_.memory.restore(
-                {name.removeprefix(prefix): each for name, each in saved.tensors.items() if name.startswith(prefix)},
-                task.actions.count,
-            )
-        round_.spend(configuration, steps_before=stands["steps_before"], to_the_end=True)
-        self._begun = stands["episodes_begun"]
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
         """Writes the greedy policy for use without this package: `.onnx`, or `.py` for a file that needs only NumPy."""
@@ -475,19 +380,10 @@ class Agent:
 
     def close(self) -> None:
         """Closes the environments that the agent made for itself; learning again makes new ones."""
-        self._begun = self._episodes_begun()
+        self._round.leave()
         for environment in self._environments:
             close(environment, self._task.name)
-        self._environments, self._round.player = [], None
-
-    def _inputs(self) -> dict[str, Any]:
-        """What it was learnt from, as its file tells it."""
-        configuration = self._round.configuration
-        return inputs_of(configuration, own_parts(configuration, self._network, self._task.source))
-
-    def _episodes_begun(self) -> list[int]:
-        """By seat, so that an episode's seed is never used twice."""
-        return self._begun if self._round.player is None else list(self._round.player.begun)
+        self._environments = []
 
     def _explore(self, row: np.ndarray) -> int:
         if self._random.random() < self.exploration_rate:
@@ -512,50 +408,16 @@ class _ExploringPolicy(NamedTuple):
     one: Callable[[np.ndarray], int]
 
 
-def _stands(told: Any, configuration: Configuration) -> dict[str, Any]:
-    """Where an agent stands, if it can stand there."""
-    counts = ("blocks", "iterations", "steps_before", "blocks_before_memory")
-    begun, diverged_at = told["episodes_begun"], told["diverged_at"]
-    sound = (
-        all(is_count(told[name]) for name in counts)
-        and is_count(told["blocks"] * configuration.training.learning_frequency)
-        and told["blocks_before_memory"] <= told["blocks"]
-        and isinstance(begun, list)
-        and all(map(is_count, begun))
-        and (diverged_at is None or is_count(diverged_at))
-    )
-    if not sound:
-        raise InputError("it does not stand anywhere that an agent can.")
-    return dict(told)
+class _AfterBlock:
+    """Calls `on_step` after every block."""
 
+    def __init__(self, round_: HostRound, on_step: Callable[[], Any]) -> None:
+        self._round, self._on_step = round_, on_step
+        self._blocks, self._stop = round_.blocks, False
 
-def _check_room(configuration: Configuration, task: HostTask) -> None:
-    """An `InputError` where living as the configuration says would take more memory than a file may ask for."""
-    training, inner = configuration.training, configuration.estimator
-    block, rows = training.learning_frequency, batch_rows(configuration)
-    step = 2 * task.observations.size * np.dtype(task.observations.dtype).itemsize + _PER_STEP
-    remembered = (ring_length(configuration.replay, block) + block + training.environments) * step
-    batch = rows * (step + 8 * sum(configuration.network.hidden))
-    planned = PAGE_BLOCKS * (block * _PER_STEP + 8 * (rows + inner.inner_iterations * inner.inner_batch))
-    check_room(remembered + batch + planned + _PER_STEP * (training.episodes or 0), "what its configuration asks for")
-
-
-def _stored_task(configuration: Configuration, about: dict[str, Any], env: Environment | None) -> HostTask:
-    """The task that a file tells of, in the environment given or in that of its name."""
-    observations = Observations.from_metadata(about["observations"])
-    if not is_count(about["evaluation_limit"], 1):
-        raise InputError("it does not tell how long an episode may be.")
-    actions = Actions.from_metadata(about["action_table"], about["action_type"])
-    if env is not None:
-        task = host_task(configuration, source_of(env))
-        check_same_spaces(task.name, (task.observations, task.actions), (observations, actions))
-        return task
-    name = configuration.task.task
-    # An id is not looked up before it is needed: that may import the module it names, which is no file's to decide.
-    source = source_named(name) if is_identifier(name) else Source(name, None)
-    return HostTask(source, observations, actions, about["evaluation_limit"], None)
-
-
-def _named(configuration: Configuration, name: str) -> Configuration:
-    """The same for an environment of another name."""
-    return dataclasses.replace(configuration, task=dataclasses.replace(configuration.task, task=name))
+    def says_stop(self) -> bool:
+        """Whether `on_step` has asked to stop, after it was called for the newest block."""
+        if self._round.blocks > self._blocks:
+            self._blocks = self._round.blocks
+            self._stop = self._on_step() is False
+        return self._stop

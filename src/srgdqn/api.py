@@ -286,7 +286,7 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
 def provenance_of(configuration: Configuration, *, on_host: bool) -> dict[str, Any]:
     """What the bits of a run depend on beside its configuration."""
     compiler = toolchain() if configuration.training.kernel == "native" else None
-    return {**provenance("srgdqn.engines.host_rounds" if on_host else "srgdqn.training"), "compiler": compiler}
+    return {**provenance("host" if on_host else "training"), "compiler": compiler}
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

@@ -48,7 +48,7 @@ def journeys(draw: Any, depth: int) -> list[Written]:
 
 @given(data=st.data(), depth=st.integers(1, 4), slots=st.integers(1, 25), chunk_frames=st.integers(1, 9))
 def test_what_is_gathered_is_what_was_written(data: st.DataObject, depth: int, slots: int, chunk_frames: int) -> None:
-    memory = FrameMemory(slots, (depth, *SIDES), 3, chunk_frames=chunk_frames)
+    memory = FrameMemory(slots, (depth, *SIDES), 3, 7, chunk_frames=chunk_frames)
     journey = data.draw(journeys(depth))
     for number, row in enumerate(journey):
         given_images = [row.observation.copy(), row.next_observation.copy()]
@@ -68,7 +68,7 @@ def test_what_is_gathered_is_what_was_written(data: st.DataObject, depth: int, s
 
 
 def test_numbers_have_the_types_that_the_learner_takes() -> None:
-    memory = FrameMemory(2, (4, *SIDES), 1)
+    memory = FrameMemory(2, (4, *SIDES), 1, 7)
     stack = np.zeros((4, *SIDES), np.uint8)
     memory.append(0, stack, 1, -0.5, stack, True)
     found = memory.gather(np.array([0, 0, 0]))
@@ -96,7 +96,7 @@ def play(memory: FrameMemory, steps: int, episode: int, *, depth: int, seats: in
 @pytest.mark.parametrize("depth", [1, 4])
 def test_a_step_costs_one_frame(depth: int) -> None:
     steps, episode, chunk, seats = 3000, 50, 100, 2
-    memory = FrameMemory(seats * steps, (depth, *SIDES), seats, chunk_frames=chunk)
+    memory = FrameMemory(seats * steps, (depth, *SIDES), seats, 7, chunk_frames=chunk)
     ring = memory.nbytes
     play(memory, steps, episode, depth=depth, seats=seats)
     frames = (memory.nbytes - ring) / 6
@@ -107,7 +107,7 @@ def test_a_step_costs_one_frame(depth: int) -> None:
 
 def test_memory_stays_within_bounds_when_old_transitions_go() -> None:
     slots, seats, chunk = 200, 2, 20
-    memory = FrameMemory(slots, (4, *SIDES), seats, chunk_frames=chunk)
+    memory = FrameMemory(slots, (4, *SIDES), seats, 7, chunk_frames=chunk)
     sizes = []
     for _ in range(20):
         play(memory, 100, 25, depth=4, seats=seats)
@@ -118,7 +118,7 @@ def test_memory_stays_within_bounds_when_old_transitions_go() -> None:
 def test_a_seat_that_rests_keeps_its_place() -> None:
     """Its transitions are overwritten by another's, but what it saw last is still there to go on from."""
     rng = np.random.default_rng(0)
-    memory = FrameMemory(3, (2, *SIDES), 2, chunk_frames=4)
+    memory = FrameMemory(3, (2, *SIDES), 2, 7, chunk_frames=4)
     stacks = rng.integers(0, 256, (30, 2, *SIDES), dtype=np.uint8)
     memory.append(0, stacks[0], 0, 0.0, stacks[1], False)
     for t in range(2, 20):

@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from ray_nodes import ADDRESS, Cluster
+from ray_nodes import ADDRESS, Cluster, Gate, kill_worker_and_node
+from srgdqn.cli import main
 from srgdqn.runs.parameters import decode
 from tiny import bits
 
@@ -32,14 +33,26 @@ def done(words: Sequence[str]) -> Seen:
     return {"code": ended.returncode, "out": ended.stdout, "errors": ended.stderr}
 
 
-def signalled(words: Sequence[str], ripe: Callable[[], bool], number: int = signal.SIGKILL) -> int:
-    """Starts a command and sends it a signal once the time is ripe; the code that it ends with."""
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def started(words: Sequence[str | Path], gate: Gate) -> subprocess.Popen[str]:
+    """The same command, its calls on Ray held at a gate."""
+    held = [sys.executable, __file__, "held", gate.folder, gate.free, *words]
+    return subprocess.Popen([str(word) for word in held], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def signalled(words: Sequence[str | Path], gate: Gate, number: int, saved: tuple[Path, str]) -> int:
+    """Starts a command and sends it a signal while two calls are held and two files of a pattern are in a folder; the
+    code that it ends with.
+    """
+    process = started(words, gate)
+    gate.wait_for(2)
+    folder, pattern = saved
     end = time.monotonic() + 120
-    while not ripe() and process.poll() is None and time.monotonic() < end:
+    while len(list(folder.glob(pattern))) < 2:
+        assert time.monotonic() < end, f"{folder} has not two of {pattern}"
         time.sleep(0.02)
     process.send_signal(number)
-    return process.wait(timeout=120)
+    process.communicate(timeout=120)
+    return process.returncode
 
 
 def contents(folder: Path) -> dict[str, Any]:
@@ -69,21 +82,11 @@ def reproduced(folder: Path) -> Seen:
     seen: Seen = {"here": done(command(*words, "--out", here))}
     cluster = Cluster()
     cells = there / "quick" / "cells"
-
-    def finished(count: int) -> Callable[[], bool]:
-        return lambda: len(list(cells.glob("*/manifest.json"))) >= count
-
-    on_ray = command(*words, "--out", there, *ON_RAY)
-    seen["driver"] = signalled(on_ray, finished(2))
-    process = subprocess.Popen(on_ray, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    kept = len(list(cells.glob("*/manifest.json")))
-    end = time.monotonic() + 120
-    while not cluster.kill_worker() and time.monotonic() < end:
-        time.sleep(0.05)
-    while not finished(kept + 2)() and process.poll() is None:
-        time.sleep(0.05)
-    seen["under way when the node died"] = process.poll() is None
-    cluster.kill_node(0)
+    on_ray = (*words, "--out", there, *ON_RAY)
+    seen["driver"] = signalled(on_ray, Gate(folder / "driver", free=2), signal.SIGKILL, (cells, "*/manifest.json"))
+    gate = Gate(folder / "workers", free=2)
+    process = started(on_ray, gate)
+    seen["deaths"] = kill_worker_and_node(cluster, gate)
     out, errors = process.communicate(timeout=300)
     seen["there"] = {"code": process.returncode, "out": out, "errors": errors}
     seen["same"] = same(here / "quick" / "cells", cells)
@@ -95,29 +98,22 @@ def trained(folder: Path) -> Seen:
     Cluster()
     seen: Seen = {}
     runs = {
-        "train": ("train", "MountainCar", "srg-dqn", "--rounds", "32", "--lanes", "8", "--steps", "1000000"),
+        "train": ("train", "MountainCar", "srg-dqn", "--rounds", "32", "--lanes", "8", "--steps", "200000"),
         "host": ("train", "CartPole-v1", "dqn-adam", "--rounds", "2", "--steps", "6000"),
         "sweep": ("sweep", "CartPole", "srg-dqn", "--eta", "1e-3", "1e-2", "--hidden", "8", "8+8", "--steps", "20000"),
     }
     for name, words in runs.items():
         here, there = folder / f"{name}-here", folder / f"{name}-there"
         seen[name] = {"here": done(command(*words, "--quiet", "--out", here))["code"]}
-        on_ray = command(*words, "--quiet", "--out", there, *ON_RAY)
+        on_ray = [*words, "--quiet", "--out", there, *ON_RAY]
         if name == "train":
-            strands = folder / f"{there.name}.unfinished" / "strands"
-
-            def kept(strands: Path = strands, since: float = time.time()) -> bool:
-                try:
-                    return any(path.stat().st_mtime > since for path in strands.glob("*/*.checkpoint"))
-                except OSError:  # one that is not needed any more was removed meanwhile
-                    return False
-
-            seen[name]["killed"] = signalled([*on_ray, "--checkpoint-every", "0.2"], kept)
+            on_ray += ["--checkpoint-every", "0.5"]
+            checkpoints = folder / f"{there.name}.unfinished" / "strands", "*/*.checkpoint"
+            seen[name]["killed"] = signalled(on_ray, Gate(folder / "killed"), signal.SIGKILL, checkpoints)
             on_ray.append("--resume")
             for how, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):
-                now = time.time()
-                seen[name][how] = signalled(on_ray, lambda now=now: kept(since=now), number)
-        seen[name]["there"] = done(on_ray)
+                seen[name][how] = signalled(on_ray, Gate(folder / how), number, checkpoints)
+        seen[name]["there"] = done(command(*on_ray))
         seen[name]["same"] = same(here, there)
         manifest = json.loads(next(there.rglob("manifest.json")).read_text())
         seen[name]["engine"] = manifest["provenance"].get("engine")
@@ -125,5 +121,8 @@ def trained(folder: Path) -> Seen:
 
 
 if __name__ == "__main__":
-    _, name, place = sys.argv
+    _, name, place, *more = sys.argv
+    if name == "held":
+        with Gate(Path(place), int(more[0])).shut():
+            sys.exit(main(more[1:]))
     print(json.dumps({each.__name__: each for each in (reproduced, trained)}[name](Path(place))))

@@ -17,8 +17,8 @@ def seen_in(scenario: str, folder: Path) -> dict[str, Any]:
 @pytest.mark.cluster
 def test_the_paper_is_the_same_with_a_driver_a_worker_and_a_node_killed(tmp_path: Path) -> None:
     seen = seen_in("reproduced", tmp_path)
-    assert seen["driver"] == -9  # it was under way still
-    assert seen["under way when the node died"]
+    assert seen["driver"] == -9  # it was under way still, with two cells finished
+    assert seen["deaths"] == ["worker", "node"]
     assert (seen["here"]["code"], seen["there"]["code"]) == (0, 0), seen["there"]["errors"]
     assert seen["same"]["files"] > 50
     assert (seen["same"]["missing"], seen["same"]["differing"]) == ([], [])

@@ -175,10 +175,10 @@ PROGRAM = textwrap.dedent(
     from srgdqn.charts import BLUE, Chart, Panel, Series, Style
     from srgdqn.cli import main
     from srgdqn.interrupts import ToldToStopError
-    from srgdqn.report.contents import Section
-    from srgdqn.studies.catalogue import EXPERIMENTS
-    from srgdqn.studies.cells import MeasurementCell
-    from srgdqn.studies.experiment import Experiment
+    from srgdqn.paper.report.contents import Section
+    from srgdqn.paper.studies.catalogue import EXPERIMENTS
+    from srgdqn.paper.studies.cells import MeasurementCell
+    from srgdqn.paper.studies.experiment import Experiment
 
     @dataclasses.dataclass(frozen=True)
     class Plan:
@@ -192,7 +192,7 @@ PROGRAM = textwrap.dedent(
             raise ToldToStopError
         return {"squares": pl.DataFrame({"square": [plan.number**2]})}
 
-    measure.__module__ = "srgdqn.paper.measurements.exact_gradient"
+    measure.__module__ = "srgdqn.paper.measurements.anchors"
 
     def show(scale, readings, outcomes):
         squares = np.array([outcomes[name].tables["squares"]["square"][0] for name in ("one", "two")], float)

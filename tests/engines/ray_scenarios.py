@@ -163,24 +163,13 @@ def own(folder: Path) -> Seen:
 
 def deaths(folder: Path) -> Seen:
     """A worker killed, then a node, while calls run on two nodes."""
-    from ray_nodes import ADDRESS, Cluster
+    from ray_nodes import ADDRESS, Cluster, a_worker_and_a_node_dying
 
-    cluster = Cluster()
-    outcomes: dict[int, int] = {}
-    killed: list[int] = []
     things = [(str(folder), thing) for thing in range(10)]
-
-    def hear(place: tuple[str, int], process: int) -> None:
-        if not killed:
-            killed.append(process)
-            os.kill(process, signal.SIGKILL)
-
-    for (_, thing), outcome in run_on_ray(slow, things, address=ADDRESS, hear=hear):
-        outcomes[thing] = outcome
-        if len(outcomes) == 2:
-            cluster.kill_node(0)
+    with a_worker_and_a_node_dying(Cluster(), folder / "gate") as died:
+        outcomes = {thing: outcome for (_, thing), outcome in run_on_ray(slow, things, address=ADDRESS)}
     began = [path.name.split("-")[1] for path in folder.glob("process-*")]
-    return {"outcomes": outcomes, "killed": len(killed), "begun": len(began), "things": len(set(began))}
+    return {"outcomes": outcomes, "deaths": died, "begun": len(began), "things": len(set(began))}
 
 
 def unlike(folder: Path) -> Seen:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ray_nodes import ADDRESS, Cluster
+from ray_nodes import ADDRESS, Cluster, Gate, a_worker_and_a_node_dying
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.api import train_configured
 from srgdqn.config import Configuration
@@ -43,35 +43,27 @@ def run_of(kernel: str, **options: Any) -> Configuration:
     )
 
 
-def deadly(cluster: Cluster, first: float, second: float) -> tuple[Callable[[Progress], None], Seen]:
-    """A listener that kills a worker once so much is done, then a node; and what it did and heard."""
-    seen: Seen = {"shares": [], "deaths": []}
-
-    def listen(progress: Progress) -> None:
-        seen["shares"].append(progress.share)
-        if not seen["deaths"] and progress.share > first and cluster.kill_worker():
-            seen["deaths"].append("worker")
-        if seen["deaths"] == ["worker"] and progress.share > second:
-            cluster.kill_node(0)
-            seen["deaths"].append("node")
-
-    return listen, seen
+def listening(shares: list[float]) -> Callable[[Progress], None]:
+    """A listener that notes how much is done."""
+    return lambda progress: shares.append(progress.share)
 
 
 def compiled(folder: Path) -> Seen:
     """Rounds by the kernel and by XLA, with a worker killed, then a node."""
     cluster = Cluster()
     seen: Seen = {}
-    for kernel, steps in (("native", 600_000), ("xla", 40_000)):
-        configuration = run_of(kernel, steps=steps)
-        listen, seen[kernel] = deadly(cluster, 0.1, 0.3)
-        with connected(ADDRESS):
-            keeping = Keeping(folder / kernel, every=0.5)
-            engine: dict[str, Any] = dict(listener=listen, engine=strands_on_ray, workers=4, keeping=keeping)
-            on_ray = train_configured(configuration, progress=False, **engine)
+    for kernel in ("native", "xla"):
+        configuration = run_of(kernel, steps=40_000)
+        shares: list[float] = []
+        keeping = Keeping(folder / kernel, every=0.5)
+        with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / f"{kernel}-gate") as deaths:
+            engine: dict[str, Any] = dict(engine=strands_on_ray, workers=4, keeping=keeping)
+            on_ray = train_configured(configuration, progress=False, listener=listening(shares), **engine)
         cluster.add_node()
         here = train_configured(configuration, progress=False)
-        seen[kernel] |= {
+        seen[kernel] = {
+            "deaths": deaths,
+            "shares": shares,
             "same": equal(here, on_ray),
             "strands": keeping.strands(),
             "phases": sorted(set(on_ray.timings["phase"].cast(str))),
@@ -83,15 +75,15 @@ def hosted(folder: Path) -> Seen:
     """Rounds on the host, with a worker killed, then a node."""
     cluster = Cluster()
     configuration = configure(
-        "CartPole-v1", "srg-dqn", defaults=defaults_of("CartPole-v1"), rounds=4, steps=20_000, hidden=(8,)
+        "CartPole-v1", "srg-dqn", defaults=defaults_of("CartPole-v1"), rounds=4, steps=5_000, hidden=(8,)
     )
-    listen, seen = deadly(cluster, 0.1, 0.4)
-    with connected(ADDRESS):
-        keeping = Keeping(folder / "hosted", every=0.5)
-        engine: dict[str, Any] = dict(listener=listen, engine=rounds_on_ray, keeping=keeping)
-        on_ray = train_configured(configuration, progress=False, **engine)
+    shares: list[float] = []
+    keeping = Keeping(folder / "hosted", every=0.5)
+    with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / "gate") as deaths:
+        engine: dict[str, Any] = dict(engine=rounds_on_ray, keeping=keeping)
+        on_ray = train_configured(configuration, progress=False, listener=listening(shares), **engine)
     here = train_configured(configuration, progress=False)
-    return {**seen, "same": equal(here, on_ray), "strands": keeping.strands()}
+    return {"deaths": deaths, "shares": shares, "same": equal(here, on_ray), "strands": keeping.strands()}
 
 
 def own(folder: Path) -> Seen:
@@ -105,9 +97,10 @@ def own(folder: Path) -> Seen:
         seen = {"same": equal(here, on_ray)}
         stop = threading.Event()
         engine["listener"] = lambda progress: stop.set()
-        endless = train_configured(run_of("native", steps=100_000_000), **engine, stop=stop)
-        seen["interrupted"] = endless.run.provenance["interrupted"]
-        seen["reached"] = endless.rounds["steps"].to_list()
+        with Gate(folder / "gate").shut():  # it is not opened: only the interrupt lets the calls go on
+            stopped = train_configured(run_of("native", steps=40_000), **engine, stop=stop)
+        seen["interrupted"] = stopped.run.provenance["interrupted"]
+        seen["reached"] = stopped.rounds["steps"].to_list()
     return seen
 
 

@@ -121,15 +121,22 @@ def _agent(place: Path) -> Any:
 
 
 def _agent_parts(agent: Any) -> Any:
-    from srgdqn.runs.trees import by_path
+    from srgdqn.runs.snapshots import snapshot_of
 
     round_ = agent._round
-    yield agent.configuration, agent.num_timesteps, round_.iterations, round_.diverged_at, agent._begun
-    yield agent._task.observations, agent._task.actions.table, agent._task.evaluation_limit
-    state = by_path({"learner": round_.learner, "normaliser": round_.normaliser})
-    for name, array in sorted({**state, **round_.memory.tensors()}.items()):
+    yield agent.configuration, agent._task.observations, agent._task.actions.table, agent._task.evaluation_limit
+    yield from _stored(snapshot_of({}, {"state": round_, "memory": round_.memory}))
+
+
+def _stored(snapshot: Any) -> Any:
+    """Everything that would be stored of it, bit for bit."""
+    yield snapshot.about, snapshot.spans
+    for name, array in sorted(snapshot.tensors.items()):
         yield name, array.dtype.str, array.shape
         yield array.tobytes()
+    for name, stream in sorted(snapshot.streams.items()):
+        if stream.stop > stream.first:
+            yield name, [array.tobytes() for array in stream.read(stream.first, stream.stop).values()]
 
 
 def _use_agent(agent: Any, thorough: bool) -> None:
@@ -290,14 +297,14 @@ def _job(place: Path) -> Any:
     if "job" not in _jobs:
         from srgdqn import tasks
         from srgdqn.runs.configurations import loads
-        from srgdqn.training.job import Job, identity
-        from srgdqn.training.parts import Part
+        from srgdqn.training.job import Job
+        from srgdqn.training.loop import identity
         from srgdqn.training.program import programs_for
+        from srgdqn.training.schedule import Share
 
         configuration = loads((place / "configuration.toml").read_text())
         task, rounds = tasks.make(configuration.task), configuration.training.rounds
-        seats = [(identity(configuration), 0, rounds)]
-        job = Job(seats, (Part(0, range(rounds), slice(0, rounds)),), (configuration,), task, None)
+        job = Job((Share(identity(configuration), range(rounds), 0),), (configuration,), task, None)
         _jobs["job"] = job, programs_for(configuration, task, None, job.instruments, job.data)[0]
     return _jobs["job"]
 
@@ -306,18 +313,19 @@ def _checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
     from srgdqn.runs.checkpoint_manager import Keeping
     from srgdqn.runs.checkpoints import Journal
-    from srgdqn.training.job import _standing, identity
-    from srgdqn.training.layout import saved_chunks
+    from srgdqn.training.job import restored_job
+    from srgdqn.training.loop import identity
+    from srgdqn.training.schedule import saved_shares
 
     job, programs = _job(place)
     folder, found = place / "checkpoints", []
-    saved_chunks(Keeping(folder), [identity(job.configurations[0])], len(job.rounds))
+    saved_shares(Keeping(folder), [identity(job.configurations[0])], len(job.rounds))
     for strand in sorted(folder.iterdir()) if folder.is_dir() else ():
-        standing = Journal(strand).restore(
-            lambda checkpoint: _standing(checkpoint, job, programs), lambda problem: None
+        restored = Journal(strand).restore(
+            lambda checkpoint: restored_job(checkpoint, job, programs), lambda problem: None
         )
-        if standing is not None:
-            found.append(standing)
+        if restored is not None:
+            found.append(restored)
     if not found:
         raise InputError("no checkpoint is good")
     return job, found
@@ -328,7 +336,7 @@ def _host_checkpoint(place: Path) -> Any:
     from srgdqn.runs.checkpoints import Journal
     from srgdqn.training.host.program import host_program
     from srgdqn.training.host.task import host_task
-    from srgdqn.training.host.train_round import _Restoring
+    from srgdqn.training.host.train_round import restored_round
 
     if "hosted" not in _jobs:
         from srgdqn.adapters.environments import source_of
@@ -337,56 +345,40 @@ def _host_checkpoint(place: Path) -> Any:
         configuration = loads((place / "configuration.toml").read_text())
         task = host_task(configuration, source_of(configuration.task.task))
         program, _ = host_program(configuration, task.network_input, task.actions.count, None)
-        _jobs["hosted"] = _Restoring(configuration, task, program, 0)
-    standing = Journal(place / "checkpoints" / "round-0").restore(_jobs["hosted"], lambda problem: None)
-    if standing is None:
+        _jobs["hosted"] = lambda checkpoint: restored_round(checkpoint, configuration, task, program, 0)
+    restored = Journal(place / "checkpoints" / "round-0").restore(_jobs["hosted"], lambda problem: None)
+    if restored is None:
         raise InputError("no checkpoint is good")
-    return standing
+    return restored
 
 
-def _host_checkpoint_parts(standing: Any) -> Any:
-    from srgdqn.runs.trees import by_path
+def _host_checkpoint_parts(restored: Any) -> Any:
+    from srgdqn.training.loop import snapshot
 
-    round_ = standing.round_
-    yield round_.blocks, round_.iterations, round_.diverged_at, standing.last, standing.begun, standing.episodes
-    state = by_path({"learner": round_.learner, "normaliser": round_.normaliser})
-    for name, array in sorted({**state, **round_.memory.tensors()}.items()):
-        yield name, array.tobytes()
+    yield from _stored(snapshot(*restored))
 
 
-def _use_host_checkpoint(standing: Any, thorough: bool) -> None:
+def _use_host_checkpoint(restored: Any, thorough: bool) -> None:
     from srgdqn.runs.tables import SCHEMAS, frame
-    from srgdqn.training.host.train_round import _policy, _tables
+    from srgdqn.training.host.train_round import outcome_of
 
-    _policy(standing.round_)
-    tables = _tables(standing.round_, standing.records)
+    tables = outcome_of(*restored).tables
     for name in SCHEMAS:
         if tables.get(name):
             frame(name, tables[name])
 
 
 def _checkpoint_parts(loaded: Any) -> Any:
-    from srgdqn.runs.trees import by_path
-
-    for standing in loaded[1]:
-        yield standing.blocks_done, standing.last, standing.timings
-        for name, array in sorted(by_path(standing.lanes).items()):
-            yield name, array.tobytes()
+    for restored in loaded[1]:
+        yield from _host_checkpoint_parts(restored)
 
 
 def _use_checkpoint(loaded: Any, thorough: bool) -> None:
     from srgdqn.runs.tables import SCHEMAS, frame
 
     job, found = loaded
-    for standing in found:
-        tables = standing.recorder.tables(
-            slice(0, len(job.rounds)),
-            job.rounds,
-            job.configurations[0],
-            standing.evaluations,
-            np.asarray(standing.lanes.diverged_at),
-            standing.timings,
-        )
+    for rounds, records in found:
+        tables = records.tables(job.rounds, job.configurations[0], rounds.divergence)
         for name in SCHEMAS:
             if tables.get(name):
                 frame(name, tables[name])

@@ -48,7 +48,7 @@ def test_a_run_that_fails_leaves_its_rows_if_there_are_any(happened: bool, tmp_p
 KILLED = """
 import os, signal, sys
 from srgdqn.configure import configure
-from srgdqn.watching.live import live_rows
+from srgdqn.integrations.live import live_rows
 with live_rows(sys.argv[1]) as (rows,):
     rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
     os.kill(os.getpid(), signal.SIGKILL)

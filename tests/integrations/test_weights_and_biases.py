@@ -25,7 +25,7 @@ warnings.simplefilter("error")
 from reported import report
 from srgdqn.configure import configure
 from srgdqn.training.reports import GreedyEpisodes
-from srgdqn.watching import WeightsAndBiases, listening
+from srgdqn.integrations import WeightsAndBiases, listening
 import numpy as np
 logger = WeightsAndBiases("a project", group="together")
 made = (GreedyEpisodes(20, np.array([4.0, 6.0]), np.array([7, 8])),)

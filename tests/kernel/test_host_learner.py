@@ -36,7 +36,7 @@ def learner_of(configuration: Configuration, theta: np.ndarray, sizes: tuple[int
 
 def remembering(data: list[reference.Transition]) -> FlatMemory:
     rows = to_packed(data).astype(np.float32)
-    memory = FlatMemory(len(rows), (rows.shape[1] - 3) // 2)
+    memory = FlatMemory(len(rows), (rows.shape[1] - 3) // 2, 9)
     memory.rows[:] = rows
     return memory
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from srgdqn.paper.answer import QUESTION
-from srgdqn.paper.claims import CLAIMS, Judgement, claims_digest
+from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import Measured
@@ -21,6 +21,7 @@ from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK, Scale
 from srgdqn.runs import configurations
 from srgdqn.runs.result import Result
 from srgdqn.runs.statistics import Interval
+from srgdqn.runs.versions import VERSIONS
 from synthetic_outcomes import DOSES, world
 
 SMALL = dataclasses.replace(QUICK, doses=DOSES)
@@ -74,7 +75,7 @@ def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_p
         "rounds: 400 on Pendulum",
         f"{2 * len(CLAIMS)} contrasts",
         "20 minutes",
-        claims_digest(),
+        f"version of the claims, rules and margins: {VERSIONS['claims']}",
     ):
         assert said in found.claims_note
     assert "other rules" not in found.claims_note
@@ -95,8 +96,8 @@ def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any
 def test_stale_evidence_is_said(outcomes: dict[str, Any], tmp_path: Path) -> None:
     confirmed(tmp_path, claims="0123456789abcdef")
     note = report(outcomes, tmp_path).claims_note
-    assert f"taken by other rules or margins than the present ones (hash {claims_digest()})" in note
-    assert "hash of the claims, rules and margins: 0123456789abcdef" in note
+    assert f"taken by other rules or margins than the present ones (version {VERSIONS['claims']})" in note
+    assert "version of the claims, rules and margins: 0123456789abcdef" in note
 
 
 def test_without_a_confirmatory_run_nothing_is_decided(outcomes: dict[str, Any], tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_sections_facts_and_configurations_are_complete(outcomes: dict[str, Any]
         assert section.budget_seconds == experiment.budget_seconds
     facts = found.facts
     assert (facts["scale"], facts["seed"], facts["time of this run"]) == ("quick", "0", "12 s")
-    assert facts["hash of the claims"] == claims_digest()
+    assert facts["version of the claims"] == str(VERSIONS["claims"])
     assert facts["computed again"] == "a-cell is computed again: it was damaged."
     assert facts["version of jax"]
     assert set(found.configurations) == set(outcomes)

@@ -17,13 +17,21 @@ from srgdqn.errors import InputError
 from srgdqn.runs import parameters
 from srgdqn.runs.agent_file import AGENT as FORM
 from srgdqn.runs.agent_file import SavedAgent, decode, encode
+from srgdqn.runs.snapshots import Snapshot, Stream
 
 AGENT = SavedAgent(
     {"b.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "a": np.array(7, np.int32), "none": np.zeros((0, 2))},
     'task = "CartPole-v1"\n',
-    {"stands": {"blocks": 3, "diverged_at": None}, "observations": {"shape": [2]}, "word": "ε"},
+    {"observations": {"shape": [2]}, "word": "ε"},
 )
-DATA = encode(AGENT)
+ROWS = np.arange(20.0).reshape(10, 2)
+
+
+def encoded(agent: SavedAgent, streams: dict[str, Stream] | None = None) -> bytes:
+    return encode(agent.configuration, Snapshot(agent.about, agent.tensors, streams or {}))
+
+
+DATA = encoded(AGENT)
 
 
 def test_what_is_written_is_read() -> None:
@@ -36,9 +44,16 @@ def test_what_is_written_is_read() -> None:
         np.testing.assert_array_equal(found.tensors[name], array)
 
 
+def test_the_rows_that_are_needed_are_written_and_read() -> None:
+    data = encoded(AGENT, {"memory.replay": Stream(4, 10, lambda start, stop: {"row": ROWS[start:stop]})})
+    [(name, first, rows)] = decode(data).rows()
+    assert (name, first) == ("memory.replay", 4)
+    np.testing.assert_array_equal(rows["row"], ROWS[4:])
+
+
 def test_views_and_columns_are_written_as_they_look() -> None:
     table = np.arange(12.0).reshape(3, 4)
-    found = decode(encode(AGENT._replace(tensors={"t": table.T, "s": table[::2, 1:3]})))
+    found = decode(encoded(AGENT._replace(tensors={"t": table.T, "s": table[::2, 1:3]})))
     np.testing.assert_array_equal(found.tensors["t"], table.T)
     np.testing.assert_array_equal(found.tensors["s"], table[::2, 1:3])
 
@@ -75,12 +90,19 @@ def _signed(content: Any) -> bytes:
 
 
 def test_other_kinds_and_newer_versions_are_told() -> None:
-    content = {"kind": FORM.kind, "version": FORM.version, "configuration": "", "about": {}}
+    content = {"kind": FORM.kind, "version": FORM.version, "configuration": "", "about": {}, "streams": {}}
     assert decode(_signed(content)).about == {}
     with pytest.raises(InputError, match="of kind 'cake'"):
         decode(_signed({**content, "kind": "cake"}))
     with pytest.raises(InputError, match=f"a newer srgdqn wrote it: it has version {FORM.version + 1} of the format"):
         decode(_signed({**content, "version": FORM.version + 1}))
+    with pytest.raises(InputError, match="an older srgdqn wrote it: it has version 1 of the format"):
+        decode(_signed({**content, "version": 1}))
+    for streams in (None, [], {"memory.replay": 3}, {"memory.replay": [3, 1]}, {"memory.replay": [-1, 1]}):
+        with pytest.raises(InputError, match="not that of an agent"):
+            decode(_signed({**content, "streams": streams}))
+    with pytest.raises(InputError, match="are not where they belong"):
+        list(decode(_signed({**content, "streams": {"memory.replay": [0, 3]}})).rows())
     with pytest.raises(InputError, match="it holds tensors, but no agent"):
         decode(parameters.encode({"a": np.zeros(2)}))
     with pytest.raises(InputError, match="it holds tensors, but no agent"):

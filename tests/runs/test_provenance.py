@@ -1,7 +1,6 @@
 import json
 import os
 import platform
-import shutil
 import socket
 import subprocess
 import sys
@@ -12,7 +11,8 @@ import numpy as np
 import pytest
 
 from srgdqn.runs import provenance as module
-from srgdqn.runs.provenance import _processor, provenance, source_digest, sources_of
+from srgdqn.runs.provenance import _processor, provenance, stale, what_bits_depend_on
+from srgdqn.runs.versions import VERSIONS
 
 CPUINFO = (
     "processor\t: 0\nmodel name\t: A Chip: 3 GHz\nflags\t\t: fpu avx2 fma\n\nprocessor\t: 1\nmodel name\t: Other\n"
@@ -71,101 +71,27 @@ def test_it_imports_none_of_them() -> None:
     assert done.stdout.strip() == ""
 
 
-# The source files that a result depends on
-
-PACKAGE = Path(module.__file__).parents[1]
-MEASUREMENTS = sorted(
-    f"srgdqn.paper.measurements.{path.stem}" for path in (PACKAGE / "measurements").glob("*.py") if path.stem != "__init__"
-)
-# What draws, reports, is typed at a prompt or is only read by people.
-IRRELEVANT = ("cli", "report", "studies", "figures", "charts", "curves", "comparison", "api", "result", "progress")
+# What bits depend on
 
 
-def names(module_name: str) -> set[str]:
-    return {path.relative_to(PACKAGE).as_posix() for path in sources_of(module_name)}
+def test_a_result_tells_what_computed_it_and_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert provenance()["computation"] == f"training {VERSIONS['training']}"
+    before = {name: provenance(name)["computation"] for name in VERSIONS}
+    assert len(set(before.values())) == len(VERSIONS)
+    monkeypatch.setitem(VERSIONS, "measurement.anchors", 7)
+    changed = [name for name in VERSIONS if provenance(name)["computation"] != before[name]]
+    assert changed == ["measurement.anchors"]
+    monkeypatch.setitem(VERSIONS, "training", 7)
+    unchanged = [name for name in VERSIONS if provenance(name)["computation"] == before[name]]
+    assert unchanged == ["claims"]
 
 
-def rooms(module_name: str) -> set[str]:
-    """The files and folders that are directly in the package."""
-    return {name.split("/")[0].removesuffix(".py") for name in names(module_name)}
-
-
-def test_training_depends_on_what_learns_and_not_on_what_draws() -> None:
-    needed = {"training/lane.py", "training/rounds.py", "learner.py", "replay.py", "acting.py", "optimiser.py"}
-    needed |= {"estimators/srg.py", "estimators/svrg.py", "gradients/closed_form.py", "networks/mlp.py"}
-    needed |= {"tasks/mountain_car.py", "settings/learner.py", "normalisation.py"}
-    assert needed <= names("srgdqn.training")
-    assert not {*IRRELEVANT, "measurements", "__init__"} & rooms("srgdqn.training")
-
-
-@pytest.mark.parametrize("name", MEASUREMENTS)
-def test_a_measurement_depends_on_its_own_file(name: str) -> None:
-    assert f"measurements/{name.rpartition('.')[2]}.py" in names(name)
-    assert not {*IRRELEVANT, "__init__"} & rooms(name)
-
-
-def test_a_recorded_measurement_depends_on_all_of_training() -> None:
-    for name in ("anchors", "exact_anchors", "gradient_spread", "dose_response", "step_times"):
-        assert names("srgdqn.training") <= names(f"srgdqn.paper.measurements.{name}")
-    assert "measurements/anchor_error.py" in names("srgdqn.paper.measurements.anchors")
-    assert "measurements/anchor_error.py" not in names("srgdqn.paper.measurements.dose_response")
-
-
-def test_files_are_those_that_importing_really_runs() -> None:
-    """Whatever a fresh interpreter has loaded of the package, apart from its door, is among them."""
-    code = (
-        "import sys, types; door = types.ModuleType('srgdqn'); door.__path__ = [sys.argv[1]]\n"
-        "sys.modules['srgdqn'] = door; import srgdqn.paper.measurements.anchors\n"
-        "print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('srgdqn.')), sep='\\n')"
-    )
-    done = subprocess.run([sys.executable, "-c", code, str(PACKAGE)], capture_output=True, text=True, check=True)
-    loaded = set(done.stdout.splitlines())
-    assert str(PACKAGE / "training" / "lane.py") in loaded
-    assert loaded <= {str(path) for path in sources_of("srgdqn.paper.measurements.anchors")}
-
-
-class TestDigest:
-    @pytest.fixture
-    def copy(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        shutil.copytree(PACKAGE, tmp_path / "srgdqn", ignore=shutil.ignore_patterns("__pycache__"))
-        monkeypatch.setattr(module, "_ROOT", tmp_path / "srgdqn")
-        return tmp_path / "srgdqn"
-
-    def digest(self, name: str = "srgdqn.training") -> str:
-        return source_digest.__wrapped__(name)  # not the one that is remembered
-
-    def test_a_copy_has_the_same(self, copy: Path) -> None:
-        del copy
-        assert self.digest() == source_digest()
-        assert provenance()["source"] == source_digest()
-        assert provenance("srgdqn.paper.measurements.anchors")["source"] != source_digest()
-
-    def test_it_changes_if_and_only_if_a_file_that_is_needed_does(self, copy: Path) -> None:
-        before = self.digest()
-        needed = ("learner.py", "training/lane.py", "training/__init__.py", "estimators/srg.py", "tasks/cart_pole.py")
-        others = ("__init__.py", "figures.py", "cli/train.py", "report/page.py", "studies/cells.py", "configure.py")
-        for path in (*needed, *others, "measurements/recorded.py"):
-            text = (copy / path).read_bytes()
-            (copy / path).write_bytes(text + b"# edited\n")
-            assert (self.digest() != before) == (path in needed), path
-            (copy / path).write_bytes(text)
-        assert self.digest() == before
-
-    def test_a_file_that_is_newly_imported_counts(self, copy: Path) -> None:
-        before = self.digest()
-        (copy / "novelty.py").write_text("A = 1\n")
-        assert self.digest() == before
-        for line in ("import srgdqn.novelty", "from srgdqn import novelty", "from srgdqn.novelty import A"):
-            learner = (copy / "learner.py").read_text()
-            (copy / "learner.py").write_text(f"def late():\n    {line}\n{learner}".replace("from __future__", "# "))
-            with_it = self.digest()
-            (copy / "novelty.py").write_text("A = 2\n")
-            assert self.digest() != with_it
-            (copy / "learner.py").write_text(learner)
-            (copy / "novelty.py").write_text("A = 1\n")
-        assert self.digest() == before
-
-    def test_a_renamed_file_is_another_one(self, copy: Path) -> None:
-        before = self.digest("srgdqn.paper.measurements.exact_gradient")
-        (copy / "measurements" / "exact_gradient.py").rename(copy / "measurements" / "exacter.py")
-        assert self.digest("srgdqn.paper.measurements.exacter") != before
+def test_results_of_another_version_or_machine_are_stale() -> None:
+    here = what_bits_depend_on({**provenance(), "compiler": None, "precision": "float32"})
+    assert stale(here, here) is None
+    for name in ("computation", "versions", "machine", "instruction_sets", "compiler"):
+        assert "another version or on another kind of machine" in str(stale({**here, name: "other"}, here))
+    assert "another precision" in str(stale({**here, "precision": "float64"}, here))
+    before = {name: value for name, value in provenance().items() if name != "computation"}
+    older = what_bits_depend_on({**before, "source": "ef98b0533113a60a", "precision": "float32"})
+    assert stale(older, here) is not None  # which had a digest of files

@@ -23,7 +23,7 @@ from srgdqn.runs.scratch import aside, is_scratch, scratch
 _FILE = """
 import sys
 from pathlib import Path
-from srgdqn.store.destination import written_whole
+from srgdqn.runs.destination import written_whole
 with written_whole(Path(sys.argv[1]) / "file.txt") as path:
     path.write_text("by another")
     print("begun", flush=True)
@@ -32,7 +32,7 @@ with written_whole(Path(sys.argv[1]) / "file.txt") as path:
 _FOLDER = """
 import sys
 from pathlib import Path
-from srgdqn.store import destination
+from srgdqn.runs import destination
 sync = destination.sync_folder
 def waiting(folder):
     if folder.name.startswith(".srgdqn-"):

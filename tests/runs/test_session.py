@@ -231,11 +231,11 @@ def test_another_version_would_give_other_bits(
     killed(cut, out)
     here = provenance()
     with monkeypatch.context() as patched:
-        edited = {**here, "source": "an edited file", "versions": {**here["versions"], "jax": "0.0"}}
+        edited = {**here, "computation": "training 0", "versions": {**here["versions"], "jax": "0.0"}}
         patched.setattr("srgdqn.api.provenance", lambda module: edited)
         words = (
-            rf"cannot go on to the same bits, as it was begun with another source and versions \(source was \w+, and "
-            rf"now is an edited file; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what it was begun"
+            rf"cannot go on to the same bits, as it was begun with another computation and versions \(computation was "
+            rf"training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what"
         )
         with pytest.raises(InputError, match=words):
             train(out, resume=True)
@@ -472,10 +472,10 @@ def test_an_older_run_that_was_to_be_replaced_is_not_taken_for_the_new_one(
 ) -> None:
     here = provenance()
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.api.provenance", lambda module: {**here, "source": "an older one"})
+        patched.setattr("srgdqn.api.provenance", lambda module: {**here, "computation": "training 0"})
         train(out)
     killed(cut, out, overwrite=True)
     assert outcome(train(out, resume=True)) == outcome(whole)
     assert cut.counted() > 0
-    assert srgdqn.load(out).run.provenance["source"] == here["source"]
+    assert srgdqn.load(out).run.provenance["computation"] == here["computation"]
     assert read_request(beside(out)) is None

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from srgdqn.training import train_rounds
-from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import limits_of
 from srgdqn.training.lane import LIVED, BlockLog, Lane
 from srgdqn.training.program import lane_numbers, programs_for
-from tiny import BLOCK, LANES, bits, tiny
+from tiny import BLOCK, LANES, LaneSegment, bits, lane_segments, tiny
 
 
 def copied(tree: Any) -> Any:
@@ -31,12 +30,12 @@ def lane(tree: Any, index: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
-def segments(rounds: list[int], blocks: int = 256, **options: Any) -> list[Segment]:
+def segments(rounds: list[int], blocks: int = 256, **options: Any) -> list[LaneSegment]:
     configuration, task = tiny(**options)
     programs, _ = programs_for(configuration, task)
     return [
         segment._replace(lanes=copied(segment.lanes))
-        for segment in train_chunk(configuration, programs, rounds, segment_blocks=blocks)
+        for segment in lane_segments(configuration, programs, rounds, segment_blocks=blocks)
     ]
 
 

@@ -12,9 +12,8 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.tasks import Task
-from srgdqn.training.chunk import train_chunk
 from srgdqn.training.program import programs_for
-from tiny import tiny
+from tiny import lane_segments, tiny
 
 BUDGETS: dict[str, dict[str, int]] = {
     "MountainCar": {"steps": 3_000},
@@ -27,7 +26,7 @@ def outcomes(configuration: Configuration, task: Task, rounds: list[int]) -> lis
     """For every seat, all that was logged, and the state in the end, by path."""
     programs, _ = programs_for(configuration, task)
     found: list[dict[str, bytes]] = [{} for _ in rounds]
-    for segment in train_chunk(configuration, programs, rounds, segment_blocks=64):
+    for segment in lane_segments(configuration, programs, rounds, segment_blocks=64):
         lanes = segment.lanes._replace(key=None)
         for path, leaf in jax.tree_util.tree_leaves_with_path((segment.log, segment.evaluation, lanes)):
             name = f"{segment.blocks_done}{jax.tree_util.keystr(path)}"

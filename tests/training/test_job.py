@@ -22,18 +22,21 @@ from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
-from srgdqn.training.job import identity
-from srgdqn.training.lane_packing import Boards
+from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.loop import identity
 from srgdqn.training.reports import RoundReport
 from tiny import LANES, bits, reproducible, tiny
 
 CASES: dict[str, dict[str, Any]] = {
-    # Boards of four lanes are filled by three chunks, or by one; the last block of the budget is not whole.
+    # Chunks of four lanes are filled by three chunks, or by one; the last block of the budget is not whole.
     "steps, a target": dict(rounds=9, steps=200, target="hard", target_period=3, evaluation_interval=64),
-    "episodes on several boards": dict(rounds=10, episodes=14, evaluation_interval=60),
+    "episodes on several chunks": dict(rounds=10, episodes=14, evaluation_interval=60),
     "outer iterations, normalised": dict(rounds=3, outer_iterations=9, normalise_observations=True),
-    "divergence on several boards": dict(rounds=12, steps=250, eta=0.3, time_limit=None, evaluation_interval=96),
+    "divergence on several chunks": dict(rounds=12, steps=250, eta=0.3, time_limit=None, evaluation_interval=96),
 }
+
+
+_RECORDS = {f"records.{name}" for name in ("curves", "episodes", "evaluations", "timings")}
 
 
 @pytest.fixture(autouse=True)
@@ -126,7 +129,7 @@ def test_a_run_may_be_killed_again_and_again(case: str, each_kernel: str, tmp_pa
 
 
 def test_checkpoints_change_no_bit_and_are_timed(tmp_path: Path) -> None:
-    case = "episodes on several boards"
+    case = "episodes on several chunks"
     trained = train_rounds(*made(case, "xla"), segment_blocks=1, workers=2, keeping=Keeping(tmp_path, every=0.0))
     assert same(trained, uninterrupted(case, "xla"))
     timings = trained.tables["timings"]
@@ -164,7 +167,7 @@ def test_what_was_reached_is_what_was_kept(tmp_path: Path) -> None:
 
 
 def test_a_run_that_had_come_to_its_end_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = "divergence on several boards"
+    case = "divergence on several chunks"
     whole = uninterrupted(case, "xla")
     keeping = Keeping(tmp_path)
     train_rounds(*made(case, "xla"), keeping=keeping, workers=1)
@@ -174,8 +177,8 @@ def test_a_run_that_had_come_to_its_end_is_not_trained_again(tmp_path: Path, mon
     [name] = first.strands()
     newest = Journal(tmp_path / name).open(Journal(tmp_path / name).numbers()[-1])
     assert newest.about["last"] is True
-    assert set(newest.spans) == {"curves", "episodes", "evaluations", "timings"}  # nobody needs its replay any more
-    monkeypatch.setattr("srgdqn.training.job.train_chunk", None)
+    assert set(newest.spans) == _RECORDS  # nobody needs its replay any more
+    monkeypatch.setattr("srgdqn.training.job.train", None)
     heard: list[Progress] = []
     trained = train_rounds(*made(case, "xla"), keeping=Keeping(tmp_path), listener=heard.append)
     assert not trained.interrupted
@@ -249,7 +252,7 @@ def test_the_rounds_of_another_configuration_are_not_gone_on_with(tmp_path: Path
 def test_instruments_are_not_kept(tmp_path: Path) -> None:
     from srgdqn.training.lane import Instruments
 
-    with pytest.raises(ValueError, match="what a study adds to the loop is not kept"):
+    with pytest.raises(ValueError, match="what a study adds to the loop cannot be checkpointed"):
         train_rounds(*tiny(), keeping=Keeping(tmp_path), instruments=Instruments(blocks_kept=20))
 
 
@@ -458,14 +461,14 @@ def test_replays_do_not_wait_for_the_end_to_be_kept(
 ) -> None:
     """However seldom that is; the end is whole all the same."""
     rings: list[weakref.ref[np.ndarray]] = []
-    on_host = Boards.on_host
+    on_host = LaneRounds.on_host
 
-    def noting(boards: Boards) -> Any:
-        lanes = on_host(boards)
+    def noting(rounds: LaneRounds) -> Any:
+        lanes = on_host(rounds)
         rings.append(weakref.ref(lanes.ring))
         return lanes
 
-    monkeypatch.setattr(Boards, "on_host", noting)
+    monkeypatch.setattr(LaneRounds, "on_host", noting)
     run = made("steps, a target", each_kernel)
     keeping = Keeping(tmp_path, every=3600.0)
     whole = train_rounds(*run, keeping=keeping, workers=2)

@@ -18,12 +18,11 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.tasks import Task
 from srgdqn.training import lane, program, train_rounds
-from srgdqn.training.chunk import train_chunk
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import TERMINATED, TRUNCATED
 from srgdqn.training.program import programs_for
 from srgdqn.training.single_flight import Once
-from tiny import BLOCK, STUBBORN, TIME_LIMIT, levers, tiny
+from tiny import BLOCK, STUBBORN, TIME_LIMIT, lane_segments, levers, tiny
 
 # What is remembered
 
@@ -38,7 +37,7 @@ class Memory(NamedTuple):
 
 def remember(configuration: Configuration, task: Task, number: int) -> Memory:
     programs, _ = programs_for(configuration, task)
-    [segment] = train_chunk(configuration, programs, [number])
+    [segment] = lane_segments(configuration, programs, [number])
     log = segment.log
     return Memory(np.array(segment.lanes.ring[0]), log.reward[0].ravel(), log.flags[0].ravel())
 
@@ -237,7 +236,7 @@ def follow(monkeypatch: pytest.MonkeyPatch, algorithm: str, **options: Any) -> L
     programs, _ = programs_for(configuration, tasks.make(configuration.task))
     parameters, rows, ended = [], [], []
     slots = -(-configuration.replay.replay_capacity // FREQUENCY) * FREQUENCY
-    for segment in train_chunk(configuration, programs, [0], segment_blocks=1):
+    for segment in lane_segments(configuration, programs, [0], segment_blocks=1):
         newest = [
             step % slots for step in range((segment.blocks_done - 1) * FREQUENCY, segment.blocks_done * FREQUENCY)
         ]

@@ -7,8 +7,8 @@ import pytest
 
 from srgdqn import tasks
 from srgdqn.config.configure import configure
-from srgdqn.training.chunk import train_chunk
 from srgdqn.training.program import programs_for
+from tiny import lane_segments
 
 LANES = 25
 BUDGETS = {"MountainCar": {"steps": 4_000}, "Pendulum": {"steps": 4_000}, "CartPole": {"episodes": 60}}
@@ -24,7 +24,7 @@ def test_places_do_not_matter(task: str, algorithm: str) -> None:
     found: dict[int, bytes] = {}
     shuffled = np.random.default_rng(0).permutation(LANES).tolist()
     for rounds in (list(range(LANES)), list(range(LANES))[::-1], [3, 7, 24], shuffled):
-        *_, last = train_chunk(configuration, programs, rounds)
+        *_, last = lane_segments(configuration, programs, rounds)
         weights = np.asarray(last.lanes.learner.parameters.layers[0].weight)
         for place, number in enumerate(rounds):
             told = weights[place].tobytes()

@@ -38,9 +38,9 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.runs.statistics import bootstrap_interval
 from srgdqn.training import train_rounds
-from srgdqn.training.chunk import train_chunk
 from srgdqn.training.draws import draw_block
 from srgdqn.training.program import programs_for
+from tiny import lane_segments
 
 # Long enough for 188 outer iterations, and for the replay to forget a thousand transitions.
 STEPS = 4_000
@@ -107,7 +107,7 @@ def recordings(double: bool, kernel: str = "xla") -> list[Recording]:
         zero = np.zeros((LANES, first[0].theta.size))
         parameters, adam_first, adam_second = [np.stack([chance.theta for chance in first])], [zero], [zero]
         rows, logs = [], []
-        for segment in train_chunk(configuration, programs, range(LANES), segment_blocks=1):
+        for segment in lane_segments(configuration, programs, range(LANES), segment_blocks=1):
             ring, learner = np.asarray(segment.lanes.ring, np.float64), segment.lanes.learner
             newest = (segment.blocks_done - 1) * SETTINGS.learning_frequency % ring.shape[1]
             rows.append(ring[:, newest : newest + SETTINGS.learning_frequency])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from srgdqn.config import Configuration
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
-from srgdqn.training.parts import parts_of
+from srgdqn.training.schedule import shares_of
 from tiny import bits, reproducible, tiny
 
 # Options with which every number counts; only one of the two targets can be had at a time.
@@ -141,16 +141,10 @@ def test_what_is_done_is_had_while_the_rest_is_stopped() -> None:
 
 
 @given(st.integers(1, 7), st.integers(1, 9), st.integers(1, 11))
-def test_parts_are_the_seats_of_each(rounds: int, configurations: int, size: int) -> None:
-    every = range(rounds * configurations)
-    seen = []
-    for start in every[::size]:
-        chunk = every[start : start + size]
-        for part in parts_of(chunk, rounds):
-            seats = chunk[part.seats]
-            assert len(seats) == len(part.rounds) > 0
-            seen += [(part.configuration, number, seat) for number, seat in zip(part.rounds, seats, strict=True)]
-    assert [(place, number) for place, number, _ in seen] == [
+def test_shares_are_the_rounds_of_each(rounds: int, configurations: int, size: int) -> None:
+    every, names = range(rounds * configurations), [str(place) for place in range(configurations)]
+    shares = [share for start in every[::size] for share in shares_of(every[start : start + size], names, rounds)]
+    assert all(len(share.rounds) > 0 and share.identity == str(share.place) for share in shares)
+    assert [(share.place, number) for share in shares for number in share.rounds] == [
         (place, number) for place in range(configurations) for number in range(rounds)
     ]
-    assert [seat for *_, seat in seen] == list(every)

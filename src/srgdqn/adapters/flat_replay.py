@@ -8,7 +8,7 @@ import numpy as np
 
 from srgdqn.adapters.spaces import Observations
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoints import Stream
+from srgdqn.runs.snapshots import Saveable, Stream
 
 REPLAY = "replay"
 """What the stream of transitions is called where it is kept, and all that is needed as long as they are."""
@@ -31,7 +31,7 @@ class Block:
         return len(self.action)
 
 
-class Memory(Protocol):
+class Memory(Saveable, Protocol):
     """What remembers the newest transitions: number t lies at slot t modulo the memory's length."""
 
     @property
@@ -53,25 +53,6 @@ class Memory(Protocol):
     def blank(self, rows: int) -> Any:
         """As many transitions of nothing in the same form."""
 
-    def tensors(self) -> dict[str, np.ndarray]:
-        """Everything in it, to be kept."""
-
-    def restore(self, tensors: dict[str, np.ndarray], actions: int) -> None:
-        """Takes in what `tensors` gave; an `InputError` where it is none of this memory's, or where an action is none
-        of so many: whoever learns looks values up by it.
-        """
-
-    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
-        """The same in parts, for who keeps it again and again: small arrays, and rows that were not there before."""
-
-    def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
-        """Takes in rows of a stream that `state` gave, beginning with number `first`; a ValueError or KeyError where
-        they are none of this memory's.
-        """
-
-    def settle(self, tensors: dict[str, np.ndarray], actions: int) -> None:
-        """Takes in the small arrays that `state` gave once all rows are there; errors are those of `restore`."""
-
     @property
     def nbytes(self) -> int:
         """The bytes that it takes by now."""
@@ -85,10 +66,11 @@ def are_actions(values: np.ndarray, count: int) -> bool:
 class FlatMemory:
     """Transitions as packed rows (S, S', A, R, whether terminated), as the compiled replay has them."""
 
-    def __init__(self, slots: int, size: int) -> None:
+    def __init__(self, slots: int, size: int, actions: int) -> None:
+        """Room for `slots` transitions between observations of `size` numbers, by one of so many actions."""
         self.rows = np.zeros((slots, 2 * size + 3), np.float32)
         self.slots, self.written = slots, 0
-        self._size = size
+        self._size, self._actions = size, actions
 
     def write(self, block: Block, stored_reward: np.ndarray) -> None:
         """Takes in a block; the memory's length is a multiple of the block's."""
@@ -105,30 +87,10 @@ class FlatMemory:
         """The rows at these slots."""
         return self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
 
-    def tensors(self) -> dict[str, np.ndarray]:
-        """The rows that have been written, and how many ever were."""
-        return {"rows": self.rows[: self.written], "written": np.array([self.written], np.int64)}
-
-    def restore(self, tensors: dict[str, np.ndarray], actions: int) -> None:
-        """Takes in what `tensors` gave."""
-        rows, written = tensors.get("rows"), tensors.get("written")
-        fits = (
-            rows is not None
-            and written is not None
-            and (rows.dtype, written.dtype, written.shape) == (np.float32, np.int64, (1,))
-            and rows.shape[1:] == self.rows.shape[1:]
-            and len(rows) == min(int(written[0]), self.slots)
-            and are_actions(rows[:, 2 * self._size], actions)
-        )
-        if not fits or rows is None or written is None:
-            raise InputError("its replay is none of this configuration's")
-        self.rows[: len(rows)] = rows
-        self.written = int(written[0])
-
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """How many were ever written, and the rows by the numbers of their transitions."""
         stream = Stream(max(0, self.written - self.slots), self.written, self._numbered, REPLAY)
-        return {"written": np.array([self.written], np.int64)}, {REPLAY: stream}
+        return {"written": np.array(self.written, np.int64)}, {REPLAY: stream}
 
     def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
         return {"row": self.rows[np.arange(start, stop) % self.slots]}
@@ -141,12 +103,11 @@ class FlatMemory:
         self.rows[np.arange(first, first + len(given)) % self.slots] = given
         self.written = first + len(given)
 
-    def settle(self, tensors: dict[str, np.ndarray], actions: int) -> None:
-        """Makes sure that all is there."""
-        written = tensors.get("written")
-        used = self.rows[: min(self.written, self.slots)]
-        whole = written is not None and written.shape == (1,) and int(written[0]) == self.written
-        if not whole or not are_actions(used[:, 2 * self._size], actions):
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Checks that all rows are there, and that their actions are such: whoever learns looks values up by them."""
+        written, used = tensors.get("written"), self.rows[: min(self.written, self.slots)]
+        whole = written is not None and written.shape == () and int(written) == self.written
+        if not whole or not are_actions(used[:, 2 * self._size], self._actions):
             raise InputError("its replay is none of this configuration's")
 
     def blank(self, rows: int) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 from srgdqn.adapters.flat_replay import REPLAY, Block, are_actions
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
-from srgdqn.runs.checkpoints import Stream
+from srgdqn.runs.snapshots import Stream
 
 _RING = ("action", "reward", "terminated", "places")
 _FRAMES = "frames."
@@ -35,9 +35,11 @@ class _Place(NamedTuple):
 class FrameMemory:
     """A ring of `slots` transitions, of which number t lies in slot t % slots."""
 
-    def __init__(self, slots: int, shape: tuple[int, ...], seats: int, *, chunk_frames: int = 1024) -> None:
-        """Room for `slots` transitions between images of the given shape (frames, …), taken as they come."""
-        self.slots = slots
+    def __init__(
+        self, slots: int, shape: tuple[int, ...], seats: int, actions: int, *, chunk_frames: int = 1024
+    ) -> None:
+        """Room for `slots` transitions between images of the given shape (frames, …), by one of so many actions."""
+        self.slots, self._action_count = slots, actions
         self._depth, *frame = shape
         self._chunk_shape = (max(chunk_frames, self._depth), *frame)
         self._chunks: dict[int, np.ndarray] = {}
@@ -115,44 +117,14 @@ class FrameMemory:
         numbers: Any = np.zeros(rows, np.float32)
         return Transitions(images, actions, numbers, images, numbers)
 
-    def tensors(self) -> dict[str, np.ndarray]:
-        """Everything in it: the ring's arrays, the chunks, and where each seat writes."""
-        live = slice(None, min(self._written, self.slots))
-        return {
-            **{name: ring[live] for name, ring in self._ring.items()},
-            **self._small(),
-            **{f"chunk.{number}": chunk for number, chunk in self._chunks.items()},
-        }
-
-    def restore(self, tensors: dict[str, np.ndarray], actions: int) -> None:
-        """Takes in what `tensors` gave."""
-        try:
-            written = int(tensors["counts"][0])
-            if len(tensors["action"]) != min(written, self.slots) or not are_actions(tensors["action"], actions):
-                raise ValueError("its actions are not those of its counts")
-            self._restore(tensors)
-        except (KeyError, ValueError, IndexError, TypeError, OverflowError) as error:
-            raise InputError(f"its replay is none of this configuration's ({error})") from error
-
-    def _restore(self, tensors: dict[str, np.ndarray]) -> None:
-        for name, chunk in tensors.items():
-            if name.startswith("chunk."):
-                if len(chunk) != self._chunk_shape[0]:
-                    raise ValueError(f"{name} has {len(chunk)} frames")
-                self.take(f"{_FRAMES}{int(name.rpartition('.')[2])}", 0, {"frame": chunk})
-        self.take(REPLAY, 0, {name: tensors[name] for name in _RING})
-        self._settle(tensors)
-
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
         """Where each seat writes; the ring by the numbers of its transitions, and the frames of every chunk."""
         streams = {REPLAY: Stream(max(0, self._written - self.slots), self._written, self._numbered, REPLAY)}
         for number, chunk in self._chunks.items():
             streams[f"{_FRAMES}{number}"] = Stream(0, self._filled[number], functools.partial(_frames, chunk), REPLAY)
-        return self._small(), streams
-
-    def _small(self) -> dict[str, np.ndarray]:
         tails = [(-1, -1) if tail is None else tail for tail in self._tails]
-        return {"tails": np.array(tails, np.int64), "counts": np.array([self._written, self._made], np.int64)}
+        counts = np.array([self._written, self._made], np.int64)
+        return {"tails": np.array(tails, np.int64), "counts": counts}, streams
 
     def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
         slots = np.arange(start, stop) % self.slots
@@ -178,16 +150,16 @@ class FrameMemory:
         self._chunks[number][first:stop] = frames
         self._filled[number] = stop
 
-    def settle(self, tensors: dict[str, np.ndarray], actions: int) -> None:
-        """Takes in where each seat writes, and counts what is referred to."""
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Takes in where each seat writes, once all rows are there, and counts what is referred to."""
         try:
-            self._settle(tensors)
-            if not are_actions(self._actions[: min(self._written, self.slots)], actions):
+            self._restore(tensors)
+            if not are_actions(self._actions[: min(self._written, self.slots)], self._action_count):
                 raise ValueError("an action is none")
         except (KeyError, ValueError, IndexError, TypeError, OverflowError) as error:
             raise InputError(f"its replay is none of this configuration's ({error})") from error
 
-    def _settle(self, tensors: dict[str, np.ndarray]) -> None:
+    def _restore(self, tensors: dict[str, np.ndarray]) -> None:
         tails = tensors["tails"]
         _check("tails", tails, (len(self._tails), 2), np.int64)
         written, made = (int(number) for number in tensors["counts"])

@@ -22,14 +22,13 @@ from srgdqn.engines.throttle import Heard, now_and_then
 from srgdqn.learner.estimators import Estimator, make_known, own_estimators
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.tasks import Task
-from srgdqn.training.job import Job, train_strand
-from srgdqn.training.parts import PartResult
+from srgdqn.training.job import Job, ShareResult, train_job
 from srgdqn.training.precision import is_double
 from srgdqn.training.reports import Progress
-from srgdqn.training.rounds import Strands
+from srgdqn.training.rounds import Jobs
 
 
-def strands_on_ray(strands: Strands) -> Iterator[tuple[int, list[PartResult]]]:
+def strands_on_ray(strands: Jobs) -> Iterator[tuple[int, list[ShareResult]]]:
     """Runs strands on the cluster that this process is connected to, or on a Ray of its own.
 
     They are kept in the run's own folder, where a node sees it; elsewhere one that is lost begins anew. Either way its
@@ -60,7 +59,7 @@ class _Work:
     estimators: Mapping[str, Estimator]  # the user's own
     double: bool
 
-    def __call__(self, thing: tuple[int, Job, Any], stop: threading.Event, tell: Tell) -> list[PartResult]:
+    def __call__(self, thing: tuple[int, Job, Any], stop: threading.Event, tell: Tell) -> list[ShareResult]:
         _, job, compiled = thing
         make_known(self.estimators)
         task, network = the_same(self.own)
@@ -69,11 +68,11 @@ class _Work:
         job = job._replace(task=task, network=network)
         with jax.enable_x64(self.double), claimed(self.mark, job.name) as mine:
             keeping = self.keeping if mine else None
-            results = train_strand(
+            results = train_job(
                 job,
                 listener=now_and_then(tell),
                 stopping=stop.is_set,
-                strand=None if keeping is None else keeping.strand(job.name),
+                checkpoints=None if keeping is None else keeping.strand(job.name),
                 timings=compiled,
             )
             if keeping is not None:

@@ -12,7 +12,7 @@ from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.user_code import own_parts
 
 _YOURS = "your "
-_ALWAYS = ("machine", "instruction_sets", "compiler", "backend", "source")
+_ALWAYS = ("machine", "instruction_sets", "compiler", "backend", "computation")
 
 
 class Condition(NamedTuple):
@@ -53,8 +53,8 @@ def differing(subject: Subject) -> list[Condition]:
 
 
 def only_sources(conditions: list[Condition]) -> bool:
-    """Whether nothing differs but the package's own files or the user's, which may well compute the same."""
-    named = ("source", "version of srgdqn")
+    """Whether nothing differs but the package's version or the user's code, which may well compute the same."""
+    named = ("computation", "version of srgdqn")
     return all(each.name in named or each.name.startswith(_YOURS) for each in conditions)
 
 

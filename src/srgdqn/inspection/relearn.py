@@ -27,7 +27,7 @@ from srgdqn.training.batches import Served, choose_rows
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
-from srgdqn.training.job import policy_arrays
+from srgdqn.training.loop import policy_arrays
 from srgdqn.training.lane import Lane, learn_on
 from srgdqn.training.program import lane_numbers
 

@@ -16,13 +16,12 @@ from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
-from srgdqn.training.clock import limits_of, total_blocks
+from srgdqn.training.clock import limits_of, next_stop
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
-from srgdqn.training.job import policy_arrays
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, Lane
-from srgdqn.training.lane_packing import Board, Boards
-from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
+from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.program import Programs, lane_numbers, programs_for
 
 _DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 
@@ -44,12 +43,12 @@ class CompiledRound:
         configuration, self._programs = subject.configuration, programs_of(subject)
         self._configuration, self._number, self._task = configuration, number, subject.task
         self._limits = limits_of(configuration.training, configuration.task.time_limit)
-        self._last_block = total_blocks(configuration.training)
-        self.blocks = 0 if start is None else start[0]
         self.ends: list[np.ndarray] = []  # environment steps at which episodes of the first copy ended
-        self._boards = self._seated(1)
-        if start is not None:
-            self._boards = self._seated(1, start[1])
+        self._rounds = LaneRounds(configuration, self._programs, [number])
+        if start is None:
+            self._rounds.begin()
+        else:
+            self._rounds.resume(*start)
         self._network = make_network(
             configuration.network,
             observation_size(subject.task.environment),
@@ -58,27 +57,20 @@ class CompiledRound:
         )
         self._draw = jax.jit(self._drawn)
 
-    def _seated(self, copies: int, lanes: Lane | None = None) -> Boards:
-        seed = jnp.asarray(self._configuration.training.seed, jnp.uint32)
-        return Boards(
-            self._programs.width,
-            [self._number] * copies,
-            lane_numbers(self._configuration, copies),
-            lambda which, used: self._programs.init(seed, jnp.asarray(which), jnp.asarray(used)),
-            None,
-            lanes,
-        )
+    @property
+    def blocks(self) -> int:
+        """Blocks done."""
+        return self._rounds.blocks
 
     @property
     def steps(self) -> int:
-        """Environment steps lived."""
+        """Environment steps made."""
         return self.blocks * self._configuration.training.learning_frequency
 
     @property
     def active(self) -> bool:
         """Whether there is anything left to live."""
-        within = self._last_block is None or self.blocks < self._last_block
-        return within and self._boards.any_active
+        return self._rounds.active
 
     @property
     def network(self) -> Any:
@@ -87,31 +79,31 @@ class CompiledRound:
 
     def beside_copies(self, count: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
         """Goes on beside so many copies of itself, in whose state every array of real numbers has been changed."""
-        lanes = self._boards.on_host()
+        lanes = self._rounds.on_host()
         others = [jax.tree.map(lambda leaf: _changed(leaf, change), lanes) for _ in range(count)]
         together: Lane = jax.tree.map(lambda *leaves: np.concatenate(leaves), lanes, *others)
-        self._boards = self._seated(1 + count, together)
+        copies = LaneRounds(self._configuration, self._programs, [self._number] * (1 + count))
+        copies.resume(self.blocks, together)
+        self._rounds = copies
 
     def policies(self) -> list[dict[str, np.ndarray]]:
         """What the policy of every copy is made of, by path; the first is the round's own."""
-        lanes = self._boards.on_host()
-        stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
-        return [{path: array[copy] for path, array in stored.items()} for copy in range(len(lanes.active))]
+        stored, copies = self._rounds.policies(), range(len(self._rounds.divergence))
+        return [{path: array[copy] for path, array in stored.items()} for copy in copies]
 
     def state(self) -> Lane:
         """The round's own state."""
-        return jax.tree.map(lambda leaf: leaf[0], self._boards.on_host())
+        return jax.tree.map(lambda leaf: leaf[0], self._rounds.on_host())
 
     def advance(self, block: int) -> None:
         """Lives until so many blocks have been lived, or nothing is left to live."""
-        block = block if self._last_block is None else min(block, self._last_block)
         while self.blocks < block and self.active:
-            self._live(min(block - self.blocks, SEGMENT_BLOCKS))
+            self._run(next_stop(self._configuration.training, self.blocks, block - self.blocks))
 
     def live(self) -> Moment | None:
         """Lives one block, and gives the outer iteration at its end; None where there was none."""
         block, before = self.blocks, self.state()
-        log, after = self._live(1), self.state()
+        log, after = self._run(block + 1), self.state()
         due = int(self._limits.first_learning) <= block < int(self._limits.last_block)
         if not (before.active and due):
             return None
@@ -145,18 +137,12 @@ class CompiledRound:
         draws = draw_block(configuration, key, block, actions=actions, rows=rows)
         return choose_rows(configuration, self._programs.form.ring.shape[1], block, draws)
 
-    def _live(self, count: int) -> BlockLog:
-        first: Any = np.asarray(self.blocks, np.int32)
-        blocks: Any = np.asarray(count, np.int32)
-
-        def run(board: Board) -> tuple[Lane, Any]:
-            lanes, log = self._programs.segment(board.lanes, board.numbers, first, blocks, self._limits, board.data)
-            return lanes, jax.tree.map(lambda leaf: np.asarray(leaf)[:, :count], log)
-
-        log = self._boards.advance(run)
+    def _run(self, stop: int) -> BlockLog:
+        steps = self.steps
+        self._rounds.advance(stop)
+        log = self._rounds.log
         ended = np.flatnonzero(np.asarray(log.flags[0]).ravel() & (TERMINATED | TRUNCATED))
-        self.ends.append(self.steps + ended + 1)
-        self.blocks += count
+        self.ends.append(steps + ended + 1)
         return log
 
 

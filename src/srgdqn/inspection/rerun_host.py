@@ -18,13 +18,13 @@ from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.learner.replay import unpack
 from srgdqn.runs.checkpoints import Checkpoint
-from srgdqn.training.host.checkpoint import enter_again, round_standing
 from srgdqn.training.host.learner import Learning
 from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.task import HostTask, make_player
-from srgdqn.training.job import identity, policy_arrays
+from srgdqn.training.host.train_round import restored_round
 from srgdqn.training.lane import TERMINATED, TRUNCATED
+from srgdqn.training.loop import policy_arrays
 
 
 class HostedRound:
@@ -40,11 +40,9 @@ class HostedRound:
             player, self._environments = make_player(configuration, task, number)
             self._round = HostRound(configuration, task, program, player, number)
         else:
-            fresh = HostRound(configuration, task, program, None, number)
-            standing = round_standing(start, fresh, identity(configuration))
-            player, self._environments = make_player(configuration, task, number, standing.begun)
-            enter_again(standing, player)
-            self._round = standing.round_
+            self._round, _ = restored_round(start, configuration, task, program, number)
+            player, self._environments = make_player(configuration, task, number, self._round.begun)
+            self._round.resume_episodes(player)
         self._round.learn_by(self._watched)
         self._copies: list[HostedRound] = []
         self.network = program.network
@@ -76,7 +74,7 @@ class HostedRound:
         for _ in range(count):
             copy = HostedRound(*self._again)
             learner = jax.tree.map(lambda leaf: _changed(np.asarray(leaf), change), copy._round.learner)
-            copy._round.restore(learner, copy._round.normaliser)
+            copy._round.go_on_from(learner, copy._round.normaliser)
             self._copies.append(copy)
 
     def policies(self) -> list[dict[str, np.ndarray]]:
@@ -125,7 +123,7 @@ class HostedRound:
 
     def _live(self) -> None:
         lived = self.steps
-        self._round.live_block()
+        self._round.step_block()
         flags = self._round.diary.flags[-1]
         self.ends.append(lived + np.flatnonzero(flags & (TERMINATED | TRUNCATED)) + 1)
         self._round.diary.forget()

@@ -15,11 +15,10 @@ from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.runs.run_folder import CHECKPOINTS
 from srgdqn.tasks import Task
-from srgdqn.training.chunk_checkpoint import seats_of, standing_of
-from srgdqn.training.job import identity
+from srgdqn.training.job import Job, restored_job
 from srgdqn.training.lane import Lane
-from srgdqn.training.recorder import Recorder
-from srgdqn.training.tables import endings_of
+from srgdqn.training.loop import identity, owners_of, position_of
+from srgdqn.training.schedule import owned_shares
 
 
 class Kept(NamedTuple):
@@ -66,46 +65,41 @@ def tell_unusable(place: str, error: InputError) -> None:
 
 
 def _compiled(subject: Subject, number: int, checkpoint: Checkpoint) -> Kept | None:
-    before, mine, whose = 0, None, identity(subject.configuration)
-    for who, first, stop in seats_of(checkpoint):
+    before, mine, whose, owners = 0, None, identity(subject.configuration), owners_of(checkpoint)
+    for who, first, stop in owners:
         if who == whose and first <= number < stop:
             mine = before + number - first
         before += stop - first
     if mine is None:
         return None
-    blocks, last = _how_far(checkpoint, "blocks_done")
-    seat, seats = mine, before
+    blocks, last = position_of(checkpoint)
+    place = mine
 
     def lane() -> Lane:
         assert isinstance(subject.task, Task)
-        recorder = Recorder(subject.configuration, endings_of(subject.task), seats)
-        standing = standing_of(checkpoint, programs_of(subject).form, recorder, seats)
-        mine: Lane = jax.tree.map(lambda leaf: np.array(leaf[seat : seat + 1]), standing.lanes)
+        # Nothing is trained here, so that whose rounds the others are does not matter.
+        shares = tuple(share._replace(place=0) for share in owned_shares(owners, [whose]))
+        job = Job(shares, (subject.configuration,) * len(shares), subject.task, subject.network)
+        rounds, _ = restored_job(checkpoint, job, programs_of(subject))
+        mine: Lane = jax.tree.map(lambda leaf: np.array(leaf[place : place + 1]), rounds.on_host())
         return mine
 
     def policy() -> dict[str, np.ndarray]:
-        return {path: array[seat] for path, array in _policy(checkpoint, "lanes.").items()}
+        return {path: array[place] for path, array in _policy(checkpoint).items()}
 
     return Kept(blocks, last, lambda: (blocks, lane()), policy)
 
 
 def _hosted(subject: Subject, number: int, checkpoint: Checkpoint) -> Kept | None:
-    if (checkpoint.about.get("identity"), checkpoint.about.get("round")) != (identity(subject.configuration), number):
+    if owners_of(checkpoint) != [(identity(subject.configuration), number, number + 1)]:
         return None
-    blocks, last = _how_far(checkpoint, "blocks")
-    return Kept(blocks, last, lambda: checkpoint, lambda: _policy(checkpoint, ""))
+    blocks, last = position_of(checkpoint)
+    return Kept(blocks, last, lambda: checkpoint, lambda: _policy(checkpoint))
 
 
-def _how_far(checkpoint: Checkpoint, name: str) -> tuple[int, bool]:
-    blocks, last = checkpoint.about.get(name), checkpoint.about.get("last")
-    if type(blocks) is not int or type(last) is not bool:
-        raise InputError("it does not tell how far it is")
-    return blocks, last
-
-
-def _policy(checkpoint: Checkpoint, prefix: str) -> dict[str, np.ndarray]:
+def _policy(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
     """The arrays that a policy is made of, by the paths that a run stores them under."""
-    homes = {f"{prefix}learner.parameters.": "network.", f"{prefix}normaliser.observations.": "normaliser."}
+    homes = {"state.learner.parameters.": "network.", "state.normaliser.observations.": "normaliser."}
     return {
         stored + name.removeprefix(home): array
         for home, stored in homes.items()

@@ -15,10 +15,11 @@ from srgdqn.inspection.saved_run import Subject
 from srgdqn.tasks import Task
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import train_round
-from srgdqn.training.job import Job, identity, train_strand
-from srgdqn.training.parts import Part
+from srgdqn.training.job import Job, train_job
+from srgdqn.training.loop import identity
 from srgdqn.training.reports import Listener, Progress
 from srgdqn.training.rounds import train_rounds
+from srgdqn.training.schedule import Share
 from srgdqn.training.tables import Tables
 
 
@@ -97,15 +98,9 @@ def _compiled(subject: Subject, number: int, blocks: int, listener: Listener) ->
         listener(progress)
 
     configuration = subject.configuration
-    rounds = range(number, number + 1)
-    job = Job(
-        [(identity(configuration), rounds.start, rounds.stop)],
-        (Part(0, rounds, slice(0, 1)),),
-        (configuration,),
-        subject.task,
-        subject.network,
-    )
-    [result] = train_strand(job, listener=listen, stopping=lambda: lived >= blocks * block)
+    share = Share(identity(configuration), range(number, number + 1), 0)
+    job = Job((share,), (configuration,), subject.task, subject.network)
+    [result] = train_job(job, listener=listen, stopping=lambda: lived >= blocks * block)
     return result.tables, {path: array[0] for path, array in result.policies.items()}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from srgdqn.paper.answer import QUESTION
-from srgdqn.paper.claims import CLAIMS, Judgement, claims_digest
+from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
 from srgdqn.paper.claims.rules import Measured
 from srgdqn.paper.report.contents import ClaimRow, Report, Section, Table
@@ -23,6 +23,7 @@ from srgdqn.paper.studies.scale import Scale
 from srgdqn.runs import configurations
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.result import Result
+from srgdqn.runs.versions import VERSIONS
 
 TITLE = "SRG-DQN, reproduced"
 
@@ -102,8 +103,8 @@ def _claims_note(confirmed: Evidence | None) -> str:
     counted = sum(len(judgement.contrasts) for judgement in confirmed.judgements.get(BOTH[0], ()))
     return (
         f"{rules} Taken on fresh seeds (seed {about['seed']}; rounds: {about['rounds']}; {counted} contrasts) on "
-        f"{about['date']}, in {about['seconds'] / 60:.0f} minutes of one core; hash of the claims, rules and margins: "
-        f"{about['claims']}. {_whose(confirmed)}{_stale(confirmed)}"
+        f"{about['date']}, in {about['seconds'] / 60:.0f} minutes of one core; version of the claims, rules and "
+        f"margins: {about['claims']}. {_whose(confirmed)}{_stale(confirmed)}"
     )
 
 
@@ -207,7 +208,7 @@ def _whose(evidence: Evidence) -> str:
 def _stale(evidence: Evidence) -> str:
     if evidence.is_current:
         return ""
-    return f" Its verdicts were taken by other rules or margins than the present ones (hash {claims_digest()})."
+    return f" Its verdicts were taken by other rules or margins than the present ones (version {VERSIONS['claims']})."
 
 
 def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, str]:
@@ -220,8 +221,8 @@ def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, st
         "processor": str(here["processor"]),
         "cores": str(here["cores"]),
         "instruction sets": ", ".join(here["instruction_sets"]),
-        "source digest": here["source"],
-        "hash of the claims": claims_digest(),
+        "computation": here["computation"],
+        "version of the claims": str(VERSIONS["claims"]),
         **{f"version of {name}": str(version) for name, version in here["versions"].items()},
     }
     if said:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.paper.answer import answer_from
-from srgdqn.paper.claims import CLAIMS, Judgement, claims_digest, judge
+from srgdqn.paper.claims import CLAIMS, Judgement, judge
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.report.contents import Table
 from srgdqn.paper.studies import readings_study, tuning
@@ -73,7 +73,6 @@ def run_experiments(names: Sequence[str], scale: Scale, folder: Path, console: C
 
 def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIRMATORY_SCALES) -> Evidence:
     """Every claim judged on seeds that no pilot has seen, for both sets of readings."""
-    claims_digest()  # of what decides as it is now, whatever is edited while this runs
     cells = [
         cell
         for each, scale in scales.items()
@@ -122,7 +121,6 @@ def _rounds_text(scale: Scale) -> str:
 
 def tune(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:
     """Every arm with its own best step sizes, and what that does to the claims about Figure 2."""
-    claims_digest()
     pilot = read_pilot()
     place = folder / "tuned"
     searched = run_cells("candidates", tuning.tuning_cells(scale), place, console)
@@ -147,7 +145,6 @@ def _tuned_contrasts(outcomes: Any) -> Table:
 
 def read_every_way(folder: Path, console: Console, scale: Scale = CONFIRMATORY) -> Evidence:
     """The paper's comparisons over combinations of readings: where each claim holds, and which reading decides it."""
-    claims_digest()
     runs = range(len(readings_study.design()))
     cells = list(itertools.chain.from_iterable(readings_study.cells(scale, run) for run in runs))
     outcomes = run_cells("every reading", cells, folder / "readings", console)

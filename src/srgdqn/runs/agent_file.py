@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from srgdqn.errors import InputError
 from srgdqn.runs.digest_file import Form, seal, unseal
+from srgdqn.runs.snapshots import Rows, Snapshot, Spans, Tensors, rows_among, rows_as_tensors, spans_of
 
-AGENT = Form("agent", "srgdqn-agent", 1)
+AGENT = Form("agent", "srgdqn-agent", 2, oldest=2)
 
 
 class SavedAgent(NamedTuple):
     """What is in the file."""
 
-    tensors: dict[str, np.ndarray]
+    tensors: Tensors
     configuration: str  # as TOML
-    about: dict[str, Any]  # JSON values: the task, the provenance, where the agent stands
+    about: dict[str, Any]  # JSON values: the task and the provenance
+    spans: Spans = {}  # noqa: RUF012  # of the rows that stand among the tensors
+
+    def rows(self) -> Iterator[tuple[str, int, Rows]]:
+        """The rows of all streams: a stream's name, the number of the first row, the rows."""
+        return rows_among(self.tensors, self.spans)
 
 
-def encode(agent: SavedAgent) -> bytes:
+def encode(configuration: str, snapshot: Snapshot) -> bytes:
     """The bytes of the file."""
-    data, _ = seal(AGENT, {"configuration": agent.configuration, "about": agent.about}, agent.tensors)
+    content = {"configuration": configuration, "about": snapshot.about, "streams": snapshot.spans}
+    data, _ = seal(AGENT, content, snapshot.tensors | rows_as_tensors(snapshot.streams, snapshot.spans))
     return data
 
 
@@ -32,4 +38,8 @@ def decode(data: bytes) -> SavedAgent:
     configuration, about = content.get("configuration"), content.get("about")
     if not isinstance(configuration, str) or not isinstance(about, dict):
         raise InputError("its content is not that of an agent")
-    return SavedAgent(tensors, configuration, about)
+    try:
+        spans = spans_of(content["streams"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"its content is not that of an agent ({error})") from error
+    return SavedAgent(tensors, configuration, about, spans)

@@ -1,7 +1,7 @@
 """Results kept in folders of their own and used again: whether one still answers what is asked.
 
-It does only if the question, the source files that compute it, the versions and the kind of machine are the same, and
-if its folder is whole and undamaged.
+It does only if the question, the versions and the kind of machine are the same, and if its folder is whole and
+undamaged.
 """
 
 from __future__ import annotations

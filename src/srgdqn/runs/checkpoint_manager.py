@@ -101,7 +101,7 @@ class Keeping:
         self.folder, self.every, self._stamp = folder, every, stamp
         self._keep = None if keep is None else max(KEPT, keep)
         self._lock = threading.Lock()
-        self._waiting: list[tuple[float, Strand, Callable[[], Snapshot]]] = []
+        self._waiting: list[tuple[float, Strand, Snapshot]] = []
         self.waiting_since = math.inf  # of the first of them; read at every block, and so without the lock
         self.complain = Complaint() if complain is None else complain
 
@@ -145,14 +145,14 @@ class Keeping:
         """Keeps the strands that have come to their end and are not kept yet."""
         with self._lock:
             waiting, self._waiting, self.waiting_since = self._waiting, [], math.inf
-        for _, strand, make in waiting:
-            if not strand.write(make()):
-                self.put_off(time.monotonic(), strand, make)
+        for _, strand, end in waiting:
+            if not strand.write(end):
+                self.put_off(time.monotonic(), strand, end)
 
-    def put_off(self, since: float, strand: Strand, make: Callable[[], Snapshot]) -> None:
+    def put_off(self, since: float, strand: Strand, end: Snapshot) -> None:
         """Keeps the end of a strand, whose work waits for that `since` some moment, with the next `flush`."""
         with self._lock:
-            self._waiting.append((since, strand, make))
+            self._waiting.append((since, strand, end))
             self.waiting_since = min(self.waiting_since, since)
 
 
@@ -189,10 +189,10 @@ class Strand:
         self._since = time.monotonic()
         return self._last
 
-    def finish(self, make: Callable[[], Snapshot]) -> None:
+    def finish(self, end: Snapshot) -> None:
         """Keeps the end of the strand: at once if it is time, otherwise with the next that is kept."""
         due = self.due()
-        self._keeping.put_off(self._since, self, make)
+        self._keeping.put_off(self._since, self, end)
         if due:
             self._keeping.flush()
 

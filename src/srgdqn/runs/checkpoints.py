@@ -16,15 +16,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_options import KEPT
 from srgdqn.runs.destination import disk_errors_told, sync_folder, write_file
-from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.digest_file import Form, Opened, Tensors, seal, unseal
+from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.snapshots import Rows, Snapshot, Spans, Stream, rows_among, rows_as_tensors, spans_of
 
-_CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 2, oldest=2)  # before, pieces had no parts
+_CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 3, oldest=3)
 _PIECE = Form("piece", "srgdqn-piece", 1)
 _GROUP = re.compile("[a-z]+")
 _CHECKPOINT_NAME, _PIECE_NAME = (
@@ -32,28 +31,7 @@ _CHECKPOINT_NAME, _PIECE_NAME = (
     re.compile(r"([0-9]{6,12})\.[a-z]+(\.[0-9]+)?\.piece"),
 )
 _MOST_BYTES = 2**27  # of rows in a piece
-_BETWEEN = "|"  # a stream's name and an array's, in a piece
-
-Rows = dict[str, np.ndarray]
-Spans = dict[str, tuple[int, int]]  # rows of each stream, from the first to before the last
 Built = TypeVar("Built")
-
-
-class Stream(NamedTuple):
-    """Rows numbered from 0 on, of which those from `first` on are still needed."""
-
-    first: int
-    stop: int  # rows so far
-    read: Callable[[int, int], Rows]  # from two numbers to the arrays of the rows between, each with rows first
-    group: str = "rows"  # those that are needed for about as long share pieces
-
-
-class Snapshot(NamedTuple):
-    """What is to be kept at some moment."""
-
-    about: dict[str, Any]  # JSON values
-    tensors: Tensors
-    streams: dict[str, Stream]
 
 
 class _Piece(NamedTuple):
@@ -95,15 +73,9 @@ class Checkpoint:
             opened = _opened(self._folder / piece.name, _PIECE)
             if opened.digest != piece.digest:
                 raise InputError(f"{piece.name} is another piece than it needs")
-            arrays: dict[str, Rows] = {}
-            for key, array in opened.tensors.items():
-                name, _, of = key.partition(_BETWEEN)
-                arrays.setdefault(name, {})[of] = array
-            for name, (first, stop) in piece.spans.items():
-                start = max(first, self.spans[name][0])
-                rows = arrays.get(name, {})
-                has_all = bool(rows) and all(array.shape[:1] == (stop - first,) for array in rows.values())
-                if start != reached[name] or not has_all:
+            for name, first, rows in rows_among(opened.tensors, piece.spans):
+                start, stop = max(first, self.spans[name][0]), piece.spans[name][1]
+                if start != reached[name]:
                     raise InputError(f"the rows {start} to {stop} of {name} are not where they belong")
                 reached[name] = stop
                 yield name, start, {of: array[start - first :] for of, array in rows.items()}
@@ -131,7 +103,7 @@ class Journal:
             self.folder.mkdir(parents=True, exist_ok=True)
         there = [*_named(self.folder, _CHECKPOINT_NAME), *_named(self.folder, _PIECE_NAME)]
         number = max((int(match[1]) for match in there), default=0) + 1
-        spans = {name: (stream.first, stream.stop) for name, stream in snapshot.streams.items()}
+        spans = snapshot.spans
         pieces = [piece for each in self._pieces if (piece := each.serving(spans)).spans]
         try:
             written = self._write(number, snapshot, spans, pieces)
@@ -153,12 +125,7 @@ class Journal:
         written = 0
         for group, fresh in self._fresh(snapshot.streams).items():
             for part, parcel in enumerate(_parcels(snapshot.streams, fresh)):
-                tensors = {
-                    f"{name}{_BETWEEN}{of}": array
-                    for name, span in parcel.items()
-                    for of, array in snapshot.streams[name].read(*span).items()
-                }
-                data, digest = seal(_PIECE, {}, tensors)
+                data, digest = seal(_PIECE, {}, rows_as_tensors(snapshot.streams, parcel))
                 pieces.append(_Piece(number, group, part, digest, parcel))
                 write_file(self.folder / pieces[-1].name, data)
                 written += len(data)
@@ -202,9 +169,9 @@ class Journal:
         """The checkpoint of that number, whose pieces are read, and checked, once its rows are asked for."""
         content, tensors, _ = _opened(self._file(number), _CHECKPOINT)
         try:
-            spans = _spans(content["streams"])
+            spans = spans_of(content["streams"])
             pieces = [
-                _Piece(int(number), _group(group), int(part), str(digest), _spans(of))
+                _Piece(int(number), _group(group), int(part), str(digest), spans_of(of))
                 for number, group, part, digest, of in content["pieces"]
             ]
             _check(pieces, spans)
@@ -252,13 +219,6 @@ def _parcels(streams: Mapping[str, Stream], fresh: Spans) -> Iterator[Spans]:
                 parcel, room = {}, _MOST_BYTES
     if parcel:
         yield parcel
-
-
-def _spans(told: Any) -> Spans:
-    spans = {str(name): (int(first), int(stop)) for name, (first, stop) in told.items()}
-    if not all(0 <= first <= stop for first, stop in spans.values()):
-        raise ValueError("rows that there cannot be")
-    return spans
 
 
 def _check(pieces: list[_Piece], needed: Spans) -> None:

@@ -1,113 +1,84 @@
-"""Folders that one process at a time writes to, by a lock of the kernel's: whoever holds it and dies leaves none."""
+"""Folders that one process at a time writes to. The lock is the kernel's: a process that dies leaves none."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from srgdqn.errors import InputError
+from filelock import FileLock, Timeout
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover, where the system has no such locks
-    fcntl = None  # type: ignore[assignment]
+from srgdqn.errors import InputError
 
 
 class OccupiedError(InputError):
-    """A folder that somebody else has."""
+    """A folder that another process works on."""
 
 
 LOCK = ".lock"
-"""What the file is called in a folder that is locked."""
+"""The name of the lock's file in a locked folder."""
 
 _PATIENCE = 2.0  # seconds in which a process that was ended a moment ago lets go
 _PAUSE = 0.05
 
-# A process never refuses itself a lock of this kind, so those that it holds are remembered.
-_held: set[Path] = set()
-_holding = threading.Lock()
-
 
 @contextlib.contextmanager
 def locked(folder: Path, *, what: str) -> Iterator[None]:
-    """Nobody else has the folder until this ends; an `OccupiedError` if somebody has. `what` it is stands in the error.
+    """Holds the folder's lock; an `OccupiedError` that names its holder if it cannot be had. `what` is the folder.
 
-    Locks belong to a process, not to a file: its children do not inherit them. Where the file system has none, nothing
-    is refused.
+    Children do not inherit the lock. Where the file system has no locks, nothing is refused.
     """
     path = Path(os.path.realpath(folder)) / LOCK
-    with _holding:
-        if path in _held:
-            raise _refused(folder, what, "this very process")
-        _held.add(path)
+    lock = _acquired(path, folder, what)
     try:
-        handle = _acquire(path, folder, what)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                if _is_at(path, handle):  # and not another's, should the folder have been removed and remade
-                    path.unlink()
-            os.close(handle)
+        yield
     finally:
-        with _holding:
-            _held.discard(path)
+        if lock is not None:
+            with contextlib.suppress(OSError):
+                if _holder(path) == str(os.getpid()):  # not another's, should the folder have been removed and remade
+                    path.unlink()  # before it is released: whoever waits notices, and makes another
+            lock.release()
 
 
-def _acquire(path: Path, folder: Path, what: str) -> int:
-    """The handle by which the lock is held until it is closed."""
+def _acquired(path: Path, folder: Path, what: str) -> FileLock | None:
+    """The lock; None where the file system has none."""
     until = time.monotonic() + _PATIENCE
     while True:
-        handle = _opened(path)
-        why: InputError = _never_the_same(path)
+        lock = FileLock(path, thread_local=False, fallback_to_soft=False)
         try:
-            if fcntl is not None:
-                fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(path, handle):
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-                return handle
-        except FileNotFoundError:
-            pass  # whoever held it has removed it meanwhile
-        except (BlockingIOError, PermissionError):
-            holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
-            why = _refused(folder, what, f"process {holder}" if holder.isdigit() else "another process")
-        except OSError:
-            return handle  # a file system without locks, or a full one
-        os.close(handle)
-        if time.monotonic() > until:
-            raise why
-        time.sleep(_PAUSE)
-
-
-def _opened(path: Path) -> int:
-    """The file, made if there is none, in a folder that whoever held it may have removed."""
-    try:
-        while True:
-            with contextlib.suppress(FileNotFoundError):
-                return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
             path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}). Give a folder where you may write.") from error
+            lock.acquire(timeout=max(0.0, until - time.monotonic()), poll_interval=_PAUSE)
+            path.write_text(f"{os.getpid()}\n")
+            return lock
+        except Timeout:
+            holder = _holder(path)
+            who = f"process {holder}" if holder.isdigit() else "another process"
+            who = "this very process" if holder == str(os.getpid()) else who
+            raise OccupiedError(
+                f"{folder} is {what} that {who} is at work on. Wait until it has ended, or give another folder."
+            ) from None
+        except FileNotFoundError as error:  # whoever held it has removed the folder
+            lock.release()
+            if time.monotonic() > until:
+                raise _not_writable(path, error) from error
+        except (FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
+            raise _not_writable(path, error) from error
+        except OSError as error:
+            if path.is_symlink():
+                raise _not_writable(path, error) from error
+            lock.release()
+            return None  # a file system without locks, or a full one
 
 
-def _is_at(path: Path, handle: int) -> bool:
-    return os.path.samestat(os.stat(path), os.fstat(handle))
+def _holder(path: Path) -> str:
+    """The id of the process that holds the lock, as its file says."""
+    try:
+        return path.read_bytes()[:32].decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
-def _never_the_same(path: Path) -> InputError:
-    """Where a file system does not know a file again, or others never let go of it for long."""
-    return InputError(
-        f"{path} is another file whenever it is looked at, so that nobody can tell whose the folder is. Give a folder "
-        "on another file system."
-    )
-
-
-def _refused(folder: Path, what: str, who: str) -> OccupiedError:
-    return OccupiedError(
-        f"{folder} is {what} that {who} is at work on. Wait until it has ended, or give another folder."
-    )
+def _not_writable(path: Path, error: OSError) -> InputError:
+    return InputError(f"{path} cannot be written ({error.strerror}). Give a folder where you may write.")

@@ -80,5 +80,5 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "versions": (_are_versions, "names and versions"),
     "inputs": (_are_inputs, "an object that tells of parts"),
     "instruction_sets": (_are_texts, "a list of names"),
-    **dict.fromkeys(("source", "system", "machine", "processor", "precision", "backend"), (_is_text, "a text")),
+    **dict.fromkeys(("computation", "system", "machine", "processor", "precision", "backend"), (_is_text, "a text")),
 }

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import os
 import platform
 import re
-import threading
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from srgdqn.runs.versions import identity
+
 PACKAGES = ("srgdqn", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 
 LOCAL = "local"
 """What the engine is called that runs everything on this machine: on one thread, or in one process, per core."""
-
-_ROOT = Path(__file__).parents[1]
-
-# Python 3.11 keeps one count of the parser's depth for all threads, and raises if two parse at the same time.
-_parsing = threading.Lock()
 
 # The extensions by which compiled programs differ, on x86 and on ARM.
 INSTRUCTION_SETS = ("avx2", "avx512f", "fma", "asimd", "sve")
@@ -32,14 +27,14 @@ _MOST_ISA = re.compile(r"--xla_cpu_max_isa=\"?(\w+)")
 _LEFT_BY_ISA = {"SSE4_2": (), "AVX": (), "AVX2": ("avx2", "fma")}
 
 
-def provenance(module: str = "srgdqn.training") -> dict[str, Any]:
+def provenance(computation: str = "training") -> dict[str, Any]:
     """Versions and the kind of machine, as JSON values; None for what is not installed or cannot be told.
 
-    `module` is the one that computed the result.
+    `computation` is what made the result, by its name in `versions.VERSIONS`.
     """
     model, flags = _processor()
     return {
-        "source": source_digest(module),
+        "computation": identity(computation),
         "versions": {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}},
         "system": platform.system(),
         "machine": platform.machine(),
@@ -50,7 +45,7 @@ def provenance(module: str = "srgdqn.training") -> dict[str, Any]:
     }
 
 
-OF_MACHINES = ("source", "versions", "machine", "instruction_sets", "compiler")
+OF_MACHINES = ("computation", "versions", "machine", "instruction_sets", "compiler")
 """What bits depend on beside what is asked for: another release or machine has others."""
 OF_RUNS = ("precision", "own")
 """What is asked for beside a configuration: the precision, and what is told of the user's own parts."""
@@ -69,53 +64,6 @@ def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     if any(then[name] != now[name] for name in OF_RUNS):
         return "it was made in another precision, or with another network, estimator or environment of yours"
     return None
-
-
-@functools.cache
-def source_digest(module: str = "srgdqn.training") -> str:
-    """A digest of the package's own source files that a module needs, by which results of two states of the code are
-    told apart. What only draws or reports is not among them.
-    """
-    digest = hashlib.sha256()
-    for path in sources_of(module):
-        digest.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
-def sources_of(module: str) -> list[Path]:
-    """The source files that importing a module of the package runs: its own, and those it imports, and so on. A
-    package's C files count as its own.
-    """
-    found: set[Path] = set()
-    waiting = [module]
-    while waiting:
-        name = waiting.pop()
-        path = _file_of(name)
-        if path is None or path in found:
-            continue
-        found.add(path)
-        if path.name == "__init__.py":
-            found.update(each for each in path.parent.glob("*/*.[ch]") if not (each.parent / "__init__.py").exists())
-        waiting.append(name.rpartition(".")[0])  # the packages around it
-        with _parsing:
-            tree = ast.parse(path.read_bytes())
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                waiting += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module is not None:
-                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return sorted(found)
-
-
-def _file_of(module: str) -> Path | None:
-    """The source of a module of the package; None for other modules, for names that are none, and for the package's
-    own door, through which everything can be reached.
-    """
-    package, *parts = module.split(".")
-    if package != "srgdqn" or not parts:
-        return None
-    place = _ROOT.joinpath(*parts)
-    return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)
 
 
 def _instruction_sets(flags: frozenset[str]) -> list[str]:

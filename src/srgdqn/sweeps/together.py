@@ -21,7 +21,7 @@ from srgdqn.runs.result import Result
 from srgdqn.runs.session import stamp_of
 from srgdqn.training import Progress, train_side_by_side
 from srgdqn.training.cores import usable_cores
-from srgdqn.training.job import identity
+from srgdqn.training.loop import identity
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.rounds import Listener
 

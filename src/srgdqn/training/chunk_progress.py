@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.training.chunk import Segment
-from srgdqn.training.chunk_checkpoint import Standing
 from srgdqn.training.clock import budget_of
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
+from srgdqn.training.loop import Records, Segment
 from srgdqn.training.reports import ChunkReports, Listener, Progress
 
 
@@ -18,7 +17,7 @@ class ChunkProgress:
     """Tells a listener how far the chunk is."""
 
     def __init__(
-        self, configuration: Configuration, rounds: Sequence[int], listener: Listener, standing: Standing | None
+        self, configuration: Configuration, rounds: Sequence[int], listener: Listener, standing: Records | None
     ) -> None:
         """From where the chunk stands, if that is not its beginning."""
         self._configuration, self._count, self._listener = configuration, len(rounds), listener
@@ -33,7 +32,7 @@ class ChunkProgress:
         lived = (segment.log.flags[: self._count] & LIVED).astype(bool)
         steps = int(lived.sum())
         reward = float(segment.log.reward[: self._count][lived].mean()) if steps else float("nan")
-        diverged = int((np.asarray(segment.lanes.diverged_at)[: self._count] >= 0).sum())
+        diverged = int((segment.divergence >= 0).sum())
         self._reports.keep(segment)
         share = 1.0 if segment.last else self._share(segment)
         self._listener(Progress(share, steps, reward, diverged, segment.last, self._reports.read))

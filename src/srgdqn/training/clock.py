@@ -93,3 +93,30 @@ def limits_of(settings: TrainingSettings, time_limit: int | None = None) -> Limi
         np.asarray(last, np.int32),
         np.asarray(_NEVER if time_limit is None else time_limit, np.int32),
     )
+
+
+def evaluation_due(settings: TrainingSettings, done: int) -> bool:
+    """Whether a greedy evaluation is due after so many blocks."""
+    interval = settings.evaluation_interval
+    if interval is None:
+        return False
+    count = done * settings.learning_frequency // interval
+    return count > 0 and _evaluation_blocks(settings, count) == done
+
+
+def next_stop(settings: TrainingSettings, done: int, most: int) -> int:
+    """Where the next segment ends: never beyond an evaluation or the budget, so that neither depends on segments."""
+    stops = [done + most]
+    last_block = total_blocks(settings)
+    if last_block is not None:
+        stops.append(last_block)
+    if settings.evaluation_interval is not None:
+        count = done * settings.learning_frequency // settings.evaluation_interval + 1
+        stops.append(_evaluation_blocks(settings, count))
+    return min(stop for stop in stops if stop > done)
+
+
+def _evaluation_blocks(settings: TrainingSettings, count: int) -> int:
+    """The blocks after which the evaluation number `count` is due: the first not before count × interval steps."""
+    assert settings.evaluation_interval is not None
+    return -(-count * settings.evaluation_interval // settings.learning_frequency)

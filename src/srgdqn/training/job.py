@@ -1,11 +1,11 @@
-"""A strand of compiled rounds: a chunk, trained from where it stands to its end, and kept on the way."""
+"""A job: compiled rounds that an engine trains together, and everything that this needs."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,220 +14,158 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.learner.networks import NetworkFactory, Parameters
-from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Strand
 from srgdqn.runs.checkpoints import Checkpoint
-from srgdqn.runs.configurations import dumps
-from srgdqn.runs.trees import by_path
 from srgdqn.tasks import Task
-from srgdqn.training.chunk import Resumed, Segment, train_chunk
-from srgdqn.training.chunk_checkpoint import (
-    Seats,
-    Standing,
-    Timings,
-    seats_of,
-    snapshot,
-    standing_of,
-)
 from srgdqn.training.chunk_progress import ChunkProgress
-from srgdqn.training.lane import PLAIN, Instruments, Lane
-from srgdqn.training.parts import Part, PartResult, taken
-from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers, programs_for
-from srgdqn.training.recorder import Recorder
+from srgdqn.training.lane import PLAIN, Instruments
+from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.loop import Halt, Owners, Records, Segment, never, restore, train
+from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
 from srgdqn.training.reports import Listener
-from srgdqn.training.tables import endings_of
+from srgdqn.training.schedule import Share, Shares
+from srgdqn.training.tables import Tables, endings_of
 
 Choice = Callable[[np.ndarray], np.ndarray]
-"""From numbers of blocks to whether each one's probed row is kept."""
+"""From numbers of blocks to whether each one's probed row is wanted."""
 
 
 def every_block(blocks: np.ndarray) -> np.ndarray:
-    """Keeps the probed rows of all blocks."""
+    """Wants the probed rows of all blocks."""
     return np.ones(len(blocks), bool)
 
 
 class Job(NamedTuple):
-    """Rounds that run side by side, and everything that training them needs, wherever that is done."""
+    """Rounds that train together, and everything that training them needs, wherever that is done."""
 
-    seats: Seats  # whose rounds sit in the chunk
-    parts: tuple[Part, ...]  # of which these are asked for
-    configurations: tuple[Configuration, ...]  # of each part
+    shares: Shares  # whose rounds they are
+    configurations: tuple[Configuration, ...]  # of the shares that are asked for
     task: Task
     network: eqx.Module | NetworkFactory | None  # the user's own
     segment_blocks: int = SEGMENT_BLOCKS
     instruments: Instruments = PLAIN
     data: Any = None  # for the instruments' source of batches
     probe_at: Choice = every_block
-    kept_as: str | None = None  # the strand that it goes on from, which may have been begun for more seats
+    saved_as: str | None = None  # the name of its checkpoints, which may have been begun for more shares
+
+    @property
+    def owners(self) -> Owners:
+        """Whose rounds they are, as a checkpoint says it."""
+        return [(share.identity, share.rounds.start, share.rounds.stop) for share in self.shares]
 
     @property
     def name(self) -> str:
-        """What its strand is called: for one that begins, that depends on whose rounds they are alone."""
-        if self.kept_as is not None:
-            return self.kept_as
-        if len(self.seats) == 1:
-            who, first, stop = self.seats[0]
+        """The name of its checkpoints: of a job that begins, it depends on whose rounds it has alone."""
+        if self.saved_as is not None:
+            return self.saved_as
+        if len(self.shares) == 1:
+            [(who, first, stop)] = self.owners
             return f"rounds-{first}-{stop - 1}-{who}"
-        return f"rounds-{hashlib.sha256(json.dumps(self.seats).encode()).hexdigest()[:12]}"
-
-    def asked_for(self) -> Job:
-        """The same without seats that nobody asks for."""
-        whose = zip(map(identity, self.configurations), self.parts, strict=True)
-        seats = [(who, part.rounds.start, part.rounds.stop) for who, part in whose]
-        ends = itertools.accumulate(len(part.rounds) for part in self.parts)
-        moved = (part._replace(seats=slice(e - len(part.rounds), e)) for part, e in zip(self.parts, ends, strict=True))
-        return self._replace(seats=seats, parts=tuple(moved))
+        return f"rounds-{hashlib.sha256(json.dumps(self.owners).encode()).hexdigest()[:12]}"
 
     @property
     def rounds(self) -> list[int]:
-        """The numbers of the rounds on its seats."""
-        return [number for _, first, stop in self.seats for number in range(first, stop)]
+        """The numbers of all its rounds."""
+        return [number for share in self.shares for number in share.rounds]
+
+    @property
+    def asked_for(self) -> Shares:
+        """The shares that somebody asks for."""
+        return tuple(share for share in self.shares if share.place is not None)
+
+    def results_of(self) -> Iterator[tuple[Share, slice, Configuration]]:
+        """The shares that are asked for, where their rounds are among all, and their configurations."""
+        ends = itertools.accumulate(len(share.rounds) for share in self.shares)
+        where = [(each, slice(e - len(each.rounds), e)) for each, e in zip(self.shares, ends, strict=True)]
+        asked = [(share, lanes) for share, lanes in where if share.place is not None]
+        for (share, lanes), configuration in zip(asked, self.configurations, strict=True):
+            yield share, lanes, configuration
 
 
-def identity(configuration: Configuration) -> str:
-    """By what the rounds of a configuration are known again."""
-    return hashlib.sha256(dumps(configuration).encode()).hexdigest()[:16]
+class ShareResult(NamedTuple):
+    """What the rounds of one configuration in a job left."""
+
+    share: Share
+    tables: Tables
+    policies: dict[str, np.ndarray]
+    whole: bool  # not cut short
+    probed: list[tuple[np.ndarray, Any]]  # numbers of blocks, and their rows
+    ring: np.ndarray | None = None  # where it is a recording
 
 
-def train_strand(
+def train_job(
     job: Job,
     *,
     listener: Listener = lambda progress: None,
-    stopping: Callable[[], bool] = lambda: False,
-    strand: Strand | None = None,
+    stopping: Halt = never,
+    checkpoints: Strand | None = None,
     timings: Sequence[tuple[str, int, float]] = (),
-) -> list[PartResult]:
+) -> list[ShareResult]:
     """Trains the job's rounds until their budget is spent, none is active, or it is told to stop; what was reached is
     returned in any case, and nothing if that is nothing.
 
-    Where there is a `strand`, they go on from its newest good checkpoint, and are kept in it when it is time, when they
-    are told to stop, and at their end. `timings` are of what was done before.
+    They resume from the newest good one of `checkpoints`. `timings` are of what was done before.
     """
-    first = job.configurations[0]
-    programs, _ = programs_for(first, job.task, job.network, job.instruments, job.data)
-    restored = None if strand is None else strand.restore(lambda checkpoint: _standing(checkpoint, job, programs))
+    programs, _ = programs_for(job.configurations[0], job.task, job.network, job.instruments, job.data)
+    restored = None
+    if checkpoints is not None:
+        restored = checkpoints.restore(lambda checkpoint: restored_job(checkpoint, job, programs))
     if restored is None:
-        job = job.asked_for()
-    chunk = _Chunk(job, restored, timings)
-    progress = ChunkProgress(first, job.rounds, listener, restored)
-    if chunk.last:
-        progress.tell_end(chunk.diverged)
+        job = job._replace(shares=job.asked_for)
+        rounds, records = _new(job, programs)
+        rounds.begin()
+        records.timings += timings
     else:
-        resumed = None if restored is None else Resumed(restored.blocks_done, restored.lanes)
-        chunk.train(_segments(job, programs, resumed), progress, stopping, strand)
-    return chunk.results()
+        rounds, records = restored
+    count, probed = len(job.rounds), list[tuple[np.ndarray, Any]]()
+    progress = ChunkProgress(job.configurations[0], job.rounds, listener, None if restored is None else records)
 
-
-def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> dict[str, np.ndarray]:
-    """A network's parameters, and the statistics its observations are normalised with, by path."""
-    return by_path({"network": parameters, "normaliser": normaliser.observations})
-
-
-class _Chunk:
-    """What the host knows of a chunk that is being trained."""
-
-    def __init__(self, job: Job, restored: Standing | None, timings: Sequence[tuple[str, int, float]]) -> None:
-        self._job, self._count = job, len(job.rounds)
-        self._block = job.configurations[0].training.learning_frequency
-        self._recorder = _recorder(job) if restored is None else restored.recorder
-        self._evaluations = [] if restored is None else restored.evaluations
-        self._timings: Timings = list(timings) if restored is None else restored.timings
-        self._blocks_done = 0 if restored is None else restored.blocks_done
-        self.last = restored is not None and restored.last
-        self._lanes: Lane | None = None if restored is None else restored.lanes
-        self._probed: list[tuple[np.ndarray, Any]] = []
-
-    def train(
-        self, segments: Any, progress: ChunkProgress, stopping: Callable[[], bool], strand: Strand | None
-    ) -> None:
-        """Runs segments to the end, or until it is told to stop."""
-        if stopping():
-            return
-        for segment in segments:
-            self._hear(segment)
-            progress.tell(segment)
-            stop = stopping()
-            if strand is not None and segment.last:
-                self._finish(strand, segment)
-            elif strand is not None and (stop or strand.due()):
-                seconds = strand.save(self._snapshot(segment.on_host()))
-                self._timings.append(("checkpoint", self._blocks_done * self._block, seconds))
-            if stop:
-                return
-
-    def _finish(self, strand: Strand, segment: Segment) -> None:
-        end = self._snapshot(segment.on_host())  # made now, as replays, which it does not need, are not to wait for it
-        strand.finish(lambda: end)
-
-    def _hear(self, segment: Segment) -> None:
-        steps = segment.blocks_done * self._block
+    def report(segment: Segment) -> None:
         blocks = np.arange(segment.blocks_done - segment.log.reward.shape[1], segment.blocks_done)
-        chosen = self._job.probe_at(blocks)
-        rows = jax.tree.map(lambda leaf: leaf[: self._count, chosen], segment.log.probed)
-        self._probed.append((blocks[chosen], rows))
-        self._recorder.hear(segment.log)
-        self._timings.append(("train", steps, segment.train_seconds))
-        if segment.evaluation is not None:
-            played = taken(segment.evaluation, slice(self._count))
-            self._evaluations.append((segment.blocks_done, segment.last, played))
-            self._timings.append(("evaluate", steps, segment.evaluate_seconds))
-        self._blocks_done, self._lanes, self.last = segment.blocks_done, segment.lanes, segment.last
+        wanted = job.probe_at(blocks)
+        rows = jax.tree.map(lambda leaf: leaf[:count, wanted], segment.log.probed)
+        probed.append((blocks[wanted], rows))
+        progress.tell(segment)
 
-    def _snapshot(self, lanes: Lane) -> Any:
-        standing = Standing(self._blocks_done, self.last, lanes, self._recorder, self._evaluations, self._timings)
-        return snapshot(standing, self._job.seats, self._block)
-
-    @property
-    def diverged(self) -> int:
-        """The rounds that went non-finite."""
-        return 0 if self._lanes is None else int((np.asarray(self._lanes.diverged_at)[: self._count] >= 0).sum())
-
-    def results(self) -> list[PartResult]:
-        """What the parts that are asked for came to."""
-        lanes = self._lanes
-        if lanes is None:
-            return []
-        diverged_at = np.asarray(lanes.diverged_at)
-        results = []
-        for part, configuration in zip(self._job.parts, self._job.configurations, strict=True):
-            share = len(part.rounds) / self._count
-            timings = [(phase, steps, seconds * share) for phase, steps, seconds in self._timings]
-            given = (part.seats, part.rounds, configuration, self._evaluations, diverged_at, timings)
-            stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
-            policies = {path: array[part.seats] for path, array in stored.items()}
-            probed = [(blocks, taken(rows, part.seats)) for blocks, rows in self._probed]
-            ring = None if self._job.instruments.blocks_kept is None else np.array(lanes.ring[part.seats])
-            results.append(PartResult(part, self._recorder.tables(*given), policies, self.last, probed, ring))
-        return results
+    if rounds.active:
+        train(rounds, records, report, most=job.segment_blocks, halt=stopping, checkpoints=checkpoints)
+    else:
+        progress.tell_end(int((rounds.divergence >= 0).sum()))
+    return _results(job, rounds, records, probed) if rounds.blocks else []
 
 
-def _segments(job: Job, programs: Programs, resumed: Resumed | None) -> Any:
-    return train_chunk(
-        job.configurations[0],
-        programs,
-        job.rounds,
-        numbers=_numbers([(each, len(part.rounds)) for each, part in zip(job.configurations, job.parts, strict=True)]),
-        data=job.data,
-        segment_blocks=job.segment_blocks,
-        resumed=resumed,
-    )
-
-
-def _numbers(seated: Sequence[tuple[Configuration, int]]) -> Numbers:
-    """The numbers of so many rounds of each configuration, one value per round."""
-    each = [lane_numbers(configuration, rounds) for configuration, rounds in seated]
-    return {name: np.concatenate([numbers[name] for numbers in each]) for name in each[0]}
-
-
-def _recorder(job: Job) -> Recorder:
-    return Recorder(job.configurations[0], endings_of(job.task), len(job.rounds))
-
-
-def _standing(checkpoint: Checkpoint, job: Job, programs: Programs) -> Standing:
-    if seats_of(checkpoint) != job.seats:
-        raise InputError("it has other rounds")
-    standing = standing_of(checkpoint, programs.form, _recorder(job), len(job.rounds))
-    if not standing.last and len(job.parts) < len(job.seats):
+def restored_job(checkpoint: Checkpoint, job: Job, programs: Programs) -> tuple[LaneRounds, Records]:
+    """The job's rounds and their records from a checkpoint; an `InputError` if it is not its own."""
+    rounds, records = _new(job, programs)
+    restore(checkpoint, rounds, records)
+    if rounds.active and len(job.asked_for) < len(job.shares):
         raise InputError("it has rounds of configurations that are not asked for")
-    return standing
+    return rounds, records
+
+
+def _new(job: Job, programs: Programs) -> tuple[LaneRounds, Records]:
+    first, asked = job.configurations[0], iter(job.configurations)
+    of_shares = [first if share.place is None else next(asked) for share in job.shares]
+    each = [lane_numbers(of, len(share.rounds)) for of, share in zip(of_shares, job.shares, strict=True)]
+    numbers = {name: np.concatenate([values[name] for values in each]) for name in each[0]}
+    rounds = LaneRounds(first, programs, job.rounds, numbers=numbers, data=job.data, owners=job.owners)
+    return rounds, Records(first, endings_of(job.task), len(job.rounds))
+
+
+def _results(job: Job, rounds: LaneRounds, records: Records, probed: list[tuple[np.ndarray, Any]]) -> list[ShareResult]:
+    policies, divergence, ring = rounds.policies(), rounds.divergence, rounds.lanes.ring
+    results = []
+    for share, lanes, configuration in job.results_of():
+        fraction = len(share.rounds) / len(job.rounds)
+        results.append(
+            ShareResult(
+                share,
+                records.tables(share.rounds, configuration, divergence, lanes=lanes, share=fraction),
+                {path: array[lanes] for path, array in policies.items()},
+                not rounds.active,
+                [(blocks, jax.tree.map(lambda leaf, w=lanes: leaf[w], rows)) for blocks, rows in probed],
+                None if job.instruments.blocks_kept is None else np.array(ring[lanes]),
+            )
+        )
+    return results

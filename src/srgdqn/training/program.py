@@ -45,9 +45,9 @@ class Programs(NamedTuple):
     segment: Callable[[Lane, Numbers, Array, Array, Limits, Any], tuple[Lane, BlockLog]]
     evaluate: Callable[[Lane, EvaluationKeys], Evaluation]
     compile_seconds: float
-    width: int  # lanes of a board
+    width: int  # lanes of a chunk
     together: int  # rounds that cost no more than one
-    board_bytes: int  # of the state of as many rounds as there are lanes
+    chunk_bytes: int  # of the state of as many rounds as there are lanes
     form: Lane  # the shapes and types of that state
 
 
@@ -153,7 +153,7 @@ def _compile(
 
 
 def _starts_of(width: int) -> tuple[Array, Array, Array]:
-    """What `init` is given, for a board of that width."""
+    """What `init` is given, for a chunk of that width."""
     return jnp.zeros((), jnp.uint32), jnp.zeros(width, jnp.uint32), jnp.zeros(width, bool)
 
 

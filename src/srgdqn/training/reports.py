@@ -9,11 +9,11 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
-from srgdqn.training.chunk import Segment
-from srgdqn.training.chunk_checkpoint import Judged
+from srgdqn.training.checkpoint_rows import Judged
 from srgdqn.training.clock import budget_of, limits_of, steps_within
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.loop import Segment
 from srgdqn.training.recorder import Recorder
 
 
@@ -126,7 +126,7 @@ class ChunkReports:
         """Takes note of a segment: its lanes are only valid now, its log stays, as the chunk keeps it anyway."""
         log = segment.log._replace(probed=None)
         self._unread.append(_Unread(segment.blocks_done, log, segment.evaluation, segment.last))
-        self._diverged_at = np.array(segment.lanes.diverged_at)
+        self._diverged_at = segment.divergence
 
     def forget(self) -> None:
         """Lets go of what nobody asked for."""

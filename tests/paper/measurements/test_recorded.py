@@ -29,11 +29,10 @@ from srgdqn.paper.measurements.recorded import (
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training import train_rounds
 from srgdqn.training.batches import Occasion, from_replay
-from srgdqn.training.chunk import train_chunk
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import round_keys
 from srgdqn.training.program import programs_for
-from tiny import BLOCK, HIDDEN, LANES, bits, reproducible, tiny
+from tiny import BLOCK, HIDDEN, LANES, bits, lane_segments, reproducible, tiny
 from translation import CLOSE, distance, flat, from_transitions, options_of
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -81,7 +80,7 @@ def test_the_recording_is_all_that_went_through_the_ordinary_ring(run: RecordedR
     assert run.recording.shape == (ROUNDS, BLOCKS * BLOCK, 2 * SIZES[0] + 3)
     programs, _ = programs_for(run.configuration, run.task)
     for chunk in (range(LANES), range(LANES, ROUNDS)):
-        for segment in train_chunk(run.configuration, programs, chunk, segment_blocks=1):
+        for segment in lane_segments(run.configuration, programs, chunk, segment_blocks=1):
             written = segment.blocks_done * BLOCK
             ring = np.asarray(segment.lanes.ring)[: len(chunk)]
             assert ring.shape[1] == RING

@@ -11,8 +11,8 @@ import pytest
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.measurements.step_times import Plan, measure
 from srgdqn.runs.interrupts import ToldToStopError
-from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.lane import LIVED
+from srgdqn.training.loop import Segment, segments
 from tiny import BLOCK, LANES, tiny
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -31,13 +31,13 @@ def run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, Segment]]:
     """Every segment that is run, with γ of its configuration; of made-up duration."""
     seen: list[tuple[float, Segment]] = []
 
-    def watched(configuration: Any, *given: Any, **others: Any) -> Any:
-        for segment in train_chunk(configuration, *given, **others):
+    def watched(rounds: Any, **others: Any) -> Any:
+        for segment in segments(rounds, **others):
             number = len(seen)
-            seen.append((configuration.gradients.gamma, segment._replace(train_seconds=2.0**number)))
+            seen.append((rounds.configuration.gradients.gamma, segment._replace(train_seconds=2.0**number)))
             yield seen[-1][1]
 
-    monkeypatch.setattr(step_times, "train_chunk", watched)
+    monkeypatch.setattr(step_times, "segments", watched)
     return seen
 
 

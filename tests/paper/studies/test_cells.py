@@ -20,6 +20,7 @@ from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.result import load_result
+from srgdqn.runs.versions import VERSIONS, identity
 from tiny import TINY
 
 
@@ -80,7 +81,7 @@ def test_a_cell_of_another_version_is_computed_again(tmp_path: Path, monkeypatch
     (cell, _) = cells()
     compute([cell], tmp_path)
     here = provenance()
-    monkeypatch.setattr("srgdqn.api.provenance", lambda module: {**here, "source": "an edited file"})
+    monkeypatch.setattr("srgdqn.api.provenance", lambda module: {**here, "computation": "training 0"})
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "another version" in said[0]
@@ -161,7 +162,7 @@ class Plan:
 class Squares:
     """A measurement that counts how often it is made; `before` is called in the middle of it."""
 
-    __module__ = "srgdqn.paper.measurements.exact_gradient"
+    __module__ = "srgdqn.paper.measurements.anchors"
 
     def __init__(self, before: Callable[[threading.Event], None] = lambda stop: None) -> None:
         self.made, self.before = 0, before
@@ -188,7 +189,7 @@ def test_a_measurement_is_made_once(tmp_path: Path) -> None:
     assert first.tables["squares"]["square"].to_list() == [1, 4, 9]
     assert first.about["plan"]["numbers"] == [1, 2, 3]
     assert first.about["plan"]["configuration"]["algorithm"] == "dqn-sgd"
-    assert first.about["source"] == provenance("srgdqn.paper.measurements.exact_gradient")["source"]
+    assert first.about["computation"] == identity("measurement.anchors")
     assert first.about["seconds"] >= 0
     second = compute([cell], tmp_path, listener=lambda name, share: heard.append((name, share)))["squares"]
     assert squares.made == 1
@@ -235,6 +236,31 @@ def test_a_measurement_of_another_version_is_made_again(tmp_path: Path, monkeypa
     compute([cell], tmp_path, say=said.append)
     assert squares.made == 2
     assert said == ["squares is computed again: it was made by another version or on another kind of machine."]
+
+
+def test_a_measurement_depends_on_its_own_version_and_on_trainings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    squares = Squares()
+    cell = MeasurementCell("squares", squares, Plan())
+    compute([cell], tmp_path)
+    monkeypatch.setitem(VERSIONS, "measurement.dose_response", 7)
+    monkeypatch.setitem(VERSIONS, "claims", 7)
+    compute([cell], tmp_path)
+    assert squares.made == 1
+    for place, name in enumerate(("measurement.anchors", "training")):
+        monkeypatch.setitem(VERSIONS, name, 7)
+        compute([cell], tmp_path)
+        assert squares.made == 2 + place
+
+
+def test_a_measurement_that_is_moved_is_the_same(tmp_path: Path) -> None:
+    first = compute([MeasurementCell("squares", Squares(), Plan())], tmp_path)["squares"]
+    moved = Squares()
+    moved.__module__ = "srgdqn.paper.measurements.anchors"
+    second = compute([MeasurementCell("squares", moved, Plan())], tmp_path)["squares"]
+    assert moved.made == 0
+    assert second.about == first.about
 
 
 def test_what_is_edited_elsewhere_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

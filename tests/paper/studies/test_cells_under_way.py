@@ -109,7 +109,7 @@ def test_a_cell_of_another_version_begins_anew(
     here = provenance()
     cut.after = 3
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.api.provenance", lambda module: {**here, "source": "another file"})
+        patched.setattr("srgdqn.api.provenance", lambda module: {**here, "computation": "training 0"})
         with pytest.raises(Killed):
             compute(cells()[:1], tmp_path, pace=PACE)
     cut.counted()

@@ -49,7 +49,7 @@ def test_the_noise_is_a_plain_programs(target: str) -> None:
         round_, noise = round_of(configuration)
         assert noise.measure(round_) == (None, None)  # as there is nothing to draw from
         while round_.iterations < 5:
-            round_.live_block()
+            round_.step_block()
         asked: list[np.ndarray] = []
         gather = round_.memory.gather
         round_.memory.gather = lambda slots: asked.append(slots) or gather(slots)  # type: ignore[method-assign,func-returns-value]
@@ -70,7 +70,7 @@ def test_the_noise_is_a_plain_programs(target: str) -> None:
 def test_measuring_takes_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     round_, noise = round_of(configuration_of())
     while round_.iterations < 2:
-        round_.live_block()
+        round_.step_block()
     now = 0.0
 
     def clock() -> float:
@@ -94,7 +94,7 @@ def test_measuring_changes_nothing() -> None:
     for measured in (True, False):
         round_, noise = round_of(configuration_of())
         while round_.active:
-            round_.live_block()
+            round_.step_block()
             if measured:
                 noise.measure(round_)
         ends.append(flat(round_.learner.parameters))
@@ -112,7 +112,7 @@ def test_however_often_it_is_asked_a_round_tells_what_its_tables_say(gaps: list[
     for gap in [*gaps, 20]:
         for _ in range(gap):
             if round_.active:
-                round_.live_block()
+                round_.step_block()
         told += reports.read()
     assert reports.read() == []
     episodes = expected.episodes.sort("episode")

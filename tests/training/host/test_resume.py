@@ -31,10 +31,9 @@ from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked
-from srgdqn.training.host.open_episodes import Trail
-from srgdqn.training.host.round_lock import occupied_strand
+from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.task import HostTask, host_task
-from srgdqn.training.host.train_round import RoundOutcome, train_round
+from srgdqn.training.host.train_round import RoundOutcome, round_checkpoints, train_round
 from tiny import bits, reproducible
 
 STEPS = 240
@@ -42,8 +41,8 @@ STEPS = 240
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint can be made after any block, where it is due."""
-    monkeypatch.setattr("srgdqn.training.host.progress.SECONDS", 0.0)
+    """Every segment is one block, after which a checkpoint can be made."""
+    monkeypatch.setattr("srgdqn.training.host.round.SEGMENT_SECONDS", 0.0)
 
 
 class Pictures(gym.Env):
@@ -191,7 +190,8 @@ def test_a_round_that_had_come_to_its_end_is_not_trained_again(
     assert shares == [(1.0, True)]
     assert same(outcome, whole)
     [newest] = Journal(tmp_path / "round-3").numbers()
-    assert set(Journal(tmp_path / "round-3").open(newest).spans) == {"curves", "episodes", "evaluations", "timings"}
+    records = {f"records.{name}" for name in ("curves", "episodes", "evaluations", "timings")}
+    assert set(Journal(tmp_path / "round-3").open(newest).spans) == records
 
 
 def test_the_checkpoint_of_another_round_or_configuration_is_not_gone_on_from(
@@ -202,10 +202,10 @@ def test_the_checkpoint_of_another_round_or_configuration_is_not_gone_on_from(
     train_round(configuration, task, 3, keeping=keeping, stopping=after(5))
     other, _ = made("CartPole-v1", {"kernel": "native", "eta": 0.5})
     train_round(other, task, 3, keeping=keeping, stopping=after(1))
-    assert "it is of another configuration, or another round of it" in capsys.readouterr().err
+    assert "it is of other rounds, or of another configuration" in capsys.readouterr().err
     (tmp_path / "round-3").rename(tmp_path / "round-2")
     train_round(other, task, 2, keeping=keeping, stopping=after(1))
-    assert "it is of another configuration, or another round of it" in capsys.readouterr().err
+    assert "it is of other rounds, or of another configuration" in capsys.readouterr().err
 
 
 def test_where_the_environment_comes_elsewhere_new_episodes_begin_and_it_is_told(tmp_path: Path) -> None:
@@ -274,12 +274,12 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
         textwrap.dedent(
             f"""
             from pathlib import Path
-            from srgdqn.configure import configure
-            from srgdqn.host.environments import source_of
-            from srgdqn.host.rounds import train_on_host
-            from srgdqn.host.task import host_task
-            from srgdqn.presets import host_preset
-            from srgdqn.training.keeping import Keeping
+            from srgdqn.adapters.environments import source_of
+            from srgdqn.config.configure import configure
+            from srgdqn.config.presets import host_preset
+            from srgdqn.engines.host_rounds import train_on_host
+            from srgdqn.runs.checkpoint_manager import Keeping
+            from srgdqn.training.host.task import host_task
 
             source = source_of("CartPole-v1")
             configuration = configure(source.name, defaults=host_preset(source.name), **{long_options()!r})
@@ -300,7 +300,7 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     for number in range(2):
-        with occupied_strand(Keeping(kept), number):  # within its patience, nobody holds it any more
+        with round_checkpoints(Keeping(kept), number):  # within its patience, nobody holds it any more
             pass
     newest = [max(Journal(kept / f"round-{number}").numbers()) for number in range(2)]
     time.sleep(0.3)
@@ -334,7 +334,7 @@ def test_a_round_that_another_process_is_at_work_on_is_refused(tmp_path: Path, m
 def test_a_lock_that_leads_elsewhere_is_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "kept" / "round-0").mkdir(parents=True)
     (tmp_path / "kept" / "round-0" / ".lock").symlink_to(tmp_path / "elsewhere")
-    with occupied_strand(Keeping(tmp_path / "kept"), 0) as strand:
+    with round_checkpoints(Keeping(tmp_path / "kept"), 0) as strand:
         assert strand is None
     assert "no checkpoint could be made" in capsys.readouterr().err
     assert not (tmp_path / "elsewhere").exists()
@@ -352,7 +352,7 @@ def test_the_end_of_a_round_is_kept_before_it_may_be_anybody_elses(
             yield
             left.append(Journal(folder).numbers())
 
-    monkeypatch.setattr("srgdqn.training.host.round_lock.locked", noticing)
+    monkeypatch.setattr("srgdqn.training.host.train_round.locked", noticing)
     configuration, task = made(*CASES["CartPole, kernel"])
     for _ in range(2):
         assert train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=3600.0)).whole
@@ -365,9 +365,8 @@ def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
     keeping = Keeping(tmp_path, every=0.0, keep=None)
     train_round(configuration, task, 3, keeping=keeping, stopping=after(8))
     journal = Journal(tmp_path / "round-3", None)
-    frames = sum(
-        len(rows["frame"]) for name, _, rows in journal.open(journal.numbers()[-1]).rows() if name.startswith("frames.")
-    )
+    rows = journal.open(journal.numbers()[-1]).rows()
+    frames = sum(len(each["frame"]) for name, _, each in rows if name.startswith("memory.frames."))
     written = sum(path.stat().st_size for path in (tmp_path / "round-3").glob("*.piece"))
     # Every step has one new frame, every episode four, and each is written once.
     assert 64 <= frames <= 64 * 1.5
@@ -388,11 +387,31 @@ def test_a_damaged_piece_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_the_steps_of_open_episodes_may_take_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    step = 4 + 4 + 4  # bytes: an action, a reward and a seat
+    step = 4 + 4 + 4  # bytes: an action, a reward and an environment
     monkeypatch.setattr("srgdqn.runs.memory_limit.most_bytes", lambda: 1000 * step)
-    Trail(1).restore({"began": np.array([5])}, 1005)
+    kinds = {"action": np.int32, "reward": np.float32, "seat": np.int32}
+    steps = OpenSteps(1)
+    steps.take("steps", 5, {name: np.zeros(1000, kind) for name, kind in kinds.items()})
     with pytest.raises(InputError, match="its open episodes would take"):
-        Trail(1).restore({"began": np.array([5])}, 1006)
+        steps.take("steps", 1005, {name: np.zeros(1, kind) for name, kind in kinds.items()})
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"began": np.array([4])},
+        {"began": np.array([26])},
+        {"began": np.array([5, 5])},
+        {"began": np.array([5.0])},
+        {"began": np.array([5]), "observed": np.zeros((2, 3))},
+    ],
+)
+def test_open_episodes_that_cannot_be_are_refused(tensors: dict[str, np.ndarray]) -> None:
+    kinds = {"action": np.int32, "reward": np.float32, "seat": np.int32}
+    steps = OpenSteps(1)
+    steps.take("steps", 5, {name: np.zeros(20, kind) for name, kind in kinds.items()})
+    with pytest.raises(ValueError, match=r"it does not say when|episodes began when|it lacks an observation"):
+        steps.restore(tensors)
 
 
 STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False] * 30 + [True]), st.integers(0, 2))
@@ -400,26 +419,28 @@ STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(STEP, min_size=4, max_size=4), min_size=1, max_size=80), st.integers(1, 200))
-def test_a_trail_has_the_open_episodes_of_all_seats(blocks: list[list[tuple[Any, ...]]], room: int) -> None:
+def test_the_open_episodes_of_all_environments_are_there(blocks: list[list[tuple[Any, ...]]], room: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("srgdqn.training.host.open_episodes._FIRST_ROOM", room)
-        trail = Trail(3)
+        steps = OpenSteps(3)
         open_: list[list[tuple[int, float]]] = [[], [], []]
         for number, block in enumerate(blocks):
             columns = [list(column) for column in zip(*block, strict=True)]
-            trail.write(*(np.array(column) for column in columns))
+            steps.write(*(np.array(column) for column in columns))
             for action, reward, ended, seat in block:
                 open_[seat] = [] if ended else [*open_[seat], (action, float(reward))]
             if number % 7 == 3:
-                tensors, stream = trail.state()
-                trail = Trail(3)
-                trail.restore(tensors, stream.stop)
+                tensors, streams = steps.state()
+                stream = streams["steps"]
+                steps = OpenSteps(3)
                 middle = (stream.first + stream.stop) // 2
                 for first, stop in ((stream.first, middle), (middle, stream.stop)):
-                    trail.take(first, {name: column.copy() for name, column in stream.read(first, stop).items()})
+                    rows = {name: column.copy() for name, column in stream.read(first, stop).items()}
+                    steps.take("steps", first, rows)
+                steps.restore(tensors)
             if number % 11 == 10:
-                trail.leave([1])
+                steps.leave([1])
                 open_[1] = []
         for seat in range(3):
-            actions, rewards = trail.of(seat)
+            actions, rewards = steps.of(seat)
             assert list(zip(actions.tolist(), rewards.tolist(), strict=True)) == open_[seat]

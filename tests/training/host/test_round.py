@@ -209,7 +209,7 @@ def round_of(configuration: Configuration, environment: Any = Slope) -> HostRoun
 
 def blocks_of(round_: HostRound) -> Iterator[np.ndarray]:
     while round_.active:
-        round_.live_block()
+        round_.step_block()
         yield flat(round_.learner.parameters)
 
 
@@ -257,7 +257,7 @@ def test_every_step_has_its_own_draw_also_of_those_lived_ahead(mode: gym.vector.
         round_ = round_of(configuration, SyncVectorEnv([Slope, Slope], autoreset_mode=mode))
         actions, ahead = [], set()
         while round_.active:
-            round_.live_block()
+            round_.step_block()
             actions += round_._block.action.tolist()
             ahead.add(round_.player.ahead)  # type: ignore[union-attr]
         assert actions == draws_of(configuration, 70).action.tolist()
@@ -267,7 +267,7 @@ def test_every_step_has_its_own_draw_also_of_those_lived_ahead(mode: gym.vector.
 def test_an_episode_that_is_left_open_is_no_part_of_the_next_ones_return() -> None:
     configuration = configuration_of("outer iterations")
     round_ = round_of(configuration)
-    round_.live_block()
+    round_.step_block()
     assert np.any(np.asarray(round_.normaliser.open_return) != 0)
     seen = round_.normaliser.returns
     player, _ = make_player(configuration, round_.task, NUMBER)

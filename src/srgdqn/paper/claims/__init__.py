@@ -1,11 +1,10 @@
 """The paper's claims C1 to C12: each one's statistic, and the rules by which it holds, fails or stays undecided.
 
-Everything that decides stands in this folder; `digest` is its hash, which reports print, so that anybody can see that
-nothing was changed after the confirmatory run.
+Reports print the claims' version (`srgdqn.runs.versions`), so that anybody can see that nothing was changed after the
+confirmatory run.
 """
 
-from srgdqn.paper.claims.digest import claims_digest
 from srgdqn.paper.claims.judgement import Judgement, judge
 from srgdqn.paper.claims.statements import CLAIMS, Claim
 
-__all__ = ["CLAIMS", "Claim", "Judgement", "claims_digest", "judge"]
+__all__ = ["CLAIMS", "Claim", "Judgement", "judge"]

@@ -20,7 +20,6 @@ import polars as pl
 
 from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
-from srgdqn.paper.claims.digest import claims_digest
 from srgdqn.paper.claims.judgement import Judgement
 from srgdqn.paper.claims.rules import Measured, Verdict
 from srgdqn.paper.report.contents import Table
@@ -29,8 +28,10 @@ from srgdqn.runs.destination import write_file
 from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.statistics import Interval
+from srgdqn.runs.versions import VERSIONS
 
-_ABOUT = {"claims": (str,), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
+# Claims had a hash before they had a version; such evidence is read, and is not current.
+_ABOUT = {"claims": (int, str), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
 _LONGEST = 2**24  # bytes
 
 
@@ -43,14 +44,14 @@ class Evidence:
     """By set of readings, or by what else was varied."""
     tables: Sequence[Table]
     about: Mapping[str, Any]
-    """Hash of the claims, seed, rounds, date, seconds, versions, machine."""
+    """Version of the claims, seed, rounds, date, seconds, versions, machine."""
     released: bool = False
     """Whether it came with the package."""
 
     @property
     def is_current(self) -> bool:
         """Whether it was judged by the rules as they are now."""
-        return self.about["claims"] == claims_digest()
+        return bool(self.about["claims"] == VERSIONS["claims"])
 
 
 def evidence_of(
@@ -65,12 +66,12 @@ def evidence_of(
     """Evidence as of now."""
     here = provenance()
     about = {
-        "claims": claims_digest(),
+        "claims": VERSIONS["claims"],
         "seed": seed,
         "rounds": rounds,
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "seconds": round(seconds),
-        "source": here["source"],
+        "computation": here["computation"],
         "versions": here["versions"],
         "processor": here["processor"],
         "instruction_sets": here["instruction_sets"],

@@ -12,8 +12,9 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.paper.measurements.recorded import Hear
 from srgdqn.runs.interrupts import ToldToStopError
-from srgdqn.training.chunk import Segment, train_chunk
 from srgdqn.training.clock import budget_of
+from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.loop import Segment, segments
 from srgdqn.training.program import programs_for
 
 _ENDLESS = 2**30  # more of any budget than is ever spent
@@ -34,11 +35,11 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
     runs = {name: _learning(configuration, plan.blocks) for name, configuration in plan.configurations.items()}
     rows = []
     for turn in range(plan.turns):
-        for name, segments in runs.items():
+        for name, timed in runs.items():
             if stop.is_set():
                 raise ToldToStopError
             training = plan.configurations[name].training
-            segment = next(segments)
+            segment = next(timed)
             steps = segment.log.reward.shape[1] * training.learning_frequency * training.lanes
             rows.append({"name": name, "turn": turn, "seconds_per_step": segment.train_seconds / steps})
         hear((turn + 1) / plan.turns)
@@ -52,7 +53,9 @@ def _learning(configuration: Configuration, blocks: int) -> Iterator[Segment]:
     # finish or diverge, which might end the run before its last turn.
     endless = configuration.with_options({budget: _ENDLESS, "eta": 0.0, "alpha": 0.0, "evaluation_interval": None})
     programs, _ = programs_for(endless, tasks.make(endless.task))
-    segments = train_chunk(endless, programs, range(endless.training.lanes), segment_blocks=blocks)
-    while next(segments).blocks_done < endless.training.first_learning_block:
+    rounds = LaneRounds(endless, programs, range(endless.training.lanes))
+    rounds.begin()
+    timed = segments(rounds, most=blocks)
+    while next(timed).blocks_done < endless.training.first_learning_block:
         pass
-    return segments
+    return timed

@@ -1,7 +1,7 @@
 """Cells: what a study is made of, each computed once and kept in a folder of its own.
 
-A cell is a training run, or a measurement that leaves tables. It is computed again only if what was asked, the source
-files that compute it, the versions or the kind of machine have changed, or if its folder is damaged.
+A cell is a training run, or a measurement that leaves tables. It is computed again only if what was asked, a
+version or the kind of machine has changed, or if its folder is damaged.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ Measure = Callable[[Any, Hear, threading.Event], dict[str, pl.DataFrame]]
 
 @dataclass(frozen=True)
 class MeasurementCell:
-    """A measurement: a function of a room that draws nothing, and the plan it is called with (a dataclass)."""
+    """A measurement: a function of a module that has a version (`srgdqn.runs.versions`), and its plan (a dataclass)."""
 
     name: str
     measure: Measure
@@ -112,8 +112,7 @@ class MeasurementCell:
         start = time.perf_counter()
         tables = self.measure(self.plan, hear, stop)
         about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
-        named = getattr(self.measure, "__qualname__", type(self.measure).__qualname__)  # an instance has no name
-        inputs = hashed({"measure": f"{self.measure.__module__}.{named}", "plan": about["plan"]})
+        inputs = hashed({"measure": self._computation, "plan": about["plan"]})
         return Measured(tables, {**about, "engine": ran_by, "inputs": {"digest": inputs["digest"]}})
 
     def save(self, outcome: Measured, folder: Path) -> None:
@@ -129,7 +128,12 @@ class MeasurementCell:
 
     def _provenance(self) -> dict[str, Any]:
         native = '"kernel": "native"' in json.dumps(self._question())
-        return {**provenance(self.measure.__module__), "compiler": toolchain() if native else None}
+        return {**provenance(self._computation), "compiler": toolchain() if native else None}
+
+    @property
+    def _computation(self) -> str:
+        """Its name among the versions: the module's, wherever that stands."""
+        return f"measurement.{self.measure.__module__.rpartition('.')[2]}"
 
     def _question(self) -> Any:
         return json.loads(json.dumps(dataclasses.asdict(self.plan)))

@@ -1,12 +1,11 @@
-"""What was done in the episodes that are open, so that they can be lived again."""
+"""Steps of unfinished episodes, replayed on resume."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from srgdqn.errors import InputError
-from srgdqn.runs.checkpoints import Stream
 from srgdqn.runs.memory_limit import check_room
+from srgdqn.runs.snapshots import Rows, Stream, Tensors
 
 _FIRST_ROOM = 4_096  # steps
 
@@ -14,15 +13,17 @@ _KINDS = {"action": np.int32, "reward": np.float32, "seat": np.int32}
 _ROW = sum(np.dtype(kind).itemsize for kind in _KINDS.values())  # bytes of a step
 
 
-class Trail:
-    """The actions and rewards of a round's steps, from the beginning of the oldest open episode on."""
+class OpenSteps:
+    """The actions and rewards of a round's steps, from the beginning of the oldest unfinished episode on."""
 
-    def __init__(self, seats: int) -> None:
+    def __init__(self, environments: int) -> None:
         """Of a round in so many environments."""
-        self._began = np.zeros(seats, np.int64)  # of each: the round's steps when its open episode began
+        self._began = np.zeros(environments, np.int64)  # of each: the round's steps when its open episode began
         self._columns: dict[str, np.ndarray] = {name: np.zeros(_FIRST_ROOM, kind) for name, kind in _KINDS.items()}
         self._first = 0  # the number of the first step that is there
+        self._taken: list[Rows] = []  # that are being restored
         self.steps = 0  # of the round, so far
+        self.observed: np.ndarray | None = None  # what each environment observes, where it can be brought there again
 
     def write(self, action: np.ndarray, reward: np.ndarray, ended: np.ndarray, seat: np.ndarray) -> None:
         """Takes in the next steps, of which some ended episodes."""
@@ -38,41 +39,53 @@ class Trail:
                 self._began[place] = self.steps + ends[-1] + 1
         self.steps += len(action)
 
-    def leave(self, seats: list[int]) -> None:
-        """The open episodes of these environments are left."""
-        self._began[seats] = self.steps
+    def leave(self, environments: list[int]) -> None:
+        """Drops the unfinished episodes of these environments."""
+        self._began[environments] = self.steps
 
-    def of(self, seat: int) -> tuple[np.ndarray, np.ndarray]:
-        """The actions and rewards of an environment's open episode."""
-        rows = self._read(int(self._began[seat]), self.steps)
-        mine = rows["seat"] == seat
+    def of(self, environment: int) -> tuple[np.ndarray, np.ndarray]:
+        """The actions and rewards of an environment's unfinished episode."""
+        rows = self._read(int(self._began[environment]), self.steps)
+        mine = rows["seat"] == environment
         return rows["action"][mine], rows["reward"][mine]
 
-    def state(self) -> tuple[dict[str, np.ndarray], Stream]:
-        """What `restore` and `take` need: a small array, and the steps."""
-        return {"began": self._began.copy()}, Stream(int(self._began.min()), self.steps, self._read, "trail")
+    def state(self) -> tuple[Tensors, dict[str, Stream]]:
+        """When episodes began, what is observed, and the steps."""
+        tensors = {"began": self._began.copy()}
+        if self.observed is not None:
+            tensors["observed"] = self.observed
+        return tensors, {"steps": Stream(int(self._began.min()), self.steps, self._read, "trail")}
 
-    def restore(self, tensors: dict[str, np.ndarray], steps: int) -> None:
-        """Goes on, before the first step, from what `state` gave after so many, with all rows given to `take`."""
-        began = tensors.get("began")
-        if began is None or began.shape != self._began.shape or began.dtype != self._began.dtype:
-            raise InputError("it does not tell when episodes began")
-        if not ((began >= 0) & (began <= steps)).all():
-            raise InputError("episodes began when there were no steps")
-        check_room(_ROW * (steps - int(began.min())), "its open episodes")
+    def take(self, name: str, first: int, rows: Rows) -> None:
+        """Takes in steps that `state` gave."""
+        for column, kind in _KINDS.items():
+            if name != "steps" or rows[column].ndim != 1 or rows[column].dtype != kind:
+                raise ValueError(f"its {name} have {rows[column].dtype} for {column}")
+        if not self._taken:
+            self._first = first
+        self._taken.append(rows)
+        self.steps = first + len(rows["action"])
+        check_room(_ROW * (self.steps - self._first), "its open episodes")
+
+    def restore(self, tensors: Tensors) -> None:
+        """Takes in when episodes began, once all steps are there."""
+        began, self.observed = tensors["began"], tensors.get("observed")
+        if began.shape != self._began.shape or began.dtype != self._began.dtype:
+            raise ValueError("it does not say when episodes began")
+        if not self._taken:
+            self._first = self.steps = int(began.min())
+        if began.min() != self._first or began.max() > self.steps:
+            raise ValueError("episodes began when there were no steps")
+        if self.observed is not None and len(self.observed) != len(began):
+            raise ValueError("it lacks an observation")
         self._began = began.copy()
-        self._first, self.steps = int(began.min()), steps
-        self._columns = {name: np.zeros(max(_FIRST_ROOM, steps - self._first), kind) for name, kind in _KINDS.items()}
+        for name, kind in _KINDS.items():
+            rows = [rows[name] for rows in self._taken]
+            spare = np.zeros(max(0, _FIRST_ROOM - self.steps + self._first), kind)
+            self._columns[name] = np.concatenate([*rows, spare])
+        self._taken = []
 
-    def take(self, first: int, rows: dict[str, np.ndarray]) -> None:
-        """Some of the rows that `state` gave, which begin with step number `first`."""
-        for name, column in self._columns.items():
-            place = first - self._first
-            if place < 0 or rows[name].ndim != 1 or rows[name].dtype != column.dtype:
-                raise InputError(f"its steps have {rows[name].dtype} for {name}")
-            column[place : place + len(rows[name])] = rows[name]
-
-    def _read(self, start: int, stop: int) -> dict[str, np.ndarray]:
+    def _read(self, start: int, stop: int) -> Rows:
         return {name: column[start - self._first : stop - self._first] for name, column in self._columns.items()}
 
     def _make_room(self, count: int) -> tuple[int, int]:

@@ -1,9 +1,13 @@
-"""One round on the host: a block of steps under the ε-greedy policy, then an outer iteration, as in a compiled lane."""
+"""One round in a Gymnasium environment: a block of steps under the ε-greedy policy, then an outer iteration."""
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,20 +15,63 @@ import numpy as np
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.adapters.flat_replay import Block, FlatMemory, Memory
 from srgdqn.adapters.frame_replay import FrameMemory
-from srgdqn.adapters.players import Player, check_block
+from srgdqn.adapters.players import CopiesPlayer, Player, check_block
 from srgdqn.config import Configuration
+from srgdqn.errors import InputError
+from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
+from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors
+from srgdqn.runs.trees import by_path, filled
 from srgdqn.training.clock import budget_of, limits_of
+from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.host.draws import Plan
+from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.learner import Learning, make_learning
+from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.program import HostProgram, numbers_of
 from srgdqn.training.host.step_log import Diary
 from srgdqn.training.host.task import HostTask
-from srgdqn.training.lane import as_stored
+from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, as_stored
+from srgdqn.training.loop import Halt, Owners, identity, never, policy_arrays
 from srgdqn.training.window_rows import ANEW
 
+SEGMENT_SECONDS = 0.2  # after which a segment ends, so that others hear how it goes
+_SEGMENT_BLOCKS = 1_024  # the most blocks of a segment
+_MOST = 2**31  # steps that a round may have
 _NOTHING_LEARNT = [np.nan] * 4
+
+
+class RoundState(NamedTuple):
+    """What a round's next block depends on, beside its replay and its environments. This is what is stored of it."""
+
+    key: Any
+    learner: Any
+    normaliser: Any
+    blocks: Any  # done
+    iterations: Any  # outer iterations made
+    diverged_at: Any  # environment steps; -1 as long as it has not
+    steps_before: Any  # of those so far, the steps before the present budget began
+    blocks_before_memory: Any  # done before the memory was as empty as it was new
+    episodes: Any  # ended in all environments
+    begun: Any  # episodes begun in each
+
+    def check(self, block: int) -> None:
+        """An `InputError` if its counters cannot be those of a round whose blocks have so many steps."""
+        counts = np.array([*self[3:9], *self.begun], np.int64)
+        counts[2] += 1
+        steps = int(self.blocks) * block
+        in_order = self.blocks_before_memory <= self.blocks and self.steps_before <= steps
+        if not ((counts >= 0) & (counts < _MOST)).all() or steps >= _MOST or not in_order:
+            raise InputError("its step counters are inconsistent")
+
+
+def state_form(program: HostProgram, environments: int) -> RoundState:
+    """The shapes and types of a round's state."""
+    learner, normaliser, _ = jax.eval_shape(program.begin, np.uint32(0), np.uint32(0))
+    key, count = jax.ShapeDtypeStruct((2,), np.uint32), jax.ShapeDtypeStruct((), np.int64)
+    begun = jax.ShapeDtypeStruct((environments,), np.int64)  # nothing so large is made as a file may ask for
+    return RoundState(key, learner, normaliser, *[count] * 6, begun)
 
 
 class HostRound:
@@ -38,42 +85,62 @@ class HostRound:
         player: Player | None,
         number: int = 0,
     ) -> None:
-        """`player` may be None for a round that is not going to live, but only to act."""
+        """Without a player it can act and be restored, but not step."""
         self.configuration, self.task, self.number, self.player = configuration, task, number, player
         learner, self.normaliser, self.key = program.begin(np.uint32(configuration.training.seed), np.uint32(number))
         self.numbers = numbers_of(configuration)
         self._learning = make_learning(configuration, program, learner, self.normaliser, self.numbers)
         self.policy = self._learning.policy
         self.memory = _memory(configuration, task, program.slots)
-        self.blocks = 0  # lived
+        self.blocks = 0  # done
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
         self.diary = Diary(configuration.training.learning_frequency)
+        self.open_steps: OpenSteps | None = None  # of unfinished episodes, where they are to be resumed
+        self.evaluation_environment: gym.Env | None = None
+        self.blocks_before_memory = 0  # done before the memory was as empty as it was new
         self._left: set[int] = set()  # environments whose open episodes have been left since the last block
-        self.blocks_before_memory = 0  # lived before the memory was as empty as it was new
+        self._begun = [0] * configuration.training.environments  # these two are the player's, where there is one
+        self._episodes = 0
         self._program = program
         self._block = Block(configuration.training.learning_frequency, task.observations)
         self._spare = 0 if configuration.training.environments == 1 else configuration.training.environments
         self.spend(configuration)
 
     @property
+    def owners(self) -> Owners:
+        """Whose round it is."""
+        return [(identity(self.configuration), self.number, self.number + 1)]
+
+    @property
+    def network(self) -> Network:
+        """Its Q-network."""
+        return self._program.network
+
+    @property
     def learner(self) -> LearnerState:
         """What has been learnt."""
         return self._learning.state
 
-    def restore(self, learner: LearnerState, normaliser: Normaliser) -> None:
-        """Goes on from what was learnt elsewhere."""
+    def go_on_from(self, learner: LearnerState, normaliser: Normaliser) -> None:
+        """Replaces what has been learnt."""
         self.normaliser = normaliser
         self._learning.restore(learner, normaliser)
 
     def learn_by(self, wrap: Callable[[Learning], Learning]) -> None:
-        """Has its learning done by what `wrap` makes of what does it now, such as by one who takes notes."""
+        """Replaces its learner by what `wrap` makes of it, such as one that takes notes."""
         self._learning = wrap(self._learning)
 
+    # Its environments
+
     def enter(self, player: Player) -> None:
-        """Goes on elsewhere, with new episodes."""
-        self.player = player
+        """Goes on in other environments, with new episodes."""
+        self.player, player.episodes = player, self._episodes
         self.leave_episodes()
+
+    def leave(self) -> None:
+        """Lets go of its environments, which the caller closes."""
+        self._begun, self._episodes, self.player = self.begun, self.episodes, None
 
     def leave_episodes(self) -> None:
         """Begins new episodes with the next block; of those left open, no reward is part of the next one's return."""
@@ -81,18 +148,50 @@ class HostRound:
         self.player.forget()
         self.begin_anew(range(self.configuration.training.environments))
 
-    def begin_anew(self, seats: Iterable[int]) -> None:
+    def begin_anew(self, environments: Iterable[int]) -> None:
         """The next steps in these environments are the first of new episodes, whatever was open there."""
-        left = sorted(seats)
+        left = sorted(environments)
         self._left |= set(left)
         open_return = self.normaliser.open_return
         if left and open_return is not None:
             nothing = jnp.zeros_like(open_return) if open_return.ndim == 0 else open_return.at[np.array(left)].set(0.0)
             self.normaliser = self.normaliser._replace(open_return=nothing)
 
+    def resume_episodes(self, player: Player) -> None:
+        """Goes on in environments that were made anew, in which unfinished episodes are replayed. Where one comes to
+        something else, a new episode begins, and a RuntimeWarning says so.
+        """
+        steps, everywhere = self.open_steps, range(self.configuration.training.environments)
+        assert steps is not None
+        self.player, player.episodes = player, self._episodes
+        problems: dict[int, str] = {}
+        if not isinstance(player, CopiesPlayer):
+            problems = dict.fromkeys(everywhere, "is a vector environment, whose parts cannot be replayed one by one")
+        elif steps.observed is None:  # nothing was open
+            self.begin_anew(everywhere)
+        else:
+            for place in everywhere:
+                problem = player.replay_episode(place, *steps.of(place), steps.observed[place])
+                problems |= {} if problem is None else {place: problem}
+        self.begin_anew(problems)
+        steps.leave(list(problems))
+        if problems:
+            some = len(everywhere) > len(problems)
+            where = f" in {len(problems)} of {len(everywhere)} copies" if some else ""
+            warnings.warn(
+                f"round {self.number} goes on with new episodes{where}: the environment {self.task.name} "
+                f"{next(iter(problems.values()))}, and so is not where it was. Everything learnt, remembered and "
+                "recorded is restored; the open episodes are left, so that it is another run from here on than it "
+                "would have been without the interruption.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    # How far it is
+
     def spend(self, configuration: Configuration, *, steps_before: int = 0, to_the_end: bool = False) -> None:
         """Goes on under the budget of a configuration that differs from the present one in that alone; of the steps so
-        far, `steps_before` were lived before that budget began. `to_the_end`: a last block that the budget does not
+        far, `steps_before` were made before that budget began. `to_the_end`: a last block that the budget does not
         fill ends in an outer iteration as well.
         """
         self.configuration, self.steps_before = configuration, steps_before
@@ -112,18 +211,23 @@ class HostRound:
 
     @property
     def steps(self) -> int:
-        """Environment steps lived."""
+        """Environment steps made."""
         return self.blocks * len(self._block)
 
     @property
     def blocks_forgotten(self) -> int:
-        """Blocks lived that are not in the diary any more, or never were."""
+        """Blocks done that are not in the step log any more, or never were."""
         return self.blocks - len(self.diary)
 
     @property
     def episodes(self) -> int:
         """Episodes ended."""
-        return 0 if self.player is None else self.player.episodes
+        return self._episodes if self.player is None else self.player.episodes
+
+    @property
+    def begun(self) -> list[int]:
+        """Episodes begun in each environment: no episode's seed is used twice."""
+        return self._begun if self.player is None else list(self.player.begun)
 
     @property
     def spent_share(self) -> float:
@@ -146,25 +250,44 @@ class HostRound:
         """Whether it has neither diverged nor spent its budget."""
         return self.diverged_at is None and self.spent_share < 1
 
+    @property
+    def divergence(self) -> np.ndarray:
+        """The environment steps at which it diverged; -1 if it did not."""
+        return np.array([-1 if self.diverged_at is None else self.diverged_at])
+
+    # Stepping and learning
+
     def compile(self) -> None:
-        """Compiles what living and learning will call, by calling it on nothing."""
+        """Compiles what stepping and learning will call, by calling it on nothing."""
         slots, picks = self._plan.rows(0)
         if self.configuration.training.kernel == "xla":
             nothing = self.memory.blank(len(slots))
             done = self._program.learn(self.learner, self.normaliser, self.numbers, nothing, picks, np.float32(0))
             jax.block_until_ready(done)
 
-    def live_block(self) -> None:
+    def advance(self, stop: int, halt: Halt = never) -> None:
+        """Runs blocks until `stop` are done, time is up, or it is to halt, which it asks before each."""
+        self.diary.forget()
+        until, stop = time.perf_counter() + SEGMENT_SECONDS, min(stop, self.blocks + _SEGMENT_BLOCKS)
+        try:
+            while self.blocks < stop and self.active and not halt():
+                self.step_block()
+                if time.perf_counter() >= until:
+                    return
+        finally:
+            self._note_open_steps()
+
+    def step_block(self) -> None:
         """A block of steps, then (where it is time) an outer iteration. What the environment does wrong is raised
         before anything of the block is taken in.
         """
-        block, index, lived = self._block, self.blocks, self.steps
+        block, index, done = self._block, self.blocks, self.steps
         assert self.player is not None
-        chances = self._plan.chances(lived + self.player.ahead, len(block) + self._spare)
+        chances = self._plan.chances(done + self.player.ahead, len(block) + self._spare)
         ended_before = self.player.episodes
         try:
-            self.player.play(block, self.policy, chances, lived)
-            check_block(block, self.task.name, lived)
+            self.player.play(block, self.policy, chances, done)
+            check_block(block, self.task.name, done)
         except EnvironmentFailedError:
             self.leave_episodes()
             self.player.episodes = ended_before
@@ -172,7 +295,7 @@ class HostRound:
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
         self.memory.write(block, stored)
         if self.normaliser.observations is not None or self.normaliser.returns is not None:
-            # Copies, as the program may still read them when the next block is being lived.
+            # Copies, as the program may still read them when the next block is being filled.
             seen, ended, seats = block.observation.copy(), block.terminated | block.truncated, block.seat.copy()
             self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, seats)
             self.policy.update(self.learner.parameters, self.normaliser)
@@ -195,14 +318,105 @@ class HostRound:
     def _learn(self, index: int) -> list[float]:
         slots, picks = self._plan.rows(index)
         share = np.float32(self.spent_share)
-        good, told = self._learning.learn(self.memory, slots, picks, share, self.normaliser)
+        good, diagnostics = self._learning.learn(self.memory, slots, picks, share, self.normaliser)
         self.iterations += 1
         if not good:
             self.diverged_at = self.steps
-        return told
+        return diagnostics
+
+    def _note_open_steps(self) -> None:
+        if self.open_steps is not None:
+            diary = self.diary
+            ended = (diary.flags & (TERMINATED | TRUNCATED)) > 0
+            self.open_steps.write(*(column.ravel() for column in (diary.action, diary.reward, ended, diary.seats)))
+
+    @property
+    def log(self) -> BlockLog:
+        """What the blocks of the last `advance` left behind."""
+        return self.diary.log()
+
+    @property
+    def environments(self) -> np.ndarray | None:
+        """Which environment each of those steps was made in, where there are several."""
+        return self.diary.seats[None] if self.configuration.training.environments > 1 else None
+
+    def evaluate(self, *, everyone: bool = True) -> Evaluation | None:
+        """Greedy episodes in the evaluation environment; None where there is none."""
+        del everyone
+        assert self.player is not None
+        self.player.check_spaces(self.steps)
+        if self.evaluation_environment is None:
+            return None
+        settings, task = self.configuration.training, self.task
+        played = judge(
+            self.evaluation_environment,
+            task.name,
+            task.observations,
+            task.actions,
+            self.policy,
+            seed=settings.seed,
+            episodes=settings.evaluation_episodes,
+            limit=task.evaluation_limit,
+        )
+        return jax.tree.map(lambda leaf: leaf[None], played)
+
+    def policies(self) -> Tensors:
+        """What the greedy policy is made of, by path, with an axis of one round first."""
+        arrays = policy_arrays(self.learner.parameters, self.normaliser)
+        return {path: array[None] for path, array in arrays.items()}
+
+    # What is stored of it
+
+    def states(self, *, last: bool) -> dict[str, Saveable]:
+        """What a checkpoint holds of it: after the last block neither its replay nor unfinished episodes."""
+        if last:
+            return {"state": self}
+        if self.open_steps is None:
+            self.open_steps = OpenSteps(self.configuration.training.environments)
+        if isinstance(self.player, CopiesPlayer):
+            self.open_steps.observed = self.player.present
+        return {"memory": self.memory, "open": self.open_steps, "state": self}
+
+    def state(self) -> tuple[Tensors, dict[str, Stream]]:
+        """Everything but its replay and its environments."""
+        counts = (
+            self.blocks,
+            self.iterations,
+            -1 if self.diverged_at is None else self.diverged_at,
+            self.steps_before,
+            self.blocks_before_memory,
+            self.episodes,
+            self.begun,
+        )
+        given = (jax.random.key_data(self.key), self.learner, self.normaliser)
+        return by_path(RoundState(*given, *(np.array(count, np.int64) for count in counts))), {}
+
+    def take(self, name: str, first: int, rows: Rows) -> None:
+        """It has no rows."""
+        raise ValueError(f"it has rows {first} and on of {name}, {sorted(rows)}")
+
+    def restore(self, tensors: Tensors) -> None:
+        """Takes in what `state` gave."""
+        stored: RoundState = filled(state_form(self._program, len(self._begun)), tensors)
+        stored.check(len(self._block))
+        if self.open_steps is not None and self.open_steps.steps != stored.blocks * len(self._block):
+            raise ValueError("its open episodes are of another time")
+        self.go_on_from(*jax.tree.map(jnp.asarray, (stored.learner, stored.normaliser)))
+        self.key = jax.random.wrap_key_data(jnp.asarray(stored.key), impl="threefry2x32")
+        self.blocks, self.iterations = int(stored.blocks), int(stored.iterations)
+        self.diverged_at = None if stored.diverged_at < 0 else int(stored.diverged_at)
+        self._episodes, self._begun = int(stored.episodes), stored.begun.tolist()
+        self.blocks_before_memory = int(stored.blocks_before_memory)
+        self.spend(self.configuration, steps_before=int(stored.steps_before))
+
+    def forget_memory(self) -> None:
+        """Goes on with an empty replay, and learns once enough is in it."""
+        self.memory = _memory(self.configuration, self.task, self._program.slots)
+        self.blocks_before_memory = self.blocks
 
 
 def _memory(configuration: Configuration, task: HostTask, slots: int) -> Memory:
+    actions = task.actions.count
     if task.observations.kind == "image":
-        return FrameMemory(slots, task.observations.shape, configuration.training.environments)
-    return FlatMemory(slots, task.observations.size)
+        return FrameMemory(slots, task.observations.shape, configuration.training.environments, actions)
+    return FlatMemory(slots, task.observations.size, actions)

@@ -1,16 +1,15 @@
-"""One round trained from its beginning to its end: blocks, evaluations, reports, and whatever goes wrong."""
+"""One round on the host, trained to its end, wherever it was when it was last checkpointed."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import equinox as eqx
 import gymnasium as gym
-import jax
 import numpy as np
 
 from srgdqn.adapters.environments import close
@@ -19,31 +18,19 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Keeping, Strand
-from srgdqn.runs.checkpoints import Checkpoint, Snapshot
-from srgdqn.training.chunk import evaluation_due
-from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.host.checkpoint import (
-    Records,
-    RoundStanding,
-    enter_again,
-    no_records,
-    round_snapshot,
-    round_standing,
-)
-from srgdqn.training.host.evaluation import judge
+from srgdqn.runs.checkpoints import Checkpoint
+from srgdqn.runs.destination import disk_errors_told
+from srgdqn.runs.locks import LOCK, OccupiedError, locked
 from srgdqn.training.host.gradient_noise import GradientNoise
+from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.program import HostProgram, host_program
 from srgdqn.training.host.progress import Telling
 from srgdqn.training.host.reports import RoundReports
 from srgdqn.training.host.round import HostRound
-from srgdqn.training.host.round_lock import occupied_strand
 from srgdqn.training.host.task import HostTask, make_player
-from srgdqn.training.job import identity, policy_arrays
-from srgdqn.training.lane import TERMINATED, TRUNCATED
+from srgdqn.training.loop import Halt, Records, Segment, never, restore, train
 from srgdqn.training.reports import Listener, Progress
 from srgdqn.training.tables import Tables
-
-_DIARY_BLOCKS = 1_024  # after which a diary is handed on
 
 
 class RoundOutcome(NamedTuple):
@@ -63,163 +50,84 @@ def train_round(
     user_network: eqx.Module | NetworkFactory | None = None,
     *,
     listener: Listener = lambda progress: None,
-    stopping: Callable[[], bool] = lambda: False,
+    stopping: Halt = never,
     measure_noise: bool = False,
     keeping: Keeping | None = None,
 ) -> RoundOutcome:
     """Trains round `number` until its budget is spent, it diverges, it is told to stop, or its environment fails.
 
-    `measure_noise`: measure that of the gradients for every report that is asked for. `keeping`: it goes on from where
-    it was last kept, and is kept when it is time, when it is told to stop, and at its end.
+    `measure_noise`: measure that of the gradients for every report that is asked for. `keeping`: where it is
+    checkpointed, and resumes from.
     """
     start = time.perf_counter()
     program, fresh = host_program(configuration, task.network_input, task.actions.count, user_network)
     with contextlib.ExitStack() as ending:
-        strand = None if keeping is None else ending.enter_context(occupied_strand(keeping, number))
-        standing = None if strand is None else strand.restore(_Restoring(configuration, task, program, number))
-        if standing is not None and standing.last:
-            round_, records = standing.round_, standing.records
-            listener(Progress(1.0, 0, float("nan"), int(round_.diverged_at is not None), ended=True))
-            return RoundOutcome(number, _tables(round_, records), _policy(round_), whole=True, failure=None)
-        player, environments = make_player(configuration, task, number, () if standing is None else standing.begun)
+        checkpoints = None if keeping is None else ending.enter_context(round_checkpoints(keeping, number))
+        restored = None
+        if checkpoints is not None:
+            restored = checkpoints.restore(lambda each: restored_round(each, configuration, task, program, number))
+        if restored is not None and not restored[0].active:
+            diverged = int(restored[0].diverged_at is not None)
+            listener(Progress(1.0, 0, float("nan"), diverged, ended=True))
+            return outcome_of(*restored)
+        begun = () if restored is None else restored[0].begun
+        player, environments = make_player(configuration, task, number, begun)
         for environment in environments:
             ending.callback(close, environment, task.name)
-        judged = _judging_copy(configuration, task)
-        if judged is not None:
-            ending.callback(close, judged, task.name)
-        if standing is None:
-            round_ = HostRound(configuration, task, program, player, number)
-            records = no_records(configuration, task.endings)
+        if restored is None:
+            round_, records = HostRound(configuration, task, program, player, number), _no_records(configuration, task)
+            round_.open_steps = None if checkpoints is None else OpenSteps(configuration.training.environments)
         else:
-            round_, records = standing.round_, standing.records
-            enter_again(standing, player)
+            round_, records = restored
+            round_.resume_episodes(player)
+        round_.evaluation_environment = _evaluation_environment(task)
+        if round_.evaluation_environment is not None:
+            ending.callback(close, round_.evaluation_environment, task.name)
         if fresh:
             round_.compile()
             records.timings.append(("compile", round_.steps, time.perf_counter() - start))
         noise = GradientNoise(configuration, program.network) if measure_noise else None
         reports = RoundReports(round_, noise, reached=records.recorder.reached(0))
-        life = _Life(round_, records, reports, Telling(round_, reports, listener), judged, strand)
-        failure = life.live(stopping)
-        return RoundOutcome(number, _tables(round_, records), _policy(round_), life.whole, failure)
+        progress = Telling(round_, reports, listener)
 
+        def report(segment: Segment) -> None:
+            if segment.evaluation is not None:
+                played = segment.evaluation
+                reports.judged(np.asarray(played.total_reward[0]), np.asarray(played.length[0]))
+            progress.tell(everything=True)
+            reports.note()
 
-class _Restoring:
-    """From a checkpoint to where the round stood."""
-
-    def __init__(self, configuration: Configuration, task: HostTask, program: HostProgram, number: int) -> None:
-        self._given = configuration, task, program, number
-
-    def __call__(self, checkpoint: Checkpoint) -> RoundStanding:
-        configuration, task, program, number = self._given
-        round_ = HostRound(configuration, task, program, None, number)
-        return round_standing(checkpoint, round_, identity(configuration))
-
-
-class _Life:
-    """A round from where it stands to its end, with all that is done on the way."""
-
-    def __init__(
-        self,
-        round_: HostRound,
-        records: Records,
-        reports: RoundReports,
-        telling: Telling,
-        judged: gym.Env | None,
-        strand: Strand | None,
-    ) -> None:
-        self._round, self._records, self._reports, self._telling = round_, records, reports, telling
-        self._judged, self._strand = judged, strand
-        self._since = time.perf_counter()
-        self.whole = False  # whether it has come to its end
-
-    def live(self, stopping: Callable[[], bool]) -> str | None:
-        """Lives block by block; what its environment did wrong, in words, if that ended it."""
-        round_, strand, begun = self._round, self._strand, self._round.blocks
-        assert round_.player is not None
         failure = None
         try:
-            round_.player.check_spaces(round_.steps)
-            self._since = time.perf_counter()
-            while round_.active and not stopping():
-                round_.live_block()
-                due = not round_.active or evaluation_due(round_.configuration, round_.blocks)
-                if due:
-                    self._take_stock()
-                now = self._telling.tell(everything=due)
-                if len(round_.diary) >= _DIARY_BLOCKS:
-                    self._record()
-                if now and strand is not None and strand.due() and round_.active:
-                    self._keep(strand)
-            self.whole = not round_.active
+            player.check_spaces(round_.steps)
+            train(round_, records, report, halt=stopping, checkpoints=checkpoints)
         except EnvironmentFailedError as error:
             failure = str(error)
-        self._telling.tell(ended=True)
-        self._record()
-        if strand is not None and self.whole:
-            end = self._snapshot()  # made now, as the memory that it does not need is not to wait for it
-            strand.finish(lambda: end)
-        elif strand is not None and failure is None and round_.blocks > begun:
-            self._keep(strand)
-        return failure
-
-    def _take_stock(self) -> None:
-        """Notes the time, and judges the policy."""
-        round_, timings = self._round, self._records.timings
-        assert round_.player is not None
-        round_.player.check_spaces(round_.steps)
-        self._note_time()
-        if self._judged is not None:
-            played = _judge(round_, self._judged)
-            self._records.evaluations.append((round_.blocks, not round_.active, played))
-            self._reports.judged(np.asarray(played.total_reward[0]), np.asarray(played.length[0]))
-            timings.append(("evaluate", round_.steps, time.perf_counter() - self._since))
-        self._since = time.perf_counter()
-
-    def _note_time(self) -> None:
-        now = time.perf_counter()
-        self._records.timings.append(("train", self._round.steps, now - self._since))
-        self._since = now
-
-    def _record(self) -> None:
-        """Hands the newest blocks on to whoever needs them, and forgets them."""
-        diary = self._round.diary
-        self._telling.note()
-        self._reports.note()
-        several = self._round.configuration.training.environments > 1
-        self._records.recorder.hear(diary.log(), diary.seats[None] if several else None)
-        if self._strand is not None:
-            ended = (diary.flags & (TERMINATED | TRUNCATED)) > 0
-            steps = (part.ravel() for part in (diary.action, diary.reward, ended, diary.seats))
-            self._records.trail.write(*steps)
-        diary.forget()
-
-    def _snapshot(self) -> Snapshot:
-        return round_snapshot(self._round, self._records, identity(self._round.configuration), last=self.whole)
-
-    def _keep(self, strand: Strand) -> None:
-        self._note_time()
-        self._record()
-        seconds = strand.save(self._snapshot())
-        self._records.timings.append(("checkpoint", self._round.steps, seconds))
-        self._since = time.perf_counter()
+        progress.tell(ended=True)
+        return outcome_of(round_, records, failure)
 
 
-def _tables(round_: HostRound, records: Records) -> Tables:
-    if not round_.blocks:
-        return {}
-    diverged_at = np.array([-1 if round_.diverged_at is None else round_.diverged_at])
-    return records.recorder.tables(
-        slice(0, 1), [round_.number], round_.configuration, records.evaluations, diverged_at, records.timings
-    )
+def restored_round(
+    checkpoint: Checkpoint, configuration: Configuration, task: HostTask, program: HostProgram, number: int
+) -> tuple[HostRound, Records]:
+    """A round, without its environments, and its records from a checkpoint; an `InputError` if it is not its own."""
+    round_, records = HostRound(configuration, task, program, None, number), _no_records(configuration, task)
+    restore(checkpoint, round_, records)
+    return round_, records
 
 
-def _policy(round_: HostRound) -> dict[str, np.ndarray]:
-    arrays = policy_arrays(round_.learner.parameters, round_.normaliser)
-    return {path: array[None] for path, array in arrays.items()}
+def outcome_of(round_: HostRound, records: Records, failure: str | None = None) -> RoundOutcome:
+    """What a round has come to by now."""
+    tables = records.tables([round_.number], round_.configuration, round_.divergence) if round_.blocks else {}
+    return RoundOutcome(round_.number, tables, round_.policies(), not round_.active and failure is None, failure)
 
 
-def _judging_copy(configuration: Configuration, task: HostTask) -> gym.Env | None:
-    """Another copy of the environment to be judged in; none, with a warning, where there can be no other."""
+def _no_records(configuration: Configuration, task: HostTask) -> Records:
+    return Records(configuration, task.endings, 1)
+
+
+def _evaluation_environment(task: HostTask) -> gym.Env | None:
+    """Another copy of the environment; none, with a warning, where there can be no other."""
     try:
         return task.source.fresh()
     except InputError as error:
@@ -227,16 +135,30 @@ def _judging_copy(configuration: Configuration, task: HostTask) -> gym.Env | Non
         return None
 
 
-def _judge(round_: HostRound, environment: gym.Env) -> Evaluation:
-    settings, task = round_.configuration.training, round_.task
-    played = judge(
-        environment,
-        task.name,
-        task.observations,
-        task.actions,
-        round_.policy,
-        seed=settings.seed,
-        episodes=settings.evaluation_episodes,
-        limit=task.evaluation_limit,
-    )
-    return jax.tree.map(lambda leaf: leaf[None], played)
+@contextlib.contextmanager
+def round_checkpoints(keeping: Keeping, number: int) -> Iterator[Strand | None]:
+    """The checkpoints of round `number`, for one process at a time; none, with a warning, where the disk refuses.
+
+    A process that was left behind by a run which is gone may still write to them: then this waits a moment for its
+    end, and raises an `OccupiedError` if it does not come.
+    """
+    name = f"round-{number}"
+    folder = keeping.folder / name
+    with contextlib.ExitStack() as stack:
+        try:
+            with disk_errors_told(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder, what="a round"))
+        except OccupiedError:
+            raise
+        except InputError as error:
+            keeping.complain(error)
+            yield None
+            return
+        try:
+            yield keeping.strand(name)
+            keeping.flush()  # its end is not to wait until the round may be somebody else's
+        finally:
+            with contextlib.suppress(OSError):  # where nothing can be removed, or as there is something in it
+                (folder / LOCK).unlink(missing_ok=True)  # whoever waits for it finds another file, and tries again
+                folder.rmdir()

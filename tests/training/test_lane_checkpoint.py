@@ -1,4 +1,4 @@
-"""Where a chunk stands, to and from a checkpoint; what is none of its own is refused before anything is trained."""
+"""A job's lanes, to and from a checkpoint; what is none of its own is refused before anything is trained."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.training import Trained, train_rounds
-from srgdqn.training.chunk import Resumed, train_chunk
-from srgdqn.training.chunk_checkpoint import Standing, seats_of, snapshot, standing_of
-from srgdqn.training.job import identity, policy_arrays
+from srgdqn.training.job import Job, restored_job
+from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.loop import Records, identity, owners_of, position_of, segments, snapshot
 from srgdqn.training.program import Programs, programs_for
-from srgdqn.training.recorder import Recorder
-from srgdqn.training.tables import endings_of
-from tiny import bits, reproducible, tiny
+from srgdqn.training.schedule import Share
+from tiny import bits, lane_segments, reproducible, tiny
 
-ROUNDS = 6  # on two boards
+ROUNDS = 6  # in two chunks
 RUN = tiny(rounds=ROUNDS, steps=240, evaluation_interval=64, eta=0.3, time_limit=None)  # with which some diverge
 
 
@@ -45,7 +44,7 @@ def whole() -> Trained:
 
 @pytest.fixture(scope="module")
 def strand(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoints of a chunk that was stopped after ten of fifteen blocks."""
+    """The checkpoints of a job that was stopped after ten of fifteen blocks."""
     folder, stop = tmp_path_factory.mktemp("strand"), threading.Event()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("srgdqn.training.recorder.PAGE_STEPS", 48)
@@ -66,23 +65,24 @@ def newest(strand: Path) -> Checkpoint:
     return journal.open(journal.numbers()[-1])
 
 
-def standing(checkpoint: Checkpoint, programs: Programs, rounds: int = ROUNDS) -> Standing:
-    return standing_of(checkpoint, programs.form, Recorder(RUN[0], endings_of(RUN[1]), rounds), rounds)
+def restored(checkpoint: Checkpoint, programs: Programs, rounds: int = ROUNDS) -> tuple[LaneRounds, Records]:
+    job = Job((Share(identity(RUN[0]), range(rounds), 0),), (RUN[0],), RUN[1], None)
+    return restored_job(checkpoint, job, programs)
 
 
-def test_what_is_kept_is_what_is_had_back(strand: Path, programs: Programs) -> None:
-    """Kept once more, all of it anew, it is the same to the bit."""
+def test_what_is_stored_is_what_is_restored(strand: Path, programs: Programs) -> None:
+    """Stored once more, all of it anew, it is the same to the bit."""
     checkpoint = newest(strand)
-    stands = standing(checkpoint, programs)
-    assert (stands.blocks_done, stands.last) == (10, False)
-    assert seats_of(checkpoint) == [(identity(RUN[0]), 0, ROUNDS)]
-    again = snapshot(stands, seats_of(checkpoint), block=16)
+    assert position_of(checkpoint) == (10, False)
+    assert owners_of(checkpoint) == [(identity(RUN[0]), 0, ROUNDS)]
+    again = snapshot(*restored(checkpoint, programs))
     assert again.about == {name: value for name, value in checkpoint.about.items() if name != "stamp"}
     assert sorted(again.tensors) == sorted(checkpoint.tensors)
     for name, tensor in checkpoint.tensors.items():
         assert bits(again.tensors[name]) == bits(tensor), name
-    assert {name: (each.first, each.stop) for name, each in again.streams.items()} == checkpoint.spans
-    assert {"curves", "episodes", "evaluations", "timings", "replay"} == checkpoint.spans.keys()
+    assert again.spans == checkpoint.spans
+    records = {f"records.{name}" for name in ("curves", "episodes", "evaluations", "timings")}
+    assert {*records, "state.replay"} == checkpoint.spans.keys()
     for name, first, rows in checkpoint.rows():
         count = len(next(iter(rows.values())))
         found = again.streams[name].read(first, first + count)
@@ -90,28 +90,30 @@ def test_what_is_kept_is_what_is_had_back(strand: Path, programs: Programs) -> N
 
 
 def test_every_checkpoint_leads_to_the_same_end(strand: Path, programs: Programs, whole: Trained) -> None:
+    """Both the policies and the tables."""
     journal = Journal(strand)
     assert len(journal.numbers()) > 4
     for number in journal.numbers():
-        stands = standing(journal.open(number), programs)
-        *_, last = train_chunk(RUN[0], programs, range(ROUNDS), resumed=Resumed(stands.blocks_done, stands.lanes))
-        assert last.last
-        lanes = last.on_host()
-        ends = policy_arrays(lanes.learner.parameters, lanes.normaliser)
-        for name, array in whole.policies.items():
-            assert bits(ends[name]) == bits(array)
+        rounds, records = restored(journal.open(number), programs)
+        for segment in segments(rounds, most=3):
+            records.add(segment)
+        assert segment.last
+        assert bits(rounds.policies()) == bits(whole.policies)
+        tables = records.tables(range(ROUNDS), RUN[0], rounds.divergence)
+        assert reproducible(tables) == reproducible(whole.tables)
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_round_goes_on_alone(number: int, strand: Path, programs: Programs, whole: Trained) -> None:
-    """One of two boards' rounds, taken out of its chunk, on a board of its own."""
-    stands = standing(newest(strand), programs)
-    lane = jax.tree.map(lambda leaf: leaf[number : number + 1], stands.lanes)
-    segments = list(train_chunk(RUN[0], programs, [number], resumed=Resumed(stands.blocks_done, lane)))
-    assert int(segments[-1].lanes.diverged_at[0]) == np.ma.filled(whole.tables["rounds"]["diverged_at"], -1)[number]
-    lived = sum(int((segment.log.flags[0] & 1).sum()) for segment in segments)
+    """One of two chunks' rounds, taken out of its job, in a chunk of its own."""
+    rounds, _ = restored(newest(strand), programs)
+    lane = jax.tree.map(lambda leaf: leaf[number : number + 1], rounds.on_host())
+    alone = list(lane_segments(RUN[0], programs, [number], resumed=(rounds.blocks, lane)))
+    diverged_at = np.ma.filled(whole.tables["rounds"]["diverged_at"], -1)[number]
+    assert int(alone[-1].lanes.diverged_at[0] if alone else lane.diverged_at[0]) == diverged_at
+    stepped = sum(int((segment.log.flags[0] & 1).sum()) for segment in alone)
     steps = int(whole.tables["rounds"]["steps"][number])
-    assert lived == max(0, steps - 160)
+    assert stepped == max(0, steps - 160)
 
 
 # What is none of its own
@@ -151,7 +153,7 @@ def test_every_array_is_of_its_kind_and_shape(strand: Path, programs: Programs) 
             if name in tensors and bits(tensors[name]) == bits(tensor):
                 continue
             with pytest.raises(InputError):
-                standing(Altered(checkpoint, tensors=tensors), programs)
+                restored(Altered(checkpoint, tensors=tensors), programs)
 
 
 def test_every_column_is_of_its_kind_and_shape(strand: Path, programs: Programs) -> None:
@@ -174,61 +176,52 @@ def test_every_column_is_of_its_kind_and_shape(strand: Path, programs: Programs)
                         rows[column] = other
 
             with pytest.raises(InputError):
-                standing(Altered(checkpoint, rows=alter), programs)
+                restored(Altered(checkpoint, rows=alter), programs)
 
 
-@pytest.mark.parametrize(
-    "about", [{"blocks_done": -1}, {"blocks_done": 3.0}, {"blocks_done": True}, {"last": 1}, {"last": None}]
-)
-def test_how_far_it_is_is_a_number(about: dict[str, Any], strand: Path, programs: Programs) -> None:
+@pytest.mark.parametrize("blocks", [np.array(-1), np.array(3.0), np.array(True), np.array([3]), np.array(2**40), None])
+def test_how_far_it_is_is_a_number(blocks: np.ndarray | None, strand: Path, programs: Programs) -> None:
     checkpoint = newest(strand)
-    with pytest.raises(InputError, match="it does not tell how far it is"):
-        standing(Altered(checkpoint, about={**checkpoint.about, **about}), programs)
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name != "state.blocks"}
+    with pytest.raises(InputError, match="it does not say how far it is"):
+        restored(
+            Altered(checkpoint, tensors=tensors if blocks is None else {**tensors, "state.blocks": blocks}), programs
+        )
+
+
+@pytest.mark.parametrize("last", [1, None, True])
+def test_whether_it_is_the_end_is_known(last: Any, strand: Path, programs: Programs) -> None:
+    checkpoint = newest(strand)
+    with pytest.raises(InputError):
+        restored(Altered(checkpoint, about={**checkpoint.about, "last": last}), programs)
 
 
 def test_it_is_as_far_as_its_records(strand: Path, programs: Programs) -> None:
     checkpoint = newest(strand)
     for blocks in (0, 9, 11, 10**9):
+        tensors = {**checkpoint.tensors, "state.blocks": np.array(blocks)}
         with pytest.raises(InputError, match="none of this configuration's"):
-            standing(Altered(checkpoint, about={**checkpoint.about, "blocks_done": blocks}), programs)
+            restored(Altered(checkpoint, tensors=tensors), programs)
 
 
-def test_a_replay_that_is_not_there_is_missed(strand: Path, programs: Programs) -> None:
-    """But at the end, when nobody needs it."""
-    checkpoint = newest(strand)
-    spans = {name: span for name, span in checkpoint.spans.items() if name != "replay"}
-    with pytest.raises(InputError, match="none of this configuration's"):
-        standing(Altered(checkpoint, spans=spans), programs)
-
-
-@pytest.mark.parametrize("stop", [0, 10, 144, 159, 161, 176])
-def test_a_replay_of_another_time_is_refused(stop: int, strand: Path, programs: Programs) -> None:
+@pytest.mark.parametrize("stop", [None, 0, 10, 144, 159, 161, 176])
+def test_a_replay_of_another_time_is_refused(stop: int | None, strand: Path, programs: Programs) -> None:
     """After ten blocks of 16 steps the newest 48 transitions are there."""
     checkpoint = newest(strand)
-    assert checkpoint.spans["replay"] == (112, 160)
-    spans = {**checkpoint.spans, "replay": (max(0, stop - 48), stop)}
-    other: Any = SimpleNamespace(
-        about=checkpoint.about, tensors=checkpoint.tensors, spans=spans, rows=lambda: checkpoint.rows()
-    )
-    with pytest.raises(InputError, match="lacks some of what was there"):
-        standing(other, programs)
+    assert checkpoint.spans["state.replay"] == (112, 160)
+
+    def rows() -> Iterator[tuple[str, int, dict[str, np.ndarray]]]:
+        for name, first, given in checkpoint.rows():
+            if name != "state.replay":
+                yield name, first, given
+            elif stop is not None:
+                yield name, first + stop - 160, given
+
+    other: Any = SimpleNamespace(about=checkpoint.about, tensors=checkpoint.tensors, rows=rows)
+    with pytest.raises(InputError, match="its replay is of another time"):
+        restored(other, programs)
 
 
 def test_another_number_of_rounds_is_refused(strand: Path, programs: Programs) -> None:
     with pytest.raises(InputError):
-        standing(newest(strand), programs, rounds=5)
-
-
-def test_reproducible_tables_do_not_depend_on_the_checkpoint(strand: Path, programs: Programs, whole: Trained) -> None:
-    """The records go on from any of them to the tables of the whole run."""
-    journal = Journal(strand)
-    for number in journal.numbers()[::2]:
-        stands = standing(journal.open(number), programs)
-        resumed = Resumed(stands.blocks_done, stands.lanes)
-        for segment in train_chunk(RUN[0], programs, range(ROUNDS), resumed=resumed, segment_blocks=3):
-            stands.recorder.hear(segment.log)
-            if segment.evaluation is not None:
-                stands.evaluations.append((segment.blocks_done, segment.last, segment.evaluation))
-        ends = np.asarray(segment.on_host().diverged_at)
-        tables = stands.recorder.tables(slice(0, ROUNDS), range(ROUNDS), RUN[0], stands.evaluations, ends, [])
-        assert reproducible(tables) == reproducible(whole.tables)
+        restored(newest(strand), programs, rounds=5)

@@ -1,0 +1,260 @@
+"""The training loop: rounds advance a segment at a time, and are recorded, evaluated, reported and checkpointed.
+
+What the rounds run on is behind a small protocol, `Rounds`: lanes of a compiled program or teams of the kernel
+(`srgdqn.training.lanes`), or one round in a Gymnasium environment (`srgdqn.training.host.round`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import jax
+import numpy as np
+
+from srgdqn.adapters.failures import EnvironmentFailedError
+from srgdqn.config import Configuration
+from srgdqn.errors import InputError
+from srgdqn.learner.networks import Parameters
+from srgdqn.learner.normalisation import Normaliser
+from srgdqn.runs.checkpoint_manager import Strand
+from srgdqn.runs.checkpoints import Checkpoint
+from srgdqn.runs.configurations import dumps
+from srgdqn.runs.snapshots import Rows, Saveable, Snapshot, Stream, Tensors, restore_from, snapshot_of
+from srgdqn.runs.trees import by_path
+from srgdqn.training.checkpoint_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
+from srgdqn.training.clock import evaluation_due, next_stop
+from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.lane import BlockLog
+from srgdqn.training.program import SEGMENT_BLOCKS
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.tables import Endings, Tables
+
+Owners = list[tuple[str, int, int]]
+"""Whose rounds train together: of each configuration its identity, its first round, and the one after its last."""
+
+Halt = Callable[[], bool]
+Built = TypeVar("Built")
+
+
+def never() -> bool:
+    """Halts nothing."""
+    return False
+
+
+class Rounds(Protocol):
+    """Rounds that advance together. Arrays have an axis of rounds first, which spare lanes may follow."""
+
+    configuration: Configuration
+    blocks: int  # done
+
+    @property
+    def owners(self) -> Owners:
+        """Whose rounds they are."""
+
+    @property
+    def active(self) -> bool:
+        """Whether any of them has neither spent its budget nor diverged."""
+
+    @property
+    def divergence(self) -> np.ndarray:
+        """The environment steps at which each diverged; -1 for those that did not."""
+
+    @property
+    def log(self) -> BlockLog:
+        """What the blocks of the last `advance` left behind. It is valid until the next one."""
+
+    @property
+    def environments(self) -> np.ndarray | None:
+        """Which environment each of those steps was made in, where a round has several."""
+
+    def advance(self, stop: int, halt: Halt = never) -> None:
+        """Runs blocks until `stop` are done, or fewer; none where it is to halt at once."""
+
+    def evaluate(self, *, everyone: bool) -> Evaluation | None:
+        """Greedy episodes of all rounds, or of the active ones; None where there is nothing to play them in."""
+
+    def policies(self) -> Tensors:
+        """What the greedy policies are made of, by path."""
+
+    def states(self, *, last: bool) -> dict[str, Saveable]:
+        """What a checkpoint holds of them. After the last block nobody needs their replays any more."""
+
+
+class Segment(NamedTuple):
+    """What some blocks of all rounds gave. Its arrays are valid until the next segment."""
+
+    blocks_done: int  # since the start
+    log: BlockLog
+    environments: np.ndarray | None
+    evaluation: Evaluation | None  # greedy, after the segment, where one was due
+    divergence: np.ndarray
+    train_seconds: float
+    evaluate_seconds: float
+    last: bool
+    failure: EnvironmentFailedError | None = None  # what ended the segment, or its evaluation
+
+
+def segments(rounds: Rounds, *, most: int = SEGMENT_BLOCKS, halt: Halt = never) -> Iterator[Segment]:
+    """Advances rounds by at most so many blocks at a time until none is active, or they are halted.
+
+    What an environment does wrong is raised after the segment with the blocks before it.
+    """
+    settings = rounds.configuration.training
+    while rounds.active:
+        before, failure, evaluation = rounds.blocks, None, None
+        times = [time.perf_counter()]
+        try:
+            rounds.advance(next_stop(settings, before, most), halt)
+            times.append(time.perf_counter())
+            if rounds.blocks > before and (not rounds.active or evaluation_due(settings, rounds.blocks)):
+                # A round that has stopped is evaluated once, when all have.
+                evaluation = rounds.evaluate(everyone=not rounds.active)
+        except EnvironmentFailedError as error:
+            failure = error
+        if rounds.blocks > before:
+            start, trained, now = *times[:2], *[time.perf_counter()] * (3 - len(times))
+            given = (rounds.log, rounds.environments, evaluation, rounds.divergence, trained - start, now - trained)
+            yield Segment(rounds.blocks, *given, last=not rounds.active, failure=failure)
+        if failure is not None:
+            raise failure
+        if rounds.blocks == before:
+            return
+
+
+class Records:
+    """Everything that was recorded of rounds: rows of tables, evaluations and timings."""
+
+    def __init__(self, configuration: Configuration, endings: Endings, rounds: int) -> None:
+        self.recorder = Recorder(configuration, endings, rounds)
+        self.evaluations: Judged = []
+        self.timings: Timings = []
+        self._block, self._rounds = configuration.training.learning_frequency, rounds
+
+    def add(self, segment: Segment) -> None:
+        """Records a segment."""
+        steps = segment.blocks_done * self._block
+        self.recorder.hear(segment.log, segment.environments)
+        self.timings.append(("train", steps, segment.train_seconds))
+        if segment.evaluation is not None:
+            played = jax.tree.map(lambda leaf: leaf[: self._rounds], segment.evaluation)
+            self.evaluations.append((segment.blocks_done, segment.last, played))
+            self.timings.append(("evaluate", steps, segment.evaluate_seconds))
+
+    def tables(
+        self,
+        rounds: Sequence[int],
+        configuration: Configuration,
+        divergence: np.ndarray,
+        *,
+        lanes: slice = slice(None),
+        share: float = 1.0,
+    ) -> Tables:
+        """The tables of the rounds at some lanes, which have such a share of the timings."""
+        timings = [(phase, steps, seconds * share) for phase, steps, seconds in self.timings]
+        return self.recorder.tables(lanes, rounds, configuration, self.evaluations, divergence, timings)
+
+    def state(self) -> tuple[Tensors, dict[str, Stream]]:
+        """What is open, and the rows so far."""
+        arrays, rows = self.recorder.state()
+        evaluations, timings = self.evaluations, self.timings
+        streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
+        streams["evaluations"] = Stream(0, len(evaluations), lambda a, b: judged_rows(evaluations[a:b]))
+        streams["timings"] = Stream(0, len(timings), lambda a, b: timed_rows(timings[a:b]))
+        return arrays, streams
+
+    def take(self, name: str, first: int, rows: Rows) -> None:
+        """Takes in rows that `state` gave."""
+        if name == "evaluations":
+            self.evaluations += judged_from(rows)
+        elif name == "timings":
+            self.timings += timed_from(rows)
+        else:
+            self.recorder.take(name, rows)
+
+    def restore(self, tensors: Tensors) -> None:
+        """Takes in what was open."""
+        self.recorder.restore(tensors)
+
+
+def train(
+    rounds: Rounds,
+    records: Records,
+    report: Callable[[Segment], None],
+    *,
+    most: int = SEGMENT_BLOCKS,
+    halt: Halt = never,
+    checkpoints: Strand | None = None,
+) -> None:
+    """Trains rounds until none is active, or they are halted; what an environment does wrong is raised.
+
+    They are checkpointed when it is time, when they are halted, and at their end.
+    """
+    saved = rounds.blocks
+
+    def save(checkpoints: Strand) -> None:
+        nonlocal saved
+        seconds, saved = checkpoints.save(snapshot(rounds, records)), rounds.blocks
+        records.timings.append(("checkpoint", saved * rounds.configuration.training.learning_frequency, seconds))
+
+    for segment in segments(rounds, most=most, halt=halt):
+        records.add(segment)
+        report(segment)
+        if checkpoints is None or segment.failure is not None:
+            continue
+        if segment.last:
+            checkpoints.finish(snapshot(rounds, records))
+        elif checkpoints.due():
+            save(checkpoints)
+    if checkpoints is not None and rounds.active and rounds.blocks > saved:
+        save(checkpoints)
+
+
+def snapshot(rounds: Rounds, records: Records) -> Snapshot:
+    """What a checkpoint of rounds holds."""
+    last = not rounds.active
+    about = {"rounds": [list(owner) for owner in rounds.owners], "last": last}
+    return snapshot_of(about, {**rounds.states(last=last), "records": records})
+
+
+def restore(checkpoint: Checkpoint, rounds: Rounds, records: Records) -> None:
+    """Restores rounds that have not begun, and their records; an `InputError` if the checkpoint is not theirs."""
+    if owners_of(checkpoint) != rounds.owners:
+        raise InputError("it is of other rounds, or of another configuration")
+    _, last = position_of(checkpoint)
+    restore_from(checkpoint, {**rounds.states(last=last), "records": records})
+    if records.recorder.blocks != rounds.blocks or last == rounds.active:
+        raise InputError("it is none of this configuration's (it lacks some of what was there)")
+
+
+def owners_of(checkpoint: Checkpoint) -> Owners:
+    """Whose rounds a checkpoint is of."""
+    try:
+        owners = [(str(who), int(first), int(stop)) for who, first, stop in checkpoint.about["rounds"]]
+        if not owners or not all(0 <= first < stop for _, first, stop in owners):
+            raise ValueError("it has none")
+        return owners
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"it does not say whose rounds it has ({error})") from error
+
+
+def position_of(checkpoint: Checkpoint) -> tuple[int, bool]:
+    """The blocks that the rounds of a checkpoint had done, and whether that was all."""
+    blocks, last = checkpoint.tensors.get("state.blocks"), checkpoint.about.get("last")
+    if blocks is None or blocks.shape != () or blocks.dtype != np.int64 or type(last) is not bool:
+        raise InputError("it does not say how far it is")
+    if not 0 <= blocks < 2**31:
+        raise InputError("it does not say how far it is")
+    return int(blocks), last
+
+
+def identity(configuration: Configuration) -> str:
+    """What a checkpoint knows a configuration by."""
+    return hashlib.sha256(dumps(configuration).encode()).hexdigest()[:16]
+
+
+def policy_arrays(parameters: Parameters, normaliser: Normaliser) -> Tensors:
+    """A network's parameters, and the statistics its observations are normalised with, by path."""
+    return by_path({"network": parameters, "normaliser": normaliser.observations})
