@@ -124,10 +124,10 @@ def _check_room(configuration: Configuration, task: HostTask) -> None:
 
 def _stored_task(configuration: Configuration, about: dict[str, Any], env: Environment | None) -> HostTask:
     """The task that a file describes, in the environment given or in that of its name."""
-    observations = Observations.told(about["observations"])
+    observations = Observations.from_metadata(about["observations"])
     if not is_count(about["evaluation_limit"], 1):
         raise InputError("it does not say how long an episode may be.")
-    actions = Actions.told(about["action_table"], about["action_type"])
+    actions = Actions.from_metadata(about["action_table"], about["action_type"])
     if env is not None:
         task = host_task(configuration, source_of(env))
         check_same_spaces(task.name, (task.observations, task.actions), (observations, actions))
