@@ -392,9 +392,9 @@ def logged(*words: str, folder: Path) -> Digests:
         read.Reload()
         told = {tag: [[each.step, each.value] for each in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
         evaluations = {tag: values for tag, values in told.items() if tag.startswith("eval/")}
-        last = {tag: told[tag][-1] for tag in LASTING}
+        last = {tag: told[tag][-1] for tag in LASTING if tag in told}
         name = f"logs/{events.parent.relative_to(folder / 'logs')}"
-        digests[name] = digests_of_arrays({"tags": sorted(told), **evaluations, **last})
+        digests[name] = digests_of_arrays({**evaluations, **last})
     return digests
 
 
@@ -476,7 +476,7 @@ def _configurations() -> Iterator[tuple[str, Callable[..., Digests]]]:
     yield "sweep-xla", partial(swept, "CartPole", "svr-dqn", "--kernel", "xla", *grid[:6], *small)
     found = ("--search", "eta=1e-4..1e-2", "gamma=lin:0.9..0.99", "--trials", "4", "--at-once", "2")
     yield "search", partial(swept, "MountainCar", "dqn-sgd", "--kernel", "native", *found, *small)
-    yield "logged-native", partial(logged, "MountainCar", "srg-dqn", "--kernel", "native", *small)
+    yield "logged-native", partial(logged, "CartPole", "srg-dqn", "--kernel", "native", *small)
     yield "logged-host", partial(logged, "CartPole-v1", "srg-dqn", *on_host)
     yield "double", partial(commanded, "MountainCar", "srg-dqn", "--kernel", "xla", *small, JAX_ENABLE_X64="1")
 
