@@ -379,20 +379,29 @@ def commanded(*words: str, folder: Path, **environment: str) -> Digests:
 
 
 def logged(*words: str, folder: Path) -> Digests:
-    """A run of `srgdqn train`, and what TensorBoard was told of it."""
+    """A run of `srgdqn train`, and what TensorBoard was told of it.
+
+    The clock decides which steps are reported: only evaluations, and where a round stands at its end, do not depend on
+    it.
+    """
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     digests = commanded(*words, "--tensorboard", str(folder / "logs"), folder=folder)
     for events in sorted((folder / "logs").rglob("events*")):
         read = EventAccumulator(str(events), size_guidance={"scalars": 0})
         read.Reload()
-        logs: Table = {}
-        for tag in read.Tags()["scalars"]:
-            if "second" not in tag:
-                told = read.Scalars(tag)
-                logs[tag] = digest_of_array([[each.step, each.value] for each in told])
-        digests[f"logs/{events.parent.relative_to(folder / 'logs')}"] = logs
+        told = {tag: [[each.step, each.value] for each in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
+        evaluations = {tag: values for tag, values in told.items() if tag.startswith("eval/")}
+        last = {tag: told[tag][-1] for tag in LASTING if tag in told}
+        name = f"logs/{events.parent.relative_to(folder / 'logs')}"
+        digests[name] = digests_of_arrays({**evaluations, **last})
     return digests
+
+
+LASTING = (
+    *("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/exploration_rate", "time/episodes"),
+    *("train/n_updates", "train/queries", "train/gradient_evaluations"),
+)
 
 
 def swept(*words: str, folder: Path) -> Digests:
@@ -467,7 +476,7 @@ def _configurations() -> Iterator[tuple[str, Callable[..., Digests]]]:
     yield "sweep-xla", partial(swept, "CartPole", "svr-dqn", "--kernel", "xla", *grid[:6], *small)
     found = ("--search", "eta=1e-4..1e-2", "gamma=lin:0.9..0.99", "--trials", "4", "--at-once", "2")
     yield "search", partial(swept, "MountainCar", "dqn-sgd", "--kernel", "native", *found, *small)
-    yield "logged-native", partial(logged, "MountainCar", "srg-dqn", "--kernel", "native", *small)
+    yield "logged-native", partial(logged, "CartPole", "srg-dqn", "--kernel", "native", *small)
     yield "logged-host", partial(logged, "CartPole-v1", "srg-dqn", *on_host)
     yield "double", partial(commanded, "MountainCar", "srg-dqn", "--kernel", "xla", *small, JAX_ENABLE_X64="1")
 
@@ -599,11 +608,11 @@ def run_all(names: Iterable[str], jobs: int, done: Callable[[str, dict[str, Any]
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
     for name in names:
         waiting.put(name)
-    lock, workers = threading.Lock(), set[_Worker]()
+    lock, stopped, workers = threading.Lock(), threading.Event(), set[_Worker]()
 
     def work() -> None:
         worker: _Worker | None = None
-        while True:
+        while not stopped.is_set():
             try:
                 name = waiting.get_nowait()
             except queue.Empty:
@@ -626,6 +635,7 @@ def run_all(names: Iterable[str], jobs: int, done: Callable[[str, dict[str, Any]
         for thread in threads:
             thread.join()
     finally:
+        stopped.set()
         for worker in workers:
             worker.end()
 
@@ -752,7 +762,9 @@ def record_or_compare(action: str, folder: Path, names: list[str], *, jobs: int,
 
     run_all(names, jobs, done)
     print(f"{time.monotonic() - started:8.2f} s {sum(spent):8.2f} s  in all")
-    lines = [] if action == "record" else differences(_without(recorded, errors), found)
+    expected = found if action == "record" else {key: value for key, value in recorded.items() if key not in errors}
+    lines = differences(expected, found)
+    lines += [f"{name}: not run" for name in names if name not in found and name not in errors]
     for name, error in errors.items():
         print(f"\n{name} failed: {error.rstrip()}")
     if lines:
@@ -763,10 +775,6 @@ def record_or_compare(action: str, folder: Path, names: list[str], *, jobs: int,
         return 1
     print("Everything was recorded." if action == "record" else "Everything is the same to the bit.")
     return 0
-
-
-def _without(recorded: Mapping[str, Digests], errors: Mapping[str, str]) -> dict[str, Digests]:
-    return {name: digests for name, digests in recorded.items() if name not in errors}
 
 
 def _write(file: Path, what: Mapping[str, Any]) -> None:
