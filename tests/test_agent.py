@@ -109,7 +109,7 @@ def test_budgets_may_be_written_with_an_exponent() -> None:
 
 def test_nothing_grows_without_end() -> None:
     agent = agent_of().learn(400)
-    assert len(agent._round.diary) == 1
+    assert len(agent._round.step_log) == 0
 
 
 def test_an_interrupt_leaves_whole_blocks() -> None:
@@ -508,7 +508,7 @@ def test_it_learns_in_vectors() -> None:
     agent = agent_of(given).learn(80)
     assert agent.configuration.training.environments == 2
     assert agent.num_timesteps == 80
-    assert set(agent._round.diary.seats[-1].tolist()) == {0, 1}
+    assert set(agent._round._block.seat.tolist()) == {0, 1}
     assert len(given.length_queue) > 3
 
 

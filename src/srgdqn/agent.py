@@ -56,9 +56,8 @@ from srgdqn.runs.user_code import own_parts
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import PAGE_BLOCKS, host_program
-from srgdqn.training.host.progress import Telling
-from srgdqn.training.host.reports import RoundReports
 from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.step_log import MOST_BLOCKS
 from srgdqn.training.host.task import (
     HostTask,
     about_task,
@@ -69,9 +68,11 @@ from srgdqn.training.host.task import (
 )
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import ProgressReporter
 from srgdqn.training.rounds import policy_arrays
 
-# Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.
+# Bytes that a step takes beside its observations, in the replay, among the random numbers and in the step log.
 _PER_STEP = 64
 
 
@@ -124,7 +125,7 @@ class Agent:
         self._task, self._network = task, network
         self._program, _ = host_program(configuration, task.network_input, task.actions.count, network)
         self._environments: list[gym.Env | VectorEnv] = []
-        self._reports: RoundReports | None = None  # of the `learn` that is under way
+        self._progress: ProgressReporter | None = None  # of the `learn` that is under way
         self._begun: list[int] = []
         self._round = HostRound(configuration, task, self._program, None)
         self._random = np.random.default_rng(configuration.training.seed)
@@ -200,39 +201,56 @@ class Agent:
         )
         configuration = dataclasses.replace(self.configuration, training=training)
         # What was given may have been used since, by an evaluation for instance.
-        midway = round_.player is not None and self._task.source.given is None
         if round_.player is None:
             self._enter(configuration)
-        elif not midway:
+        elif self._task.source.given is not None:
             round_.leave_episodes()
         round_.spend(configuration, steps_before=before, to_the_end=True)
         assert round_.player is not None
         round_.player.check_spaces(round_.steps)
         self._warn_if_diverged()
-        noise = GradientNoise(configuration, self._program.network) if loggers else None
+        noise = GradientNoise(configuration, self._program.network).measure if loggers else None
+        recorder = Recorder.for_reports(
+            configuration,
+            self._task.endings,
+            blocks=round_.blocks,
+            first_learning=round_.first_learning,
+            iterations=round_.iterations,
+        )
         told.on_training_start(self)
         try:
-            self._reports = RoundReports(round_, noise, midway=midway)
             with (
                 deferred_interrupts() as interrupted,
                 reporting(configuration, progress_bar) as bar,
                 listening(configuration, loggers, bar) as listener,
             ):
-                telling = Telling(round_, self._reports, listener)
+                progress = self._progress = ProgressReporter(
+                    recorder,
+                    configuration,
+                    [round_.number],
+                    listener,
+                    steps_before=before,
+                    measure_noise=None if noise is None else lambda: noise(round_),
+                )
+
+                def report(*, ended: bool = False) -> None:
+                    round_.step_log.record(recorder)
+                    diverged_at = np.array([-1 if round_.diverged_at is None else round_.diverged_at])
+                    progress.report(diverged_at, whole=not round_.active, ended=ended)
+
                 try:
                     going = True
                     while going and round_.active:
                         round_.live_block()
                         going = told.on_step() is not False
-                        telling.tell()
-                        if self._reports.up_to_date or not loggers:
-                            round_.diary.keep_newest()
+                        if progress.due(anyway=len(round_.step_log) >= MOST_BLOCKS):
+                            report()
                         if interrupted.is_set():
                             raise KeyboardInterrupt
                 finally:
-                    telling.tell(ended=True)
+                    report(ended=True)
         finally:
-            self._reports = None
+            self._progress = None
             told.on_training_end()
         if round_.diverged_at is not None and round_.steps - before > already:
             self._warn_if_diverged()
@@ -256,8 +274,8 @@ class Agent:
 
     def log_evaluation(self, returns: np.ndarray, lengths: np.ndarray) -> None:
         """Has the loggers of the `learn` that is under way told of episodes that were played."""
-        if self._reports is not None:
-            self._reports.judged(returns, lengths)
+        if self._progress is not None:
+            self._progress.add_evaluation(self._round.steps, returns, lengths)
 
     def _enter(self, configuration: Configuration) -> None:
         """Makes what lives in the environment, which a file knows by its name alone, if it is the right one."""
@@ -310,7 +328,7 @@ class Agent:
             )
         given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
         own = given is not None and _is_within(given, self._task.source.given)
-        if own and self._reports is not None:
+        if own and self._progress is not None:
             raise InputError(
                 f"episodes are to be played in the very environment, {task.name}, that the agent is learning in. Give "
                 "another copy of it."

@@ -226,9 +226,9 @@ def test_reproducible_tables_do_not_depend_on_the_checkpoint(strand: Path, progr
         stands = standing(journal.open(number), programs)
         resumed = Resumed(stands.blocks_done, stands.lanes)
         for segment in train_chunk(RUN[0], programs, range(ROUNDS), resumed=resumed, segment_blocks=3):
-            stands.recorder.hear(segment.log)
+            stands.recorder.record(segment.log)
             if segment.evaluation is not None:
-                stands.evaluations.append((segment.blocks_done, segment.last, segment.evaluation))
+                stands.recorder.record_evaluation(segment.blocks_done, segment.evaluation, last=segment.last)
         ends = np.asarray(segment.on_host().diverged_at)
-        tables = stands.recorder.tables(slice(0, ROUNDS), range(ROUNDS), RUN[0], stands.evaluations, ends, [])
+        tables = stands.recorder.tables(slice(0, ROUNDS), range(ROUNDS), RUN[0], ends)
         assert reproducible(tables) == reproducible(whole.tables)

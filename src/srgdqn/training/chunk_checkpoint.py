@@ -10,14 +10,6 @@ import numpy as np
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoints import Checkpoint, Snapshot, Stream
 from srgdqn.runs.trees import by_path, filled
-from srgdqn.training.checkpoint_rows import (
-    Judged,
-    Timings,
-    judged_from,
-    judged_rows,
-    timed_from,
-    timed_rows,
-)
 from srgdqn.training.lane import Lane
 from srgdqn.training.recorder import Recorder
 
@@ -34,8 +26,6 @@ class Standing(NamedTuple):
     last: bool  # whether it has come to its end
     lanes: Lane  # of every round, on the host
     recorder: Recorder
-    evaluations: Judged
-    timings: Timings
 
 
 def snapshot(standing: Standing, seats: Seats, block: int) -> Snapshot:
@@ -44,14 +34,11 @@ def snapshot(standing: Standing, seats: Seats, block: int) -> Snapshot:
     lanes = by_path(standing.lanes)
     ring = lanes.pop("ring")
     written, slots = standing.blocks_done * block, ring.shape[1]
-    evaluations, timings = standing.evaluations, standing.timings  # which are read later, when the lanes may be gone
 
     def transitions(start: int, stop: int) -> dict[str, np.ndarray]:
         return {"transition": ring[:, np.arange(start, stop) % slots].swapaxes(0, 1)}
 
     streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
-    streams["evaluations"] = Stream(0, len(evaluations), lambda a, b: judged_rows(evaluations[a:b]))
-    streams["timings"] = Stream(0, len(timings), lambda a, b: timed_rows(timings[a:b]))
     if not standing.last:
         streams["replay"] = Stream(max(0, written - slots), written, transitions, "replay")
     about = {"seats": [list(seat) for seat in seats], "blocks_done": standing.blocks_done, "last": standing.last}
@@ -78,7 +65,7 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
     if type(blocks_done) is not int or type(last) is not bool or blocks_done < 0:
         raise InputError("it does not tell how far it is")
     lanes = _stored_lanes(checkpoint.tensors, form, rounds)
-    ring, evaluations, timings = lanes.ring, Judged(), Timings()
+    ring = lanes.ring
     try:
         recorder.restore(
             {
@@ -93,10 +80,6 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
                 if written.shape[1:] != (rounds, ring.shape[2]) or written.dtype != ring.dtype:
                     raise ValueError(f"its transitions are {written.dtype} of shape {written.shape[1:]}")
                 ring[:, np.arange(first, first + len(written)) % ring.shape[1]] = written.swapaxes(0, 1)
-            elif name == "evaluations":
-                evaluations += judged_from(rows)
-            elif name == "timings":
-                timings += timed_from(rows)
             else:
                 recorder.take(name, rows)
     except InputError:  # which says what is wrong: it is damaged, say
@@ -107,7 +90,7 @@ def standing_of(checkpoint: Checkpoint, form: Lane, recorder: Recorder, rounds: 
     has_replay = stop == recorder.steps and first == max(0, stop - ring.shape[1])
     if recorder.blocks != blocks_done or not (last or has_replay):
         raise InputError("it is none of this configuration's (it lacks some of what was there)")
-    return Standing(blocks_done, last, lanes, recorder, evaluations, timings)
+    return Standing(blocks_done, last, lanes, recorder)
 
 
 def _stored_lanes(tensors: dict[str, np.ndarray], form: Lane, rounds: int) -> Lane:

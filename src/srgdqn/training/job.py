@@ -25,17 +25,15 @@ from srgdqn.training.chunk import Resumed, Segment, train_chunk
 from srgdqn.training.chunk_checkpoint import (
     Seats,
     Standing,
-    Timings,
     seats_of,
     snapshot,
     standing_of,
 )
-from srgdqn.training.chunk_progress import ChunkProgress
 from srgdqn.training.lane import PLAIN, Instruments, Lane
 from srgdqn.training.parts import Part, PartResult, taken
 from srgdqn.training.program import SEGMENT_BLOCKS, Numbers, Programs, lane_numbers, programs_for
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.reports import Listener
+from srgdqn.training.reports import Listener, ProgressReporter, finished
 from srgdqn.training.tables import endings_of
 
 Choice = Callable[[np.ndarray], np.ndarray]
@@ -110,10 +108,10 @@ def train_strand(
     if restored is None:
         job = job.asked_for()
     chunk = _Chunk(job, restored, timings)
-    progress = ChunkProgress(first, job.rounds, listener, restored)
     if chunk.last:
-        progress.tell_end(chunk.diverged)
+        listener(finished(chunk.diverged))
     else:
+        progress = ProgressReporter(chunk.recorder, first, job.rounds, listener)
         resumed = None if restored is None else Resumed(restored.blocks_done, restored.lanes)
         chunk.train(_segments(job, programs, resumed), progress, stopping, strand)
     return chunk.results()
@@ -130,29 +128,29 @@ class _Chunk:
     def __init__(self, job: Job, restored: Standing | None, timings: Sequence[tuple[str, int, float]]) -> None:
         self._job, self._count = job, len(job.rounds)
         self._block = job.configurations[0].training.learning_frequency
-        self._recorder = _recorder(job) if restored is None else restored.recorder
-        self._evaluations = [] if restored is None else restored.evaluations
-        self._timings: Timings = list(timings) if restored is None else restored.timings
+        self.recorder = _recorder(job) if restored is None else restored.recorder
+        for timing in timings if restored is None else ():
+            self.recorder.record_time(*timing)
         self._blocks_done = 0 if restored is None else restored.blocks_done
         self.last = restored is not None and restored.last
         self._lanes: Lane | None = None if restored is None else restored.lanes
         self._probed: list[tuple[np.ndarray, Any]] = []
 
     def train(
-        self, segments: Any, progress: ChunkProgress, stopping: Callable[[], bool], strand: Strand | None
+        self, segments: Any, progress: ProgressReporter, stopping: Callable[[], bool], strand: Strand | None
     ) -> None:
         """Runs segments to the end, or until it is told to stop."""
         if stopping():
             return
         for segment in segments:
             self._hear(segment)
-            progress.tell(segment)
+            progress.report(np.asarray(segment.lanes.diverged_at), whole=segment.last, ended=segment.last)
             stop = stopping()
             if strand is not None and segment.last:
                 self._finish(strand, segment)
             elif strand is not None and (stop or strand.due()):
                 seconds = strand.save(self._snapshot(segment.on_host()))
-                self._timings.append(("checkpoint", self._blocks_done * self._block, seconds))
+                self.recorder.record_time("checkpoint", self._blocks_done * self._block, seconds)
             if stop:
                 return
 
@@ -166,16 +164,15 @@ class _Chunk:
         chosen = self._job.probe_at(blocks)
         rows = jax.tree.map(lambda leaf: leaf[: self._count, chosen], segment.log.probed)
         self._probed.append((blocks[chosen], rows))
-        self._recorder.hear(segment.log)
-        self._timings.append(("train", steps, segment.train_seconds))
+        self.recorder.record(segment.log)
+        self.recorder.record_time("train", steps, segment.train_seconds)
         if segment.evaluation is not None:
-            played = taken(segment.evaluation, slice(self._count))
-            self._evaluations.append((segment.blocks_done, segment.last, played))
-            self._timings.append(("evaluate", steps, segment.evaluate_seconds))
+            self.recorder.record_evaluation(segment.blocks_done, segment.evaluation, last=segment.last)
+            self.recorder.record_time("evaluate", steps, segment.evaluate_seconds)
         self._blocks_done, self._lanes, self.last = segment.blocks_done, segment.lanes, segment.last
 
     def _snapshot(self, lanes: Lane) -> Any:
-        standing = Standing(self._blocks_done, self.last, lanes, self._recorder, self._evaluations, self._timings)
+        standing = Standing(self._blocks_done, self.last, lanes, self.recorder)
         return snapshot(standing, self._job.seats, self._block)
 
     @property
@@ -192,13 +189,12 @@ class _Chunk:
         results = []
         for part, configuration in zip(self._job.parts, self._job.configurations, strict=True):
             share = len(part.rounds) / self._count
-            timings = [(phase, steps, seconds * share) for phase, steps, seconds in self._timings]
-            given = (part.seats, part.rounds, configuration, self._evaluations, diverged_at, timings)
+            tables = self.recorder.tables(part.seats, part.rounds, configuration, diverged_at, share=share)
             stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
             policies = {path: array[part.seats] for path, array in stored.items()}
             probed = [(blocks, taken(rows, part.seats)) for blocks, rows in self._probed]
             ring = None if self._job.instruments.blocks_kept is None else np.array(lanes.ring[part.seats])
-            results.append(PartResult(part, self._recorder.tables(*given), policies, self.last, probed, ring))
+            results.append(PartResult(part, tables, policies, self.last, probed, ring))
         return results
 
 

@@ -1,62 +1,184 @@
-"""What a chunk's log becomes while it is written: rows of tables, page by page, and what is open between two pages.
+"""Records the rounds of a chunk: the one place where windows, episodes and diagnostics are computed, for the tables and
+for the reports to loggers.
 
-Nothing of a step is kept once its page is full. What comes out depends neither on how the log was cut into segments nor
-on where recording stopped and went on again.
+A chunk's log becomes rows page by page; nothing of a step is stored once its page is full. The rows depend neither on
+how the log was cut into segments nor on where recording was interrupted and resumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
+import numpy.typing as npt
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
+from srgdqn.training.clock import Budget
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.growing_rows import GrowingRows
-from srgdqn.training.lane import LIVED, BlockLog
-from srgdqn.training.tables import Endings, Recorded, Tables, tables_of
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.tables import PHASES, Endings, Recorded, Tables, evaluated_at, tables_of
 from srgdqn.training.window_rows import (
     CURVES,
     DIAGNOSTICS,
     EPISODES,
     Carry,
     Columns,
+    OpenEpisodes,
     Page,
+    counted,
     digest,
-    nothing_yet,
+    empty_carry,
+    ended_episodes,
+    finite_sums,
+    means_of,
     open_window,
     rules_of,
 )
 
 PAGE_STEPS = 2**15
-"""Steps of a round to a page, as far as these are whole blocks: few enough to be kept in a checkpoint as they are."""
+"""Steps of a round per page, rounded down to whole blocks: few enough to be stored in a checkpoint as they are."""
 
 _LOGGED = ("reward", "flags", *DIAGNOSTICS)
+_FIRST_ROOM = 16  # rows
+_UNLIMITED = 2**62
+
+
+class GrowingRows:
+    """Columns that grow together, in arrays that double whenever they are full."""
+
+    def __init__(self, kinds: Mapping[str, npt.DTypeLike]) -> None:
+        """With the type of each column's elements, which may be arrays."""
+        self._kinds = {name: np.dtype(kind) for name, kind in kinds.items()}
+        self._columns = {name: np.zeros(_FIRST_ROOM, kind) for name, kind in self._kinds.items()}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, rows: Mapping[str, Any]) -> None:
+        """Appends rows, of which every column has as many."""
+        [count] = {len(rows[name]) for name in self._columns}
+        stop = self._count + count
+        for name, column in self._columns.items():
+            if stop > len(column):
+                grown = np.zeros(max(stop, 2 * len(column)), self._kinds[name])
+                grown[: self._count] = column[: self._count]
+                self._columns[name] = column = grown
+            column[self._count : stop] = rows[name]
+        self._count = stop
+
+    def check(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Raises a ValueError if rows from a file have other types or shapes, or negative counts."""
+        for name, kind in self._kinds.items():
+            column = rows[name]
+            if column.dtype != kind.base or column.shape[1:] != kind.shape:
+                raise ValueError(f"it has {column.dtype} of shape {column.shape} for {name}")
+            if kind.base.kind == "i" and not (column >= 0).all():
+                raise ValueError(f"it has negative counts for {name}")
+
+    def read(self, start: int = 0, stop: int = _UNLIMITED) -> dict[str, np.ndarray]:
+        """The rows between two numbers, as views that later rows do not change."""
+        return {name: column[start : min(stop, self._count)] for name, column in self._columns.items()}
+
+
+class GreedyEpisodes(NamedTuple):
+    """One greedy evaluation on the raw reward."""
+
+    step: int  # environment steps trained before it
+    returns: np.ndarray
+    lengths: np.ndarray
+
+
+class News(NamedTuple):
+    """What one round did since it was last asked about, and its counts so far."""
+
+    steps: int
+    reward: float  # their mean; NaN if there were none
+    returns: np.ndarray  # of the episodes that ended
+    lengths: np.ndarray
+    diagnostics: dict[str, float]  # means of the finite values; NaN if there are none
+    evaluations: tuple[GreedyEpisodes, ...]
+    step: int  # so far
+    episodes: int  # so far
+    iterations: int  # so far
+
+
+@dataclass
+class _Unread:
+    """What of one round has been counted for its next news."""
+
+    steps: int = 0  # counts so far, at the end of what was counted
+    episodes: int = 0
+    iterations: int = 0
+    evaluated_at: int = -1
+    open_from: int = 0  # where the open episode begins in the page, if there is one environment
+    new_steps: int = 0
+    reward: float = 0.0
+    sums: np.ndarray = field(default_factory=lambda: np.zeros(4))
+    counts: np.ndarray = field(default_factory=lambda: np.zeros(4))
+    returns: list[np.ndarray] = field(default_factory=list)
+    lengths: list[np.ndarray] = field(default_factory=list)
 
 
 class Recorder:
-    """Records the rounds of a chunk, which may be of several configurations that differ in numbers alone."""
+    """Records the rounds of a chunk, whose configurations may differ in numbers alone."""
 
     def __init__(self, configuration: Configuration, endings: Endings, rounds: int) -> None:
         """Of so many rounds, whose budget, blocks, windows and environments are those of the configuration."""
         settings = configuration.training
         self._rules, self._endings = rules_of(settings), endings
         self._page_blocks = max(1, PAGE_STEPS // settings.learning_frequency)
-        self._carries = [nothing_yet(settings.environments) for _ in range(rounds)]
+        self._carries = [empty_carry(settings.environments) for _ in range(rounds)]
         self._digested = 0  # blocks
-        self._waiting = 0  # blocks of the page that is not full
-        self._page: Columns = {}  # what was logged of them, with the axes of rounds and of blocks first
+        self._waiting = 0  # blocks in the page that is not full
+        self._page: Columns = {}  # their log, with the axes of rounds and of blocks first
+        played = rounds, settings.evaluation_episodes
         self._rows = {
             "curves": GrowingRows({"lane": np.int32, **CURVES}),
             "episodes": GrowingRows({"lane": np.int32, **EPISODES}),
+            "evaluations": GrowingRows(
+                {
+                    "blocks": np.int64,
+                    "last": np.bool_,
+                    "total_reward": (np.float64, played),
+                    "length": (np.int32, played),
+                    "terminated": (np.bool_, played),
+                }
+            ),
+            "timings": GrowingRows({"phase": np.uint8, "step": np.int64, "seconds": np.float64}),
         }
+        self._makes_tables = True
+        self._unread = [_Unread() for _ in range(rounds)]
+        self._counted = 0  # blocks of the page that are in there
+        self._evaluations_read = 0
+        self._since = (0, 0.0)  # steps and rewards since `totals` was last called
+        self.episodes = 0
+        """Episodes ended in all rounds."""
+
+    @classmethod
+    def for_reports(
+        cls, configuration: Configuration, endings: Endings, *, blocks: int, first_learning: int, iterations: int
+    ) -> Recorder:
+        """A recorder of one round without tables, that begins after so many blocks and outer iterations, whatever the
+        budget; the returns of episodes that are open then are unknown, and not reported.
+        """
+        recorder = cls(configuration, endings, 1)
+        block, seats = configuration.training.learning_frequency, configuration.training.environments
+        recorder._rules = recorder._rules._replace(
+            budget=Budget("steps", _UNLIMITED), window=_UNLIMITED, first_learning=first_learning, last_block=_UNLIMITED
+        )
+        unknown = dict(open_returns=np.full(seats, np.nan), open_lengths=np.ones(seats, np.int64))
+        recorder._carries = [empty_carry(seats)._replace(steps=blocks * block, iterations=iterations, **unknown)]
+        recorder._unread = [_Unread(steps=blocks * block, iterations=iterations)]
+        recorder._digested, recorder._makes_tables = blocks, False
+        return recorder
 
     @property
     def blocks(self) -> int:
-        """The blocks that it has heard of."""
+        """The blocks recorded."""
         return self._digested + self._waiting
 
     @property
@@ -64,23 +186,35 @@ class Recorder:
         """The steps of these blocks, in every round."""
         return self.blocks * self._rules.block
 
-    def hear(self, log: BlockLog, seats: np.ndarray | None = None) -> None:
-        """Takes in the next blocks of all rounds, with the axes of rounds (which spare lanes may follow) and of blocks
-        first. `seats` tells of each step which of its round's environments made it, where there are several.
+    def record(self, log: BlockLog, seats: np.ndarray | None = None) -> None:
+        """Records the next blocks of all rounds, with the axes of rounds (which spare lanes may follow) and of blocks
+        first. `seats` are the environments that made each step, where a round has several.
         """
-        self._hear(
+        self._record(
             {name: np.asarray(getattr(log, name)) for name in _LOGGED} | ({} if seats is None else {"seats": seats})
         )
 
-    def _hear(self, heard: Mapping[str, np.ndarray]) -> None:
-        rounds, start, stop = len(self._carries), 0, heard["flags"].shape[1]
+    def record_evaluation(self, blocks: int, results: Evaluation, *, last: bool) -> None:
+        """Records an evaluation of all rounds (which spare lanes may follow) after so many blocks."""
+        rounds = len(self._carries)
+        columns = {name: np.asarray(getattr(results, name))[None, :rounds] for name in Evaluation._fields}
+        self._rows["evaluations"].append({"blocks": [blocks], "last": [last], **columns})
+
+    def record_time(self, phase: str, step: int, seconds: float) -> None:
+        """Records how long a phase took."""
+        self._rows["timings"].append({"phase": [PHASES.index(phase)], "step": [step], "seconds": [seconds]})
+
+    def _record(self, logged: Mapping[str, np.ndarray]) -> None:
+        rounds, start, stop = len(self._carries), 0, logged["flags"].shape[1]
+        self._add_to_totals(logged["reward"][:rounds], logged["flags"][:rounds])
         if not self._page:
             self._page = {
-                name: np.empty((rounds, self._page_blocks, *part.shape[2:]), part.dtype) for name, part in heard.items()
+                name: np.empty((rounds, self._page_blocks, *part.shape[2:]), part.dtype)
+                for name, part in logged.items()
             }
         while start < stop:
             count = min(stop - start, self._page_blocks - self._waiting)
-            for name, part in heard.items():
+            for name, part in logged.items():
                 self._page[name][:, self._waiting : self._waiting + count] = part[:rounds, start : start + count]
             self._waiting += count
             start += count
@@ -89,13 +223,16 @@ class Recorder:
 
     def _turn_page(self) -> None:
         for lane in range(len(self._carries)):
-            self._carries[lane], rows = self._digest(lane)
-            for name, columns in rows.items():
+            after, rows = self._digest(lane)
+            self._count_news(lane, rows.get("episodes"))
+            self._unread[lane].open_from = 0
+            self._carries[lane] = after
+            for name, columns in rows.items() if self._makes_tables else ():
                 self._rows[name].append({"lane": np.full(len(columns["step"]), lane, np.int32), **columns})
-        self._digested, self._waiting = self._digested + self._waiting, 0
+        self._digested, self._waiting, self._counted = self._digested + self._waiting, 0, 0
 
     def _digest(self, lane: int) -> tuple[Carry, dict[str, Columns]]:
-        """What is open of a round after the blocks of the page so far, and the rows that they close."""
+        """The carry of a round after the page so far, and the rows that end in it."""
         page = {name: part[lane, : self._waiting].reshape(-1) for name, part in self._page.items()}
         if not self._waiting or not page["flags"][0] & LIVED:
             return self._carries[lane], {}
@@ -112,23 +249,19 @@ class Recorder:
         )
         return after, {"curves": curves, "episodes": episodes}
 
-    def reached(self, lane: int) -> Carry:
-        """What a round has come to by now."""
-        return self._digest(lane)[0]
+    # For the tables
 
     def tables(
         self,
         seats: slice,
         rounds: Sequence[int],
         configuration: Configuration,
-        evaluations: Iterable[tuple[int, bool, Evaluation]],
         diverged_at: np.ndarray,
-        timings: Sequence[tuple[str, int, float]],
+        *,
+        share: float = 1.0,
     ) -> Tables:
-        """The rows that some of the chunk's rounds, with their numbers and their configuration, have by now.
-
-        `evaluations` (blocks done, whether it is the last, results) and `diverged_at` have an axis of all the chunk's
-        rounds first. Recording may go on afterwards as if nobody had asked.
+        """The tables of some of the chunk's rounds, with their numbers, their configuration and their share of the
+        time. `diverged_at` has an axis of all the chunk's rounds. Recording may go on afterwards.
         """
         lanes = range(*seats.indices(len(self._carries)))
         curves, episodes = (self._closed(self._rows[name], lanes) for name in ("curves", "episodes"))
@@ -139,24 +272,117 @@ class Recorder:
             windows = [curves[place], *(rows["curves"] for rows in ended), open_window(self._rules, carry)]
             whole = [episodes[place], *(rows["episodes"] for rows in ended)]
             recorded.append(Recorded(carry, _joined(windows), _joined(whole), int(diverged_at[lane])))
-        judged = [
-            (blocks, last, jax.tree.map(lambda part: np.asarray(part)[lanes.start : lanes.stop], results))
-            for blocks, last, results in evaluations
-        ]
-        return tables_of(configuration, self._endings, rounds, recorded, judged, timings)
+        evaluations, timings = self._rows["evaluations"].read(), self._rows["timings"].read()
+        evaluations |= {name: evaluations[name][:, lanes.start : lanes.stop] for name in Evaluation._fields}
+        timings["seconds"] = timings["seconds"] * share
+        return tables_of(configuration, self._endings, rounds, recorded, evaluations, timings)
 
     @staticmethod
     def _closed(rows: GrowingRows, lanes: range) -> list[Columns]:
         """The rows of each of some rounds, in the order in which they came."""
-        columns = rows.read(0, len(rows))
+        columns = rows.read()
         lane = columns.pop("lane")
         chosen = np.flatnonzero((lane >= lanes.start) & (lane < lanes.stop))
         chosen = chosen[np.argsort(lane[chosen], kind="stable")]
         parts = np.split(chosen, np.searchsorted(lane[chosen], np.arange(lanes.start + 1, lanes.stop)))
         return [{name: column[part] for name, column in columns.items()} for part in parts]
 
+    # For progress and reports
+
+    def _add_to_totals(self, reward: np.ndarray, flags: np.ndarray) -> None:
+        active = (flags & LIVED) > 0
+        steps, rewards = self._since
+        self._since = steps + int(active.sum()), rewards + float(reward.sum(where=active, dtype=np.float64))
+        self.episodes += int((active & ((flags & (TERMINATED | TRUNCATED)) > 0)).sum())
+
+    def totals(self) -> tuple[int, float]:
+        """The steps of all rounds since the last call, and their mean reward (NaN if there were none)."""
+        (steps, rewards), self._since = self._since, (0, 0.0)
+        return steps, rewards / steps if steps else np.nan
+
+    def news(self) -> list[News]:
+        """What each round did since the last call."""
+        evaluations = self._rows["evaluations"].read()
+        news = []
+        for lane in range(len(self._carries)):
+            self._count_news(lane)
+            unread = self._unread[lane]
+            made = list(
+                evaluated_at(
+                    evaluations,
+                    self._rules.block,
+                    unread.steps,
+                    first=self._evaluations_read,
+                    before=unread.evaluated_at,
+                )
+            )
+            means = means_of(unread.sums[None], unread.counts[None])[0]
+            news.append(
+                News(
+                    unread.new_steps,
+                    unread.reward / unread.new_steps if unread.new_steps else np.nan,
+                    np.concatenate([np.zeros(0), *unread.returns]),
+                    np.concatenate([np.zeros(0, np.int32), *unread.lengths]),
+                    dict(zip(DIAGNOSTICS, means.tolist(), strict=True)),
+                    tuple(
+                        GreedyEpisodes(step, evaluations["total_reward"][row, lane], evaluations["length"][row, lane])
+                        for step, row in made
+                    ),
+                    unread.steps,
+                    unread.episodes,
+                    unread.iterations,
+                )
+            )
+            at = made[-1][0] if made else unread.evaluated_at
+            self._unread[lane] = _Unread(unread.steps, unread.episodes, unread.iterations, at, unread.open_from)
+        self._counted, self._evaluations_read = self._waiting, len(evaluations["blocks"])
+        return news
+
+    def _count_news(self, lane: int, episodes: Columns | None = None) -> None:
+        """Counts the blocks of the page that are not counted yet; `episodes` are the page's, if they are known."""
+        first, unread, block = self._counted, self._unread[lane], self._rules.block
+        flags = self._page["flags"][lane, : self._waiting].reshape(-1) if self._page else np.zeros(0, np.uint8)
+        start = first * block
+        if start >= len(flags) or not flags[start] & LIVED:
+            return
+        steps, ends, blocks = counted(self._rules, unread.steps, unread.episodes, self._digested + first, flags[start:])
+        if not steps:
+            return
+        reward = self._page["reward"][lane, : self._waiting].reshape(-1)[: start + steps]
+        if len(ends):
+            ended = self._ended(lane, reward, flags[: start + steps]) if episodes is None else episodes
+            new = (ended["step"] > unread.steps) & ~np.isnan(ended["return"])
+            unread.returns.append(ended["return"][new])
+            unread.lengths.append(ended["length"][new].astype(np.int32))
+            if "seats" not in self._page:
+                unread.open_from = start + int(ends[-1]) + 1
+        if len(blocks):
+            values = [self._page[name][lane, blocks - self._digested] for name in DIAGNOSTICS]
+            sums, counts = finite_sums(
+                np.stack(values, axis=1, dtype=np.float64), np.array([0]), np.array([len(blocks)])
+            )
+            unread.sums, unread.counts = unread.sums + sums[0], unread.counts + counts[0]
+        unread.new_steps += steps
+        unread.reward += float(reward[start:].sum(dtype=np.float64))
+        unread.steps += steps
+        unread.episodes += len(ends)
+        unread.iterations += len(blocks)
+
+    def _ended(self, lane: int, reward: np.ndarray, flags: np.ndarray) -> Columns:
+        """The episodes that ended in the page so far, from the one on that was open at the last news: summed
+        as `digest` does, from the beginning of the page or, if that is later, of the episode.
+        """
+        begin, before = self._unread[lane].open_from, self._carries[lane]
+        open_ = OpenEpisodes(np.zeros(1), np.zeros(1, np.int64)) if begin else before.open_episodes
+        seats = None if "seats" not in self._page else self._page["seats"][lane].reshape(-1)[begin : len(flags)]
+        _, ended = ended_episodes(open_, reward[begin:].astype(np.float64), flags[begin:], seats)
+        ended["step"] += before.steps + begin
+        return ended
+
+    # For checkpoints
+
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, GrowingRows]]:
-        """What `restore` and `take` need to go on from here: arrays that stay small, and rows that only grow."""
+        """What `restore` and `take` need to resume from here: arrays that stay small, and rows that only grow."""
         columns = zip(Carry._fields, zip(*self._carries, strict=True), strict=True)
         arrays = {f"carry.{name}": np.array(column) for name, column in columns}
         arrays["digested"] = np.array(self._digested)
@@ -164,7 +390,7 @@ class Recorder:
         return arrays, dict(self._rows)
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Goes on, as a new recorder, from what `state` gave, with all its rows given to `take`."""
+        """Resumes, as a new recorder, from the arrays of `state`; all its rows are to be given to `take`."""
         try:
             columns = [arrays[f"carry.{name}"] for name in Carry._fields]
             found, expected = columns[-1].shape, (len(self._carries), len(self._carries[0].open_lengths))
@@ -175,12 +401,15 @@ class Recorder:
             _check_like("digested", arrays["digested"], np.array(0))
             self._carries = [_carry(row) for row in zip(*columns, strict=True)]
             self._digested = int(arrays["digested"])
+            self._unread = [_Unread(carry.steps, carry.episodes, carry.iterations) for carry in self._carries]
+            self.episodes = sum(carry.episodes for carry in self._carries)
             page = {name[len("page.") :]: part for name, part in arrays.items() if name.startswith("page.")}
             if page:
                 self._check_page(page)
-                self._hear(page)
+                self._record(page)
+            self._since = (0, 0.0)
         except (KeyError, ValueError) as error:
-            raise InputError(f"its records are none of this configuration's ({error})") from error
+            raise InputError(f"its records do not fit this configuration ({error})") from error
 
     def _check_page(self, page: Mapping[str, np.ndarray]) -> None:
         blocks = page["flags"].shape[:2]
@@ -195,7 +424,12 @@ class Recorder:
                 raise ValueError(f"its page has {part.dtype} of shape {part.shape} for {name}")
 
     def take(self, name: str, rows: Mapping[str, np.ndarray]) -> None:
-        """The next rows of a table that `state` gave."""
+        """Appends the next rows of a table that `state` gave; a ValueError if they cannot be such."""
+        if name == "evaluations" and (rows["blocks"] >= 2**31).any():
+            raise ValueError("evaluations after more blocks than there can be")
+        if name == "timings" and ((rows["phase"] >= len(PHASES)).any() or not np.isfinite(rows["seconds"]).all()):
+            raise ValueError("timings of unknown phases or without finite seconds")
+        self._rows[name].check(rows)
         self._rows[name].append(rows)
 
 
@@ -204,11 +438,11 @@ def _joined(parts: list[Columns]) -> Columns:
 
 
 def _check_like(name: str, found: np.ndarray, like: np.ndarray) -> None:
-    """A ValueError if an array is none of that type and shape, or counts what nobody could."""
+    """Raises a ValueError if an array has another type or shape, or impossible counts."""
     if found.shape != like.shape or found.dtype != like.dtype:
         raise ValueError(f"it has {found.dtype} of shape {found.shape} for {name}")
     if like.dtype.kind == "i" and not ((found >= 0) & (found < 2**31)).all():
-        raise ValueError(f"it has counts for {name} that nobody counted")
+        raise ValueError(f"it has impossible counts for {name}")
 
 
 def _carry(row: Sequence[np.ndarray]) -> Carry:

@@ -30,8 +30,7 @@ from srgdqn.training.layout import Chunk, chunks_of, most_boards, saved_chunks, 
 from srgdqn.training.parts import PartResult, parts_of
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
-from srgdqn.training.reports import Listener, Progress
-from srgdqn.training.shared_progress import SharedProgress
+from srgdqn.training.reports import Listener, Progress, SharedProgress
 from srgdqn.training.tables import Tables, merge_tables
 
 __all__ = [

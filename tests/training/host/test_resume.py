@@ -43,7 +43,7 @@ STEPS = 240
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A checkpoint can be made after any block, where it is due."""
-    monkeypatch.setattr("srgdqn.training.host.progress.SECONDS", 0.0)
+    monkeypatch.setattr("srgdqn.training.reports.SECONDS", 0.0)
 
 
 class Pictures(gym.Env):

@@ -15,14 +15,6 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoints import Checkpoint, Snapshot, Stream
 from srgdqn.runs.trees import by_path, filled
-from srgdqn.training.checkpoint_rows import (
-    Judged,
-    Timings,
-    judged_from,
-    judged_rows,
-    timed_from,
-    timed_rows,
-)
 from srgdqn.training.host.open_episodes import Trail
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.recorder import Recorder
@@ -37,13 +29,11 @@ class Records(NamedTuple):
 
     recorder: Recorder
     trail: Trail
-    evaluations: Judged
-    timings: Timings
 
 
 def no_records(configuration: Configuration, endings: Endings) -> Records:
     """Those of a round that has not lived."""
-    return Records(Recorder(configuration, endings, 1), Trail(configuration.training.environments), [], [])
+    return Records(Recorder(configuration, endings, 1), Trail(configuration.training.environments))
 
 
 class RoundStanding(NamedTuple):
@@ -62,9 +52,6 @@ def round_snapshot(round_: HostRound, records: Records, identity: str, *, last: 
     assert round_.player is not None
     recorded, rows = records.recorder.state()
     streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
-    evaluations, timings = records.evaluations, records.timings
-    streams["evaluations"] = Stream(0, len(evaluations), lambda a, b: judged_rows(evaluations[a:b]))
-    streams["timings"] = Stream(0, len(timings), lambda a, b: timed_rows(timings[a:b]))
     tensors = by_path({"learner": round_.learner, "normaliser": round_.normaliser})
     tensors |= {f"{_RECORDER}{name}": array for name, array in recorded.items()}
     if not last:
@@ -98,17 +85,14 @@ def round_standing(checkpoint: Checkpoint, round_: HostRound, identity: str) -> 
     tree = jax.tree.map(jnp.asarray, filled({"learner": round_.learner, "normaliser": round_.normaliser}, tensors))
     round_.restore(tree["learner"], tree["normaliser"])
     memory, records = round_.memory, no_records(round_.configuration, round_.task.endings)
-    recorder, trail, evaluations, timings = records
+    recorder, trail = records
     try:
         recorder.restore(_below(_RECORDER, tensors))
+        _, recorded = recorder.state()
         if not about["last"]:
             trail.restore(_below(_TRAIL, tensors), round_.steps)
         for name, first, rows in checkpoint.rows():
-            if name == "evaluations":
-                evaluations.extend(judged_from(rows))
-            elif name == "timings":
-                timings.extend(timed_from(rows))
-            elif name in ("curves", "episodes"):
+            if name in recorded:
                 recorder.take(name, rows)
             elif name == _STEPS:
                 trail.take(first, rows)

@@ -19,7 +19,7 @@ from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.host.draws import Plan
 from srgdqn.training.host.learner import Learning, make_learning
 from srgdqn.training.host.program import HostProgram, numbers_of
-from srgdqn.training.host.step_log import Diary
+from srgdqn.training.host.step_log import StepLog
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.lane import as_stored
 from srgdqn.training.window_rows import ANEW
@@ -48,7 +48,7 @@ class HostRound:
         self.blocks = 0  # lived
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
-        self.diary = Diary(configuration.training.learning_frequency)
+        self.step_log = StepLog(configuration.training.learning_frequency, configuration.training.environments)
         self._left: set[int] = set()  # environments whose open episodes have been left since the last block
         self.blocks_before_memory = 0  # lived before the memory was as empty as it was new
         self._program = program
@@ -98,7 +98,7 @@ class HostRound:
         self.configuration, self.steps_before = configuration, steps_before
         limits, budget = limits_of(configuration.training), budget_of(configuration.training)
         self._unit, self._amount = budget.unit, np.float32(budget.amount)
-        self._first_learning = self.blocks_before_memory + int(limits.first_learning)
+        self.first_learning = self.blocks_before_memory + int(limits.first_learning)
         self._last_block = None if to_the_end else int(limits.last_block)
         self._plan = Plan(
             self._program,
@@ -114,11 +114,6 @@ class HostRound:
     def steps(self) -> int:
         """Environment steps lived."""
         return self.blocks * len(self._block)
-
-    @property
-    def blocks_forgotten(self) -> int:
-        """Blocks lived that are not in the diary any more, or never were."""
-        return self.blocks - len(self.diary)
 
     @property
     def episodes(self) -> int:
@@ -178,9 +173,9 @@ class HostRound:
             self.policy.update(self.learner.parameters, self.normaliser)
         diagnostics = _NOTHING_LEARNT
         self.blocks += 1
-        if self._first_learning <= index and (self._last_block is None or index < self._last_block):
+        if self.first_learning <= index and (self._last_block is None or index < self._last_block):
             diagnostics = self._learn(index)
-        self.diary.write(block, diagnostics)
+        self.step_log.write(block, diagnostics)
         if self._left:
             self._mark_beginnings()
 
@@ -189,7 +184,7 @@ class HostRound:
         seats, places = np.unique(self._block.seat, return_index=True)
         first = dict(zip(seats.tolist(), places.tolist(), strict=True))
         here = self._left & set(first)
-        self.diary.flags[-1, [first[seat] for seat in here]] |= ANEW
+        self.step_log["flags"][-1, [first[seat] for seat in here]] |= ANEW
         self._left -= here
 
     def _learn(self, index: int) -> list[float]:

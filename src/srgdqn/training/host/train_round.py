@@ -33,17 +33,14 @@ from srgdqn.training.host.checkpoint import (
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import HostProgram, host_program
-from srgdqn.training.host.progress import Telling
-from srgdqn.training.host.reports import RoundReports
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.round_lock import occupied_strand
+from srgdqn.training.host.step_log import MOST_BLOCKS
 from srgdqn.training.host.task import HostTask, make_player
 from srgdqn.training.job import identity, policy_arrays
 from srgdqn.training.lane import TERMINATED, TRUNCATED
-from srgdqn.training.reports import Listener, Progress
+from srgdqn.training.reports import Listener, ProgressReporter, finished
 from srgdqn.training.tables import Tables
-
-_DIARY_BLOCKS = 1_024  # after which a diary is handed on
 
 
 class RoundOutcome(NamedTuple):
@@ -79,7 +76,7 @@ def train_round(
         standing = None if strand is None else strand.restore(_Restoring(configuration, task, program, number))
         if standing is not None and standing.last:
             round_, records = standing.round_, standing.records
-            listener(Progress(1.0, 0, float("nan"), int(round_.diverged_at is not None), ended=True))
+            listener(finished(int(round_.diverged_at is not None)))
             return RoundOutcome(number, _tables(round_, records), _policy(round_), whole=True, failure=None)
         player, environments = make_player(configuration, task, number, () if standing is None else standing.begun)
         for environment in environments:
@@ -95,10 +92,16 @@ def train_round(
             enter_again(standing, player)
         if fresh:
             round_.compile()
-            records.timings.append(("compile", round_.steps, time.perf_counter() - start))
-        noise = GradientNoise(configuration, program.network) if measure_noise else None
-        reports = RoundReports(round_, noise, reached=records.recorder.reached(0))
-        life = _Life(round_, records, reports, Telling(round_, reports, listener), judged, strand)
+            records.recorder.record_time("compile", round_.steps, time.perf_counter() - start)
+        noise = GradientNoise(configuration, program.network).measure if measure_noise else None
+        progress = ProgressReporter(
+            records.recorder,
+            configuration,
+            [number],
+            listener,
+            measure_noise=None if noise is None else lambda: noise(round_),
+        )
+        life = _Life(round_, records, progress, judged, strand)
         failure = life.live(stopping)
         return RoundOutcome(number, _tables(round_, records), _policy(round_), life.whole, failure)
 
@@ -122,12 +125,11 @@ class _Life:
         self,
         round_: HostRound,
         records: Records,
-        reports: RoundReports,
-        telling: Telling,
+        progress: ProgressReporter,
         judged: gym.Env | None,
         strand: Strand | None,
     ) -> None:
-        self._round, self._records, self._reports, self._telling = round_, records, reports, telling
+        self._round, self._records, self._progress = round_, records, progress
         self._judged, self._strand = judged, strand
         self._since = time.perf_counter()
         self.whole = False  # whether it has come to its end
@@ -145,16 +147,18 @@ class _Life:
                 due = not round_.active or evaluation_due(round_.configuration, round_.blocks)
                 if due:
                     self._take_stock()
-                now = self._telling.tell(everything=due)
-                if len(round_.diary) >= _DIARY_BLOCKS:
+                now = self._progress.due(anyway=due)
+                if now or len(round_.step_log) >= MOST_BLOCKS:
                     self._record()
+                if now:
+                    self._report()
                 if now and strand is not None and strand.due() and round_.active:
                     self._keep(strand)
             self.whole = not round_.active
         except EnvironmentFailedError as error:
             failure = str(error)
-        self._telling.tell(ended=True)
         self._record()
+        self._report(ended=True)
         if strand is not None and self.whole:
             end = self._snapshot()  # made now, as the memory that it does not need is not to wait for it
             strand.finish(lambda: end)
@@ -162,36 +166,34 @@ class _Life:
             self._keep(strand)
         return failure
 
+    def _report(self, *, ended: bool = False) -> None:
+        self._progress.report(_diverged_at(self._round), whole=not self._round.active, ended=ended)
+
     def _take_stock(self) -> None:
         """Notes the time, and judges the policy."""
-        round_, timings = self._round, self._records.timings
+        round_, recorder = self._round, self._records.recorder
         assert round_.player is not None
         round_.player.check_spaces(round_.steps)
         self._note_time()
         if self._judged is not None:
             played = _judge(round_, self._judged)
-            self._records.evaluations.append((round_.blocks, not round_.active, played))
-            self._reports.judged(np.asarray(played.total_reward[0]), np.asarray(played.length[0]))
-            timings.append(("evaluate", round_.steps, time.perf_counter() - self._since))
+            recorder.record_evaluation(round_.blocks, played, last=not round_.active)
+            recorder.record_time("evaluate", round_.steps, time.perf_counter() - self._since)
         self._since = time.perf_counter()
 
     def _note_time(self) -> None:
         now = time.perf_counter()
-        self._records.timings.append(("train", self._round.steps, now - self._since))
+        self._records.recorder.record_time("train", self._round.steps, now - self._since)
         self._since = now
 
     def _record(self) -> None:
-        """Hands the newest blocks on to whoever needs them, and forgets them."""
-        diary = self._round.diary
-        self._telling.note()
-        self._reports.note()
-        several = self._round.configuration.training.environments > 1
-        self._records.recorder.hear(diary.log(), diary.seats[None] if several else None)
+        """Records the newest blocks."""
+        log = self._round.step_log
         if self._strand is not None:
-            ended = (diary.flags & (TERMINATED | TRUNCATED)) > 0
-            steps = (part.ravel() for part in (diary.action, diary.reward, ended, diary.seats))
+            ended = (log["flags"] & (TERMINATED | TRUNCATED)) > 0
+            steps = (part.ravel() for part in (log["action"], log["reward"], ended, log["seats"]))
             self._records.trail.write(*steps)
-        diary.forget()
+        log.record(self._records.recorder)
 
     def _snapshot(self) -> Snapshot:
         return round_snapshot(self._round, self._records, identity(self._round.configuration), last=self.whole)
@@ -200,17 +202,18 @@ class _Life:
         self._note_time()
         self._record()
         seconds = strand.save(self._snapshot())
-        self._records.timings.append(("checkpoint", self._round.steps, seconds))
+        self._records.recorder.record_time("checkpoint", self._round.steps, seconds)
         self._since = time.perf_counter()
 
 
 def _tables(round_: HostRound, records: Records) -> Tables:
     if not round_.blocks:
         return {}
-    diverged_at = np.array([-1 if round_.diverged_at is None else round_.diverged_at])
-    return records.recorder.tables(
-        slice(0, 1), [round_.number], round_.configuration, records.evaluations, diverged_at, records.timings
-    )
+    return records.recorder.tables(slice(0, 1), [round_.number], round_.configuration, _diverged_at(round_))
+
+
+def _diverged_at(round_: HostRound) -> np.ndarray:
+    return np.array([-1 if round_.diverged_at is None else round_.diverged_at])
 
 
 def _policy(round_: HostRound) -> dict[str, np.ndarray]:
