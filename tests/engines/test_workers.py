@@ -192,7 +192,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.path.insert(0, {tests!r})
 import srgdqn
 from host_environments import SMALL, Slope
-from srgdqn.watching import Logger
+from srgdqn.integrations import Logger
 
 class Mine(Slope):
     pass
