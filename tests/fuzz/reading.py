@@ -217,7 +217,7 @@ def _live(place: Path) -> Any:
     reader, watched = LineReader(place / "rows.jsonl"), Watched()
     while lines := reader.read():
         for line in lines:
-            watched.hear(line)
+            watched.update(line)
     is_abandoned(place / "rows.jsonl")
     return watched
 

@@ -19,7 +19,7 @@ from tiny import tiny
 def begun(rounds: int = 2, unit: str = "steps", amount: int = 1_000) -> Watched:
     watched = Watched()
     budget = {"unit": unit, "amount": amount}
-    watched.hear({"task": "CartPole", "algorithm": "dqn-sgd", "rounds": rounds, "budget": budget})
+    watched.update({"task": "CartPole", "algorithm": "dqn-sgd", "rounds": rounds, "budget": budget})
     return watched
 
 
@@ -30,11 +30,11 @@ def line(number: int, step: int, seconds: float = 0.0, **values: Any) -> dict[st
 def test_progress_speed_and_time_left() -> None:
     watched = begun()
     assert (watched.share, watched.speed, watched.seconds_left) == (0.0, None, None)
-    watched.hear(line(0, 100, 5.0))  # compiling took five seconds
-    watched.hear(line(1, 100, 5.0))
+    watched.update(line(0, 100, 5.0))  # compiling took five seconds
+    watched.update(line(1, 100, 5.0))
     assert (watched.share, watched.speed, watched.seconds_left) == (0.1, None, None)
-    watched.hear(line(0, 300, 7.0))
-    watched.hear(line(1, 300, 7.0))
+    watched.update(line(0, 300, 7.0))
+    watched.update(line(1, 300, 7.0))
     assert watched.steps == 600
     assert watched.share == pytest.approx(0.3)
     assert watched.speed == pytest.approx(200.0)
@@ -44,7 +44,7 @@ def test_progress_speed_and_time_left() -> None:
 def test_speed_is_that_of_late() -> None:
     watched = begun(rounds=1, amount=10**6)
     for second in range(100):
-        watched.hear(line(0, 10 * second if second < 50 else 500 + 1_000 * (second - 50), float(second)))
+        watched.update(line(0, 10 * second if second < 50 else 500 + 1_000 * (second - 50), float(second)))
     assert watched.speed == pytest.approx(1_000.0)
 
 
@@ -53,16 +53,16 @@ def test_speed_is_that_of_late() -> None:
 )
 def test_the_share_is_in_the_budgets_unit(unit: str, name: str) -> None:
     watched = begun(rounds=4, unit=unit, amount=100)
-    watched.hear({**line(0, 7), name: 50})
-    watched.hear({**line(1, 7), name: 110})
-    watched.hear({**line(2, 7), name: 10, "diverged_at": 7})
+    watched.update({**line(0, 7), name: 50})
+    watched.update({**line(1, 7), name: 110})
+    watched.update({**line(2, 7), name: 10, "diverged_at": 7})
     assert watched.share == pytest.approx((0.5 + 1 + 1 + 0) / 4)
 
 
 def test_what_a_line_lacks_stays_as_it_was() -> None:
     watched = begun()
-    watched.hear(line(0, 100, **{"train/loss": 0.5, "rollout/ep_rew_mean": 3.0}))
-    watched.hear(line(0, 200, **{"train/loss": None, "eval/mean_reward": 9.0}))
+    watched.update(line(0, 100, **{"train/loss": 0.5, "rollout/ep_rew_mean": 3.0}))
+    watched.update(line(0, 200, **{"train/loss": None, "eval/mean_reward": 9.0}))
     assert watched.rounds[0]["train/loss"] == 0.5
     assert watched.rounds[0]["step"] == 200
     assert watched.curves() == ("rollout/ep_rew_mean", {0: [(100, 3.0)]})
@@ -70,20 +70,20 @@ def test_what_a_line_lacks_stays_as_it_was() -> None:
 
 def test_rewards_are_drawn_where_no_episode_ends() -> None:
     watched = begun()
-    watched.hear(line(1, 100, **{"rollout/ep_rew_mean": None, "rollout/reward": -2.0}))
+    watched.update(line(1, 100, **{"rollout/ep_rew_mean": None, "rollout/reward": -2.0}))
     assert watched.curves() == ("rollout/reward", {1: [(100, -2.0)]})
 
 
 def test_a_new_beginning_forgets_and_strange_lines_are_left_alone() -> None:
     watched = Watched()
-    watched.hear(line(0, 1))
-    watched.hear({"task": 1})
-    watched.hear({})
+    watched.update(line(0, 1))
+    watched.update({"task": 1})
+    watched.update({})
     assert watched.rounds == {}
     watched = begun()
-    watched.hear(line(0, 1))
-    watched.hear({"ended": True})
-    watched.hear({"task": "Pendulum", "algorithm": "a", "rounds": 1, "budget": {"unit": "steps", "amount": 5}})
+    watched.update(line(0, 1))
+    watched.update({"ended": True})
+    watched.update({"task": "Pendulum", "algorithm": "a", "rounds": 1, "budget": {"unit": "steps", "amount": 5}})
     assert (watched.rounds, watched.ended, watched.header["task"]) == ({}, False, "Pendulum")
 
 
@@ -97,7 +97,7 @@ def test_the_tables_tell_what_was_heard(tmp_path: Path) -> None:
         result = train_configured(configuration, progress=False, listener=listener)
     heard = Watched()
     for line in LineReader(rows.path).read() or ():
-        heard.hear(line)
+        heard.update(line)
     assert heard.ended
     told = watched_result(result)
     assert told.header.items() <= heard.header.items()

@@ -163,7 +163,7 @@ def test_news_add_up_to_the_tables(page: int, case: Case, cuts: list[int], resum
         news = [each[lane] for each in heard]
         mine = {n: {c: v[found[n]["round"] == 5 + lane] for c, v in found[n].items()} for n in ("rounds", "episodes")}
         assert sum(each.steps for each in news) == mine["rounds"]["steps"][0] - known[lane]
-        counts = (news[-1].step, news[-1].episodes, news[-1].iterations)
+        counts = (news[-1].step, news[-1].episodes, news[-1].outer_iterations)
         assert counts == tuple(mine["rounds"][name][0] for name in ("steps", "episodes", "outer_iterations"))
         later = mine["episodes"]["step"] > known[lane]
         for name, column in (("returns", "return"), ("lengths", "length")):

@@ -62,11 +62,11 @@ class _Source:
         self.rows = given if self.is_file else live_file(given)
         self._reader = LineReader(self.rows)
 
-    def update(self, watched: Watched) -> bool:
+    def read(self, watched: Watched) -> bool:
         """Takes in what is new; returns whether there are rows at all."""
         lines = self._reader.read()
         for line in lines or ():
-            watched.hear(line)
+            watched.update(line)
         return lines is not None
 
     @property
@@ -85,7 +85,7 @@ def _look_once(source: _Source) -> int:
     from srgdqn.cli.presentation import console
 
     out, watched = console(), Watched()
-    if source.update(watched):
+    if source.read(watched):
         abandoned = not source.is_file and is_abandoned(source.rows)
         if watched.header:
             out.print(_drawn(watched, _GONE if abandoned else _state(watched), out))
@@ -108,7 +108,7 @@ def _follow(source: _Source) -> int:
     seen = gone = False
     with Live(console=out, auto_refresh=False, transient=not source.is_file) as live:
         while True:
-            there = source.update(watched)
+            there = source.read(watched)
             if not there and (source.is_saved or seen):
                 break
             abandoned = there and not source.is_file and is_abandoned(source.rows)

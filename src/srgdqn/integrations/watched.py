@@ -37,7 +37,7 @@ class Watched:
         self._curves: dict[str, dict[int, Curve]] = {name: defaultdict(list) for name in (RETURN, REWARD)}
         self._points: deque[tuple[float, int, float]] = deque()  # seconds, steps and share, recently
 
-    def hear(self, line: Line) -> None:
+    def update(self, line: Line) -> None:
         """Takes in a line of the file. One that describes a run starts over."""
         if line.keys() >= _HEADER:
             if _is_header(line):
@@ -45,9 +45,9 @@ class Watched:
         elif line.get("ended"):
             self.ended = True
         elif self.header and is_count(line.get("round")) and _is_whole(line.get("step")):
-            self._hear_round({name: value for name, value in line.items() if _is_number(value)})
+            self._update_round({name: value for name, value in line.items() if _is_number(value)})
 
-    def _hear_round(self, line: Line) -> None:
+    def _update_round(self, line: Line) -> None:
         seconds = line.get("seconds") or 0.0
         if self.rounds and seconds > self.seconds:
             self._points.append((self.seconds, self.steps, self.share))
@@ -126,10 +126,10 @@ def _is_whole(value: Any) -> bool:
 def watched_result(result: Result) -> Watched:
     """The state of a finished run; what its tables do not have (ε, the speed) is missing."""
     watched = Watched()
-    watched.hear(header(result.configuration))
+    watched.update(header(result.configuration))
     for line in _lines(result):
-        watched.hear(line)
-    watched.hear({"ended": True})
+        watched.update(line)
+    watched.update({"ended": True})
     return watched
 
 

@@ -8,7 +8,6 @@ how the log was cut into segments nor on where recording was interrupted and res
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +31,6 @@ from srgdqn.training.window_rows import (
     digest,
     empty_carry,
     ended_episodes,
-    finite_sums,
     means_of,
     open_window,
     rules_of,
@@ -95,32 +93,44 @@ class GreedyEpisodes(NamedTuple):
 class News(NamedTuple):
     """What one round did since it was last asked about, and its counts so far."""
 
+    step: int  # so far
+    episodes: int  # so far
+    outer_iterations: int  # so far
     steps: int
     reward: float  # their mean; NaN if there were none
     returns: np.ndarray  # of the episodes that ended
     lengths: np.ndarray
-    diagnostics: dict[str, float]  # means of the finite values; NaN if there are none
     evaluations: tuple[GreedyEpisodes, ...]
-    step: int  # so far
-    episodes: int  # so far
-    iterations: int  # so far
+    loss: float  # means of the finite values; NaN if there are none
+    max_q: float
+    delta_norm: float
+    theta_norm: float
 
 
-@dataclass
 class _Unread:
-    """What of one round has been counted for its next news."""
+    """What has been counted for the next news, with an axis of rounds."""
 
-    steps: int = 0  # counts so far, at the end of what was counted
-    episodes: int = 0
-    iterations: int = 0
-    evaluated_at: int = -1
-    open_from: int = 0  # where the open episode begins in the page, if there is one environment
-    new_steps: int = 0
-    reward: float = 0.0
-    sums: np.ndarray = field(default_factory=lambda: np.zeros(4))
-    counts: np.ndarray = field(default_factory=lambda: np.zeros(4))
-    returns: list[np.ndarray] = field(default_factory=list)
-    lengths: list[np.ndarray] = field(default_factory=list)
+    def __init__(self, steps: Sequence[int], iterations: Sequence[int], episodes: Sequence[int]) -> None:
+        """After these counts so far."""
+        self.steps, self.iterations, self.episodes = (np.array(each) for each in (steps, iterations, episodes))
+        rounds = len(self.steps)
+        self.evaluated_at = np.full(rounds, -1)
+        self.open_from = np.zeros(rounds, int)  # where the open episode begins in the page, if there is one environment
+        self.blocks = 0  # of the page that are counted
+        self.evaluations = 0  # rows that are read
+        self.clear()
+
+    def clear(self) -> None:
+        """Begins the next news."""
+        rounds = len(self.steps)
+        self.new_steps, self.reward = np.zeros(rounds, int), np.zeros(rounds)
+        self.sums, self.counts = np.zeros((2, rounds, 4))  # of the finite diagnostics
+        self.ended: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # rounds, returns and lengths of episodes
+
+    def add_episodes(self, lanes: np.ndarray, rows: Columns) -> None:
+        """Adds those rows of episodes that are new, and whose return is known."""
+        new = (rows["step"] > self.steps[lanes]) & ~np.isnan(rows["return"])
+        self.ended.append((lanes[new], rows["return"][new], rows["length"][new].astype(np.int32)))
 
 
 class Recorder:
@@ -151,9 +161,7 @@ class Recorder:
             "timings": GrowingRows({"phase": np.uint8, "step": np.int64, "seconds": np.float64}),
         }
         self._makes_tables = True
-        self._unread = [_Unread() for _ in range(rounds)]
-        self._counted = 0  # blocks of the page that are in there
-        self._evaluations_read = 0
+        self._unread = _Unread(*np.zeros((3, rounds), int))
         self._since = (0, 0.0)  # steps and rewards since `totals` was last called
         self.episodes = 0
         """Episodes ended in all rounds."""
@@ -172,7 +180,7 @@ class Recorder:
         )
         unknown = dict(open_returns=np.full(seats, np.nan), open_lengths=np.ones(seats, np.int64))
         recorder._carries = [empty_carry(seats)._replace(steps=blocks * block, iterations=iterations, **unknown)]
-        recorder._unread = [_Unread(steps=blocks * block, iterations=iterations)]
+        recorder._unread = _Unread([blocks * block], [iterations], [0])
         recorder._digested, recorder._makes_tables = blocks, False
         return recorder
 
@@ -222,14 +230,17 @@ class Recorder:
                 self._turn_page()
 
     def _turn_page(self) -> None:
+        after: list[Carry] = []
         for lane in range(len(self._carries)):
-            after, rows = self._digest(lane)
-            self._count_news(lane, rows.get("episodes"))
-            self._unread[lane].open_from = 0
-            self._carries[lane] = after
+            carry, rows = self._digest(lane)
+            after.append(carry)
+            if rows:
+                self._unread.add_episodes(np.full(len(rows["episodes"]["step"]), lane), rows["episodes"])
             for name, columns in rows.items() if self._makes_tables else ():
                 self._rows[name].append({"lane": np.full(len(columns["step"]), lane, np.int32), **columns})
-        self._digested, self._waiting, self._counted = self._digested + self._waiting, 0, 0
+        self._count_news(with_episodes=False)
+        self._carries, self._unread.blocks, self._unread.open_from[:] = after, 0, 0
+        self._digested, self._waiting = self._digested + self._waiting, 0
 
     def _digest(self, lane: int) -> tuple[Carry, dict[str, Columns]]:
         """The carry of a round after the page so far, and the rows that end in it."""
@@ -302,82 +313,104 @@ class Recorder:
 
     def news(self) -> list[News]:
         """What each round did since the last call."""
-        evaluations = self._rows["evaluations"].read()
+        self._count_news()
+        unread, evaluations, rounds = self._unread, self._rows["evaluations"].read(), range(len(self._carries))
+        means = means_of(unread.sums, unread.counts)
+        nothing = (np.zeros(0, int), np.zeros(0), np.zeros(0, np.int32))
+        lanes, *episodes = (np.concatenate(columns) for columns in zip(nothing, *unread.ended, strict=True))
+        order = np.argsort(lanes, kind="stable")
+        places = np.searchsorted(lanes[order], rounds[1:])
+        returns, lengths = (np.split(column[order], places) for column in episodes)
         news = []
-        for lane in range(len(self._carries)):
-            self._count_news(lane)
-            unread = self._unread[lane]
-            made = list(
-                evaluated_at(
-                    evaluations,
-                    self._rules.block,
-                    unread.steps,
-                    first=self._evaluations_read,
-                    before=unread.evaluated_at,
-                )
-            )
-            means = means_of(unread.sums[None], unread.counts[None])[0]
+        for lane in rounds:
+            step, steps, last = int(unread.steps[lane]), int(unread.new_steps[lane]), int(unread.evaluated_at[lane])
+            made = [
+                GreedyEpisodes(at, evaluations["total_reward"][row, lane], evaluations["length"][row, lane])
+                for at, row in evaluated_at(evaluations, self._rules.block, step, first=unread.evaluations, before=last)
+            ]
+            if made:
+                unread.evaluated_at[lane] = made[-1].step
             news.append(
                 News(
-                    unread.new_steps,
-                    unread.reward / unread.new_steps if unread.new_steps else np.nan,
-                    np.concatenate([np.zeros(0), *unread.returns]),
-                    np.concatenate([np.zeros(0, np.int32), *unread.lengths]),
-                    dict(zip(DIAGNOSTICS, means.tolist(), strict=True)),
-                    tuple(
-                        GreedyEpisodes(step, evaluations["total_reward"][row, lane], evaluations["length"][row, lane])
-                        for step, row in made
-                    ),
-                    unread.steps,
-                    unread.episodes,
-                    unread.iterations,
+                    step,
+                    int(unread.episodes[lane]),
+                    int(unread.iterations[lane]),
+                    steps,
+                    float(unread.reward[lane]) / steps if steps else np.nan,
+                    returns[lane],
+                    lengths[lane],
+                    tuple(made),
+                    *means[lane].tolist(),
                 )
             )
-            at = made[-1][0] if made else unread.evaluated_at
-            self._unread[lane] = _Unread(unread.steps, unread.episodes, unread.iterations, at, unread.open_from)
-        self._counted, self._evaluations_read = self._waiting, len(evaluations["blocks"])
+        unread.evaluations = len(evaluations["blocks"])
+        unread.clear()
         return news
 
-    def _count_news(self, lane: int, episodes: Columns | None = None) -> None:
-        """Counts the blocks of the page that are not counted yet; `episodes` are the page's, if they are known."""
-        first, unread, block = self._counted, self._unread[lane], self._rules.block
-        flags = self._page["flags"][lane, : self._waiting].reshape(-1) if self._page else np.zeros(0, np.uint8)
-        start = first * block
-        if start >= len(flags) or not flags[start] & LIVED:
+    def _count_news(self, *, with_episodes: bool = True) -> None:
+        """Counts the blocks of the page that are not counted yet; their episodes may have been added before."""
+        unread, first, stop, block = self._unread, self._unread.blocks, self._waiting, self._rules.block
+        if first == stop:
             return
-        steps, ends, blocks = counted(self._rules, unread.steps, unread.episodes, self._digested + first, flags[start:])
-        if not steps:
-            return
-        reward = self._page["reward"][lane, : self._waiting].reshape(-1)[: start + steps]
-        if len(ends):
-            ended = self._ended(lane, reward, flags[: start + steps]) if episodes is None else episodes
-            new = (ended["step"] > unread.steps) & ~np.isnan(ended["return"])
-            unread.returns.append(ended["return"][new])
-            unread.lengths.append(ended["length"][new].astype(np.int32))
-            if "seats" not in self._page:
-                unread.open_from = start + int(ends[-1]) + 1
-        if len(blocks):
-            values = [self._page[name][lane, blocks - self._digested] for name in DIAGNOSTICS]
-            sums, counts = finite_sums(
-                np.stack(values, axis=1, dtype=np.float64), np.array([0]), np.array([len(blocks)])
+        rounds, start = len(self._carries), first * block
+        rewards, flags = (self._page[name][:, :stop].reshape(rounds, -1) for name in ("reward", "flags"))
+        learned, after = np.zeros((rounds, stop - first), bool), unread.steps.copy()
+        ended: dict[int, tuple[int, int]] = {}  # of lanes in which episodes ended: where to look for them in the page
+        for lane in np.flatnonzero(flags[:, start] & LIVED).tolist():
+            steps, ends, blocks = counted(
+                self._rules,
+                int(unread.steps[lane]),
+                int(unread.episodes[lane]),
+                self._digested + first,
+                flags[lane, start:],
             )
-            unread.sums, unread.counts = unread.sums + sums[0], unread.counts + counts[0]
-        unread.new_steps += steps
-        unread.reward += float(reward[start:].sum(dtype=np.float64))
-        unread.steps += steps
-        unread.episodes += len(ends)
-        unread.iterations += len(blocks)
+            if not steps:
+                continue
+            learned[lane, blocks - self._digested - first] = True
+            unread.reward[lane] += rewards[lane, start : start + steps].sum(dtype=np.float64)
+            if len(ends):
+                ended[lane] = int(unread.open_from[lane]), start + steps
+                if "seats" not in self._page:
+                    unread.open_from[lane] = start + int(ends[-1]) + 1
+            unread.new_steps[lane] += steps
+            unread.episodes[lane] += len(ends)
+            unread.iterations[lane] += len(blocks)
+            after[lane] += steps
+        if ended and with_episodes:
+            unread.add_episodes(*self._ended(ended, rewards, flags))
+        unread.steps, unread.blocks = after, stop
+        for place, name in enumerate(DIAGNOSTICS):
+            values = self._page[name][:, first:stop]
+            finite = learned & np.isfinite(values)
+            unread.sums[:, place] += values.sum(1, where=finite, dtype=np.float64)
+            unread.counts[:, place] += finite.sum(1)
 
-    def _ended(self, lane: int, reward: np.ndarray, flags: np.ndarray) -> Columns:
-        """The episodes that ended in the page so far, from the one on that was open at the last news: summed
-        as `digest` does, from the beginning of the page or, if that is later, of the episode.
+    def _ended(
+        self, looked_at: dict[int, tuple[int, int]], rewards: np.ndarray, flags: np.ndarray
+    ) -> tuple[np.ndarray, Columns]:
+        """The rounds and the rows of episodes that ended in the page, between two places of each of these rounds. They
+        are summed as `digest` does: from the beginning of the page or, if that is later, of the episode.
         """
-        begin, before = self._unread[lane].open_from, self._carries[lane]
-        open_ = OpenEpisodes(np.zeros(1), np.zeros(1, np.int64)) if begin else before.open_episodes
-        seats = None if "seats" not in self._page else self._page["seats"][lane].reshape(-1)[begin : len(flags)]
-        _, ended = ended_episodes(open_, reward[begin:].astype(np.float64), flags[begin:], seats)
-        ended["step"] += before.steps + begin
-        return ended
+        returns, lengths = (np.array([getattr(each, name) for each in self._carries]) for name in Carry._fields[-2:])
+        environments = lengths.shape[1]
+        seats = [np.full(stop - begin, lane * environments) for lane, (begin, stop) in looked_at.items()]
+        for place, (lane, (begin, stop)) in enumerate(looked_at.items()):
+            if "seats" in self._page:
+                seats[place] += self._page["seats"][lane].reshape(-1)[begin:stop]
+            if begin:  # nothing of an episode from before the page is open there
+                returns[lane], lengths[lane] = 0.0, 0
+        reward, flag = (
+            np.concatenate([part[lane, begin:stop] for lane, (begin, stop) in looked_at.items()])
+            for part in (rewards, flags)
+        )
+        open_ = OpenEpisodes(returns.ravel(), lengths.ravel())
+        _, rows = ended_episodes(open_, reward.astype(np.float64), flag, np.concatenate(seats))
+        edges = np.cumsum([0, *map(len, seats)])
+        place = np.searchsorted(edges, rows["step"], side="left") - 1
+        lanes = np.array(list(looked_at))[place]
+        before = np.array([self._carries[lane].steps + begin for lane, (begin, _) in looked_at.items()])
+        rows["step"] = rows["step"] - edges[place] + before[place]
+        return lanes, rows
 
     # For checkpoints
 
@@ -401,7 +434,8 @@ class Recorder:
             _check_like("digested", arrays["digested"], np.array(0))
             self._carries = [_carry(row) for row in zip(*columns, strict=True)]
             self._digested = int(arrays["digested"])
-            self._unread = [_Unread(carry.steps, carry.episodes, carry.iterations) for carry in self._carries]
+            counts = [(carry.steps, carry.iterations, carry.episodes) for carry in self._carries]
+            self._unread = _Unread(*zip(*counts, strict=True))
             self.episodes = sum(carry.episodes for carry in self._carries)
             page = {name[len("page.") :]: part for name, part in arrays.items() if name.startswith("page.")}
             if page:

@@ -125,27 +125,19 @@ class ProgressReporter:
         )
         reports = []
         for number, diverged_at, news in zip(self._rounds, self._diverged_at, self._recorder.news(), strict=True):
-            played = news.evaluations + others
-            if not news.steps and not played:
+            news = news._replace(evaluations=news.evaluations + others)
+            if not news.steps and not news.evaluations:
                 continue
             variance, distance = (None, None) if self._measure_noise is None else self._measure_noise()
-            spent = self._share(news.step, news.iterations, news.episodes)
+            spent = self._share(news.step, news.outer_iterations, news.episodes)
             reports.append(
                 RoundReport(
                     round=number,
-                    step=news.step,
-                    steps=news.steps,
-                    reward=news.reward,
-                    returns=news.returns,
-                    lengths=news.lengths,
-                    episodes=news.episodes,
-                    outer_iterations=news.iterations,
-                    queries=news.iterations * queries,
-                    gradient_evaluations=news.iterations * evaluations,
+                    **news._asdict(),
+                    queries=news.outer_iterations * queries,
+                    gradient_evaluations=news.outer_iterations * evaluations,
                     epsilon=float(epsilon(self._configuration.acting, np.float64(spent))),
-                    **news.diagnostics,
                     diverged_at=None if diverged_at < 0 else min(int(diverged_at), news.step),
-                    evaluations=played,
                     gradient_variance=variance,
                     anchor_distance=distance,
                 )

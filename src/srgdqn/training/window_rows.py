@@ -6,7 +6,7 @@ into segments: a window or an episode that crosses the end of a page is summed p
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -173,7 +173,7 @@ def _windows(
     some = starts < steps  # all but the last one, where a window ended with the page
     totals[some] = np.add.reduceat(reward, starts[some])
     made = np.append(np.searchsorted(iteration_steps, edges, side="right"), len(iteration_steps))
-    sums, counts = finite_sums(diagnostics, np.append(0, made[:-1]), made)
+    sums, counts = _finite_sums(diagnostics, np.append(0, made[:-1]), made)
     if first % window:
         totals[0] = before.window_reward + totals[0]
         sums[0] = np.where(before.window_counts > 0, before.window_sums + sums[0], sums[0])
@@ -198,7 +198,7 @@ def _windows(
     return after, rows
 
 
-def finite_sums(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _finite_sums(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sum and the number of the finite values of each range of rows, one range beginning where the last ended.
 
     The iteration that diverged was discarded: its queries count, but its values are not averaged.
@@ -236,35 +236,39 @@ def ended_episodes(
     """The episodes that are open after some steps, and those that ended in them, in the order of their ends: the
     columns of `EPISODES`, with steps counted from the first of these.
     """
-    steps, ended = len(reward), (flags & (TERMINATED | TRUNCATED)) > 0
-    if seats is None:
-        starts = np.append(0, np.flatnonzero(ended[:-1] | ((flags[1:] & ANEW) > 0)) + 1)
-        seat, newcomer = np.zeros(len(starts), int), starts == 0
-        first, last = starts, np.append(starts[1:], steps) - 1
-    else:
-        order = np.argsort(seats, kind="stable")  # an environment's steps lie side by side in this order
-        changes = np.diff(seats[order]) != 0
-        starts = np.flatnonzero(np.append(True, ended[order[:-1]] | changes | ((flags[order[1:]] & ANEW) > 0)))
-        seat, newcomer = seats[order[starts]], np.append(True, changes)[starts]
-        reward, first, last = reward[order], order[starts], order[np.append(starts[1:], steps) - 1]
+    order: Any = slice(None)  # in which an environment's steps lie side by side
+    if seats is not None and (seats[1:] < seats[:-1]).any():
+        order = np.argsort(seats, kind="stable")
+    reward, flags = reward[order], flags[order]
+    ended = (flags & (TERMINATED | TRUNCATED)) > 0
+    breaks = ended[:-1] | ((flags[1:] & ANEW) > 0)
+    if seats is not None:
+        seats = seats[order]
+        breaks |= seats[1:] != seats[:-1]
     # Every piece ends with its episode, or where that is left, or with the last of its environment's steps.
-    returns, lengths = np.add.reduceat(reward, starts), np.diff(np.append(starts, steps))
-    continued = newcomer & (open_.lengths[seat] > 0) & ((flags[first] & ANEW) == 0)
+    starts = np.append(0, np.flatnonzero(breaks) + 1)
+    ends = np.append(starts[1:], len(reward)) - 1
+    seat = np.zeros(len(starts), int) if seats is None else seats[starts]
+    first = np.append(True, seat[1:] != seat[:-1])  # the first piece of its environment
+    returns, lengths = np.add.reduceat(reward, starts), ends - starts + 1
+    continued = first & (open_.lengths[seat] > 0) & ((flags[starts] & ANEW) == 0)
     returns[continued] = open_.returns[seat[continued]] + returns[continued]
     lengths[continued] += open_.lengths[seat[continued]]
 
-    whole = ended[last]
-    newest = np.append(newcomer[1:], True)  # the last piece of its environment
+    whole = ended[ends]
+    newest = np.append(first[1:], True)  # the last piece of its environment
     after = OpenEpisodes(open_.returns.copy(), open_.lengths.copy())
     after.returns[seat[newest]] = np.where(whole[newest], 0.0, returns[newest])
     after.lengths[seat[newest]] = np.where(whole[newest], 0, lengths[newest])
 
-    last, returns, lengths = last[whole], returns[whole], lengths[whole]
-    if seats is not None:
-        by_end = np.argsort(last)
-        last, returns, lengths = last[by_end], returns[by_end], lengths[by_end]
-    terminated = (flags[last] & TERMINATED).astype(bool)
-    return after, dict(zip(EPISODES, (last + 1, returns, lengths, terminated), strict=True))
+    ends = ends[whole]
+    terminated = (flags[ends] & TERMINATED).astype(bool)
+    rows = dict(zip(EPISODES, (ends + 1, returns[whole], lengths[whole], terminated), strict=True))
+    if not isinstance(order, slice):
+        rows["step"] = order[ends] + 1
+        by_end = np.argsort(rows["step"])
+        rows = {name: column[by_end] for name, column in rows.items()}
+    return after, rows
 
 
 def _no_rows(columns: dict[str, type]) -> Columns:
