@@ -436,7 +436,7 @@ def test_loggers_hear_what_an_agent_does(tmp_path: Path) -> None:
     agent_of().learn(160, EvalCallback(eval_freq=80, n_eval_episodes=2), loggers=[lines])
     rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()][1:-1]
     assert rows[-1]["step"] == 160
-    assert rows[-1]["train/gradient_variance"] > 0
+    assert any((row.get("train/gradient_variance") or 0) > 0 for row in rows)  # not always, as it takes time
     assert any(row.get("eval/mean_reward") is not None for row in rows)
     returns = [row["rollout/ep_rew_mean"] for row in rows if row.get("rollout/ep_rew_mean") is not None]
     assert returns

@@ -237,6 +237,8 @@ class Agent:
                     round_.step_log.record(recorder)
                     diverged_at = np.array([-1 if round_.diverged_at is None else round_.diverged_at])
                     progress.report(diverged_at, whole=not round_.active, ended=ended)
+                    if not loggers:
+                        recorder.news()  # nobody reads them, and they would grow
 
                 try:
                     going = True

@@ -264,7 +264,7 @@ class Recorder:
 
     def tables(
         self,
-        seats: slice,
+        lanes: slice,
         rounds: Sequence[int],
         configuration: Configuration,
         diverged_at: np.ndarray,
@@ -274,17 +274,17 @@ class Recorder:
         """The tables of some of the chunk's rounds, with their numbers, their configuration and their share of the
         time. `diverged_at` has an axis of all the chunk's rounds. Recording may go on afterwards.
         """
-        lanes = range(*seats.indices(len(self._carries)))
-        curves, episodes = (self._closed(self._rows[name], lanes) for name in ("curves", "episodes"))
+        chosen = range(*lanes.indices(len(self._carries)))
+        curves, episodes = (self._closed(self._rows[name], chosen) for name in ("curves", "episodes"))
         recorded = []
-        for place, lane in enumerate(lanes):
+        for place, lane in enumerate(chosen):
             carry, now = self._digest(lane)
             ended = [now] if now else []
             windows = [curves[place], *(rows["curves"] for rows in ended), open_window(self._rules, carry)]
             whole = [episodes[place], *(rows["episodes"] for rows in ended)]
             recorded.append(Recorded(carry, _joined(windows), _joined(whole), int(diverged_at[lane])))
         evaluations, timings = self._rows["evaluations"].read(), self._rows["timings"].read()
-        evaluations |= {name: evaluations[name][:, lanes.start : lanes.stop] for name in Evaluation._fields}
+        evaluations |= {name: evaluations[name][:, chosen.start : chosen.stop] for name in Evaluation._fields}
         timings["seconds"] = timings["seconds"] * share
         return tables_of(configuration, self._endings, rounds, recorded, evaluations, timings)
 

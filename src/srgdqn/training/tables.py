@@ -67,29 +67,29 @@ def tables_of(
 
 
 def _curve_rows(configuration: Configuration, number: int, one: Recorded) -> Columns:
-    kept = one.curves
-    made = kept["iterations"]
+    rows = one.curves
+    made = rows["iterations"]
     return {
         "round": np.full(len(made), number, np.int32),
-        "step": kept["step"],
-        "reward": kept["reward"],
-        "reward_cumulative": kept["reward_cumulative"],
-        "episodes": kept["episodes"].astype(np.int32),
-        **{name: np.ma.masked_invalid(kept[name], copy=False) for name in DIAGNOSTICS},
+        "step": rows["step"],
+        "reward": rows["reward"],
+        "reward_cumulative": rows["reward_cumulative"],
+        "episodes": rows["episodes"].astype(np.int32),
+        **{name: np.ma.masked_invalid(rows[name], copy=False) for name in DIAGNOSTICS},
         "queries": made * queries_per_iteration(configuration),
         "gradient_evaluations": made * evaluations_per_iteration(configuration),
     }
 
 
 def _episode_rows(endings: Endings, number: int, one: Recorded) -> Columns:
-    kept = one.episodes
-    terminated = kept["terminated"]
+    rows = one.episodes
+    terminated = rows["terminated"]
     return {
         "round": np.full(len(terminated), number, np.int32),
         "episode": np.arange(len(terminated), dtype=np.int32),
-        "step": kept["step"],
-        "return": kept["return"],
-        "length": kept["length"].astype(np.int32),
+        "step": rows["step"],
+        "return": rows["return"],
+        "length": rows["length"].astype(np.int32),
         "ending": np.where(terminated, "terminated", endings.cut),
         "success": _success(endings, terminated),
     }
