@@ -50,6 +50,15 @@ class Logger(Protocol):
         """The run has ended, in whatever way."""
 
 
+class LoggerWithOption(Logger, Protocol):
+    """A logger that `srgdqn train` has an option for, and that is made from the option's value."""
+
+    metavar: str  # the value in the help, such as DIR,
+    help: str  # and what it is
+
+    def __init__(self, value: str, /) -> None: ...
+
+
 class Scalars:
     """Turns the reports of all rounds into named numbers; remembers their last episodes."""
 

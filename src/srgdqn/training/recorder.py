@@ -178,8 +178,10 @@ class Recorder:
         recorder._rules = recorder._rules._replace(
             budget=Budget("steps", _UNLIMITED), window=_UNLIMITED, first_learning=first_learning, last_block=_UNLIMITED
         )
-        unknown = dict(open_returns=np.full(seats, np.nan), open_lengths=np.ones(seats, np.int64))
-        recorder._carries = [empty_carry(seats)._replace(steps=blocks * block, iterations=iterations, **unknown)]
+        carry = empty_carry(seats)._replace(steps=blocks * block, iterations=iterations)
+        recorder._carries = [
+            carry._replace(open_returns=carry.open_returns * np.nan, open_lengths=carry.open_lengths + 1)
+        ]
         recorder._unread = _Unread([blocks * block], [iterations], [0])
         recorder._digested, recorder._makes_tables = blocks, False
         return recorder
@@ -406,10 +408,10 @@ class Recorder:
         open_ = OpenEpisodes(returns.ravel(), lengths.ravel())
         _, rows = ended_episodes(open_, reward.astype(np.float64), flag, np.concatenate(seats))
         edges = np.cumsum([0, *map(len, seats)])
-        place = np.searchsorted(edges, rows["step"], side="left") - 1
-        lanes = np.array(list(looked_at))[place]
+        places = np.searchsorted(edges, rows["step"], side="left") - 1
+        lanes = np.array(list(looked_at))[places]
         before = np.array([self._carries[lane].steps + begin for lane, (begin, _) in looked_at.items()])
-        rows["step"] = rows["step"] - edges[place] + before[place]
+        rows["step"] = rows["step"] - edges[places] + before[places]
         return lanes, rows
 
     # For checkpoints
