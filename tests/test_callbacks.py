@@ -115,7 +115,7 @@ def test_an_exception_in_a_callback_leaves_the_agent_usable(agent: Agent, error:
 
 @pytest.mark.parametrize("given", [3, "word", {"a": 1}, [None, 3]])
 def test_what_is_no_callback_is_refused(given: Any) -> None:
-    with pytest.raises(InputError, match=r"which is neither a srgdqn.callbacks.Callback"):
+    with pytest.raises(InputError, match=r"Give a srgdqn.callbacks.Callback"):
         as_callback(given)
 
 

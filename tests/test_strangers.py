@@ -306,19 +306,19 @@ HEADER = {"task": "a", "algorithm": "b", "rounds": 2, "budget": {"unit": "steps"
 )
 def test_a_header_of_another_kind_begins_no_run(change: dict[str, Any]) -> None:
     watched = Watched()
-    watched.hear({**HEADER, **change})
+    watched.update({**HEADER, **change})
     assert watched.header == {}
-    watched.hear(HEADER)
+    watched.update(HEADER)
     assert watched.header == HEADER
 
 
 def test_of_a_row_only_numbers_are_heard() -> None:
     watched = Watched()
-    watched.hear(HEADER)
+    watched.update(HEADER)
     for wrong in ({"round": [], "step": 1}, {"round": -1, "step": 1}, {"round": 0, "step": 0.5}, {"round": 0}):
-        watched.hear(wrong)
+        watched.update(wrong)
     assert watched.rounds == {}
-    watched.hear({"round": 0, "step": 50, "train/loss": "nan", "train/max_q": 1e300, "rollout/ep_rew_mean": 3.0})
+    watched.update({"round": 0, "step": 50, "train/loss": "nan", "train/max_q": 1e300, "rollout/ep_rew_mean": 3.0})
     assert watched.rounds == {0: {"round": 0, "step": 50, "rollout/ep_rew_mean": 3.0}}
     assert watched.share == 0.25
 

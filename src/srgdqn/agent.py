@@ -40,14 +40,14 @@ from srgdqn.runs.user_code import own_parts
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import host_program
-from srgdqn.training.host.progress import Telling
-from srgdqn.training.host.reports import RoundReports
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.saved_agent import load_round, renamed, save_round
 from srgdqn.training.host.task import HostTask, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.training.loop import policy_arrays, segments
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import ProgressReporter
 
 
 class Agent:
@@ -99,7 +99,7 @@ class Agent:
     def _begin(self, round_: HostRound, network: eqx.Module | NetworkFactory | None) -> None:
         self._round, self._network = round_, network
         self._environments: list[gym.Env | VectorEnv] = []
-        self._reports: RoundReports | None = None  # of the `learn` that is running
+        self._progress: ProgressReporter | None = None  # of the `learn` that is running
         self._random = np.random.default_rng(round_.configuration.training.seed)
 
     def __repr__(self) -> str:
@@ -177,41 +177,51 @@ class Agent:
         )
         configuration = dataclasses.replace(self.configuration, training=training)
         # What was given may have been used since, by an evaluation for instance.
-        midway = round_.player is not None and self._task.source.given is None
         if round_.player is None:
             self._enter(configuration)
-        elif not midway:
+        elif self._task.source.given is not None:
             round_.leave_episodes()
         round_.spend(configuration, steps_before=before, to_the_end=True)
         assert round_.player is not None
         round_.player.check_spaces(round_.steps)
         self._warn_if_diverged()
-        noise = GradientNoise(configuration, self._round.network) if loggers else None
+        noise = GradientNoise(configuration, self._round.network).measure if loggers else None
+        recorder = Recorder.for_reports(
+            configuration,
+            self._task.endings,
+            blocks=round_.blocks,
+            first_learning=round_.first_learning,
+            iterations=round_.iterations,
+        )
         callbacks.on_training_start(self)
         try:
-            self._reports = reports = RoundReports(round_, noise, midway=midway)
             with (
                 deferred_interrupts() as interrupted,
                 reporting(configuration, progress_bar) as bar,
                 listening(configuration, loggers, bar) as listener,
             ):
-                progress, after_block = Telling(round_, reports, listener), _AfterBlock(round_, callbacks.on_step)
+                measure = None if noise is None else lambda: noise(round_)
+                progress = self._progress = ProgressReporter(
+                    recorder, configuration, [round_.number], listener, steps_before=before, measure_noise=measure
+                )
+                after_block = _AfterBlock(round_, callbacks.on_step)
 
                 def halt() -> bool:
                     return after_block.says_stop() or interrupted.is_set()
 
                 try:
-                    for _ in segments(round_, halt=halt):
-                        progress.tell(everything=True)
-                        # What nobody reads is not to pile up.
-                        _ = reports.note() if loggers else reports.read()
+                    for segment in segments(round_, halt=halt):
+                        recorder.record(segment.log, segment.environments)
+                        progress.report(segment.divergence, whole=segment.last)
+                        if not loggers:
+                            recorder.news()  # nobody reads them, and they would grow
                     after_block.says_stop()
                     if interrupted.is_set():
                         raise KeyboardInterrupt
                 finally:
-                    progress.tell(ended=True)
+                    progress.report(round_.divergence, whole=not round_.active, ended=True)
         finally:
-            self._reports = None
+            self._progress = None
             callbacks.on_training_end()
         if round_.diverged_at is not None and round_.steps - before > already:
             self._warn_if_diverged()
@@ -235,8 +245,8 @@ class Agent:
 
     def log_evaluation(self, returns: np.ndarray, lengths: np.ndarray) -> None:
         """Has the loggers of the `learn` that is under way told of episodes that were played."""
-        if self._reports is not None:
-            self._reports.judged(returns, lengths)
+        if self._progress is not None:
+            self._progress.add_evaluation(self._round.steps, returns, lengths)
 
     def _enter(self, configuration: Configuration) -> None:
         """Makes what lives in the environment, which a file knows by its name alone, if it is the right one."""
@@ -289,7 +299,7 @@ class Agent:
             )
         given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
         own = given is not None and _is_within(given, self._task.source.given)
-        if own and self._reports is not None:
+        if own and self._progress is not None:
             raise InputError(
                 f"episodes are to be played in the very environment, {task.name}, that the agent is learning in. Give "
                 "another copy of it."

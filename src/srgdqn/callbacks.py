@@ -1,4 +1,4 @@
-"""What may be called while an agent learns: evaluation, early stopping, checkpoints; by the names people know."""
+"""Callbacks of a learning agent: evaluation, early stopping, checkpoints; with the names of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Hears from an agent that learns. Make a class of your own from it, and override what you need."""
+    """Is called while an agent learns. Derive your own class, and override what you need."""
 
     agent: Agent
 
@@ -31,7 +31,7 @@ class Callback:
 
     @property
     def model(self) -> Agent:
-        """The agent, by the name that it has elsewhere."""
+        """The agent, as Stable-Baselines3 calls it."""
         return self.agent
 
     @property
@@ -40,7 +40,7 @@ class Callback:
         return self.agent.num_timesteps
 
     def on_training_end(self) -> None:
-        """Called when `learn` ends, however that may be."""
+        """Called when `learn` ends, also by an exception."""
 
 
 CallbackLike: TypeAlias = Callback | Callable[["Agent"], Any] | Sequence[Any] | None
@@ -54,17 +54,17 @@ class CallbackList(Callback):
         self.callbacks = list(callbacks)
 
     def on_training_start(self, agent: Agent) -> None:
-        """Tells all of them."""
+        """Calls all of them."""
         super().on_training_start(agent)
         for each in self.callbacks:
             each.on_training_start(agent)
 
     def on_step(self) -> bool:
-        """Asks all of them."""
-        return all([each.on_step() is not False for each in self.callbacks])  # noqa: C419, as all are to be asked
+        """Calls all of them."""
+        return all([each.on_step() is not False for each in self.callbacks])  # noqa: C419, as all are to be called
 
     def on_training_end(self) -> None:
-        """Tells all of them."""
+        """Calls all of them."""
         for each in self.callbacks:
             each.on_training_end()
 
@@ -78,13 +78,13 @@ class _FunctionCallback(Callback):
 
 
 def as_callback(given: CallbackLike) -> Callback:
-    """What was given, as one callback."""
+    """One callback from whatever was given."""
     if given is None:
         return Callback()
     if isinstance(given, Callback):
         if hasattr(given, "_on_step"):
             raise InputError(
-                f"the callback {type(given).__name__} has a method _on_step, which nobody here calls. Call it on_step."
+                f"the callback {type(given).__name__} has a method _on_step, which is never called. Call it on_step."
             )
         return given
     if isinstance(given, Sequence) and not isinstance(given, str):
@@ -92,13 +92,12 @@ def as_callback(given: CallbackLike) -> Callback:
     if callable(given):
         return _FunctionCallback(given)
     raise InputError(
-        f"callback is {given!r}, which is neither a srgdqn.callbacks.Callback, nor a function of the agent, nor a list "
-        "of these. Give such a thing."
+        f"callback is {given!r}. Give a srgdqn.callbacks.Callback, a function of the agent, or a list of these."
     )
 
 
 class _Regular(Callback):
-    """Something done every so many environment steps."""
+    """Is due every so many environment steps."""
 
     def __init__(self, interval: int, what: str) -> None:
         if interval < 1:
@@ -116,7 +115,7 @@ class _Regular(Callback):
 
 
 class EvalCallback(_Regular):
-    """Plays greedy episodes every `eval_freq` environment steps, keeps the best agent, and may end the training.
+    """Evaluates every `eval_freq` environment steps, saves the best agent, and may end the training.
 
     Args:
       eval_env: where to play (an id, an environment or a function that makes one); a copy of the agent's otherwise.
@@ -124,8 +123,8 @@ class EvalCallback(_Regular):
       callback_after_eval: called after every evaluation.
       n_eval_episodes: episodes of one evaluation.
       eval_freq: environment steps between two.
-      best_model_save_path: a folder in which the best agent is kept as `best_model.safetensors`.
-      deterministic: play greedily, or else with the exploration of the moment.
+      best_model_save_path: a folder in which the best agent is saved as `best_model.safetensors`.
+      deterministic: play greedily, or else with the present exploration.
 
     Attributes:
       evaluations: (environment steps, returns of the episodes, their lengths) of every evaluation so far.
@@ -151,19 +150,19 @@ class EvalCallback(_Regular):
         self.evaluations: list[tuple[int, np.ndarray, np.ndarray]] = []
 
     def on_training_start(self, agent: Agent) -> None:
-        """Introduces the callbacks it calls."""
+        """Prepares the callbacks it calls."""
         super().on_training_start(agent)
         for each in (self._on_new_best, self._after):
-            _introduce(each, self)
+            _set_parent(each, self)
             each.on_training_start(agent)
 
     def on_training_end(self) -> None:
-        """Tells the callbacks it calls."""
+        """Ends the callbacks it calls."""
         for each in (self._on_new_best, self._after):
             each.on_training_end()
 
     def on_step(self) -> bool:
-        """Evaluates where it is time."""
+        """Evaluates where one is due."""
         if not self._due():
             return True
         returns, lengths = self.agent.play(
@@ -181,15 +180,15 @@ class EvalCallback(_Regular):
         return (self._after.on_step() is not False) and go_on
 
 
-def _introduce(callback: Callback, parent: EvalCallback) -> None:
-    """Lets a callback, or each of several, know whose evaluations it hears of."""
+def _set_parent(callback: Callback, parent: EvalCallback) -> None:
+    """Gives a callback, and each in a list, the `EvalCallback` that calls it."""
     for each in callback.callbacks if isinstance(callback, CallbackList) else ():
-        _introduce(each, parent)
+        _set_parent(each, parent)
     callback.parent = parent  # type: ignore[attr-defined]
 
 
 class _Stop(Callback):
-    """Ends the training by what an `EvalCallback` finds."""
+    """Ends the training by the results of an `EvalCallback`."""
 
     parent: EvalCallback
 
@@ -248,7 +247,7 @@ class CheckpointCallback(_Regular):
         self._prefix, self._with_replay = name_prefix, save_replay_buffer
 
     def on_step(self) -> bool:
-        """Saves where it is time."""
+        """Saves where one is due."""
         if self._due():
             name = f"{self._prefix}_{self.agent.num_timesteps}_steps.safetensors"
             self.agent.save(self._folder / name, include_replay=self._with_replay, overwrite=True)

@@ -10,6 +10,7 @@ from srgdqn.cli.train import _read
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import PRESETS
+from srgdqn.integrations import LOGGERS
 
 
 def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
@@ -80,6 +81,14 @@ def test_only_what_was_given_is_read() -> None:
     }
     assert (asked.task, asked.algorithm, asked.readings, asked.out) == ("CartPole", "srg-dqn", "corrected", None)
     assert (asked.json, asked.quiet, asked.overwrite) == (False, False, False)
+
+
+def test_a_logger_needs_one_entry_to_have_an_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LOGGERS, "notes", type("Notes", (), {"metavar": "FILE", "help": "Where notes are written."}))
+    assert _read(["CartPole", "--notes", "a.txt", "--wandb", "b"]).loggers == {"wandb": "b", "notes": "a.txt"}
+    assert "--notes FILE Where notes are written. (default: none)" in help_of(capsys, monkeypatch)
 
 
 def test_options_may_come_before_names_and_with_underscores() -> None:

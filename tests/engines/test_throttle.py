@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from srgdqn.engines import throttle as module
-from srgdqn.engines.throttle import now_and_then, seldom
+from srgdqn.engines.throttle import now_and_then
 from srgdqn.paper.studies.cells_on_ray import _Work
 from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.throttle import Throttle
 from srgdqn.training.reports import Progress
 
 
@@ -20,7 +20,7 @@ class Clock:
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        patched.setattr(module.time, "monotonic", lambda: self.now)
+        patched.setattr("time.monotonic", lambda: self.now)
 
 
 @pytest.fixture
@@ -28,12 +28,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
 
 
-def test_the_first_word_is_told_and_then_two_a_second(clock: Clock) -> None:
-    due, told = seldom(), []
+@pytest.mark.parametrize("at_once", [True, False])
+def test_it_is_due_after_so_many_seconds(at_once: bool, clock: Clock) -> None:
+    throttle, due = Throttle(0.5, at_once=at_once), []
     for turn in range(21):
         clock.now = turn / 8
-        told.append(due())
-    assert [place for place, each in enumerate(told) if each] == [0, 4, 8, 12, 16, 20]
+        due.append(throttle.due(anyway=turn == 17))
+    assert [turn for turn, each in enumerate(due) if each] == [*([0] if at_once else []), 4, 8, 12, 16, 17]
 
 
 def test_steps_are_told_once_each_and_the_end_in_any_case(clock: Clock) -> None:

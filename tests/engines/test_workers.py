@@ -30,7 +30,7 @@ from srgdqn.engines.host_rounds import HostTrained, train_on_host
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, register_estimator
 from srgdqn.training.host.task import host_task, reset_seed
-from srgdqn.training.shared_progress import SharedProgress
+from srgdqn.training.reports import SharedProgress
 from tiny import bits, reproducible
 
 

@@ -63,9 +63,9 @@ def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.cli.presentation import summary_rows
     from srgdqn.cli.show import _about
     from srgdqn.errors import InputError, printable
-    from srgdqn.integrations.finished import watched_to_the_end
     from srgdqn.integrations.policy import policy_of
     from srgdqn.integrations.python_file import python_bytes
+    from srgdqn.integrations.watched import watched_result
     from srgdqn.runs.comparison import summarise
     from srgdqn.runs.curves import curve, points_of
 
@@ -75,7 +75,7 @@ def _use_run(result: Any, thorough: bool) -> None:
     rounds = result.rounds["round"].to_list()[:1]
     for number in rounds:
         result.parameters_of(number)
-    _view(watched_to_the_end(result))
+    _view(watched_result(result))
     curve(result, points=points_of([result]))
     if not thorough:
         return
@@ -218,14 +218,13 @@ def _use_evidence(evidence: Any, thorough: bool) -> None:
 
 
 def _live(place: Path) -> Any:
-    from srgdqn.integrations.json_lines import LineReader
-    from srgdqn.integrations.live import is_abandoned
+    from srgdqn.integrations.json_lines import LineReader, is_abandoned
     from srgdqn.integrations.watched import Watched
 
     reader, watched = LineReader(place / "rows.jsonl"), Watched()
     while lines := reader.read():
         for line in lines:
-            watched.hear(line)
+            watched.update(line)
     is_abandoned(place / "rows.jsonl")
     return watched
 

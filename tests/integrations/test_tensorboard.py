@@ -129,7 +129,7 @@ def test_the_extra_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pyt
 
 def test_it_needs_neither_torch_nor_tensorflow(tmp_path: Path) -> None:
     code = (
-        "import sys; from srgdqn.configure import configure; from srgdqn.integrations import TensorBoard; "
+        "import sys; from srgdqn.config.configure import configure; from srgdqn.integrations import TensorBoard; "
         f"TensorBoard({str(tmp_path)!r}).start(configure('CartPole', 'dqn-sgd'), {{}}); "
         "assert not {'torch', 'tensorflow', 'jax'} & set(sys.modules)"
     )

@@ -23,7 +23,7 @@ RUN = """
 import json, sys, warnings
 warnings.simplefilter("error")
 from reported import report
-from srgdqn.configure import configure
+from srgdqn.config.configure import configure
 from srgdqn.training.reports import GreedyEpisodes
 from srgdqn.integrations import WeightsAndBiases, listening
 import numpy as np
@@ -149,7 +149,7 @@ def test_a_folder_that_is_called_wandb_is_not_taken_for_the_package(
 
 def test_without_a_login_the_run_does_not_begin(tmp_path: Path) -> None:
     code = (
-        "from srgdqn.configure import configure; from srgdqn.errors import InputError\n"
+        "from srgdqn.config.configure import configure; from srgdqn.errors import InputError\n"
         "from srgdqn.integrations import WeightsAndBiases, listening\n"
         "try:\n"
         "    with listening(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')], about={}):\n"

@@ -47,7 +47,7 @@ def cases(draw: st.DrawFn) -> Case:
     unit = draw(st.sampled_from(["steps", "outer_iterations", "episodes"]))
     amount = draw(st.integers(-(-starts // block) * block, BLOCKS * block) if unit == "steps" else st.integers(1, 15))
     options = {**SMALL, "learning_frequency": block, "learning_starts": starts, unit: amount}
-    options |= {"window": draw(st.integers(1, 3 * BLOCKS)), "environments": environments}
+    options |= {"window": draw(st.integers(1, 3 * BLOCKS)), "environments": environments, "evaluation_episodes": 2}
     configuration = configure("Some-v0", defaults=host_preset("Some-v0"), **options)
     settings = configuration.training
 
@@ -89,7 +89,7 @@ def pieces(case: Case, cuts: list[int]) -> Iterator[tuple[BlockLog, np.ndarray |
 
 def tables(recorder: Recorder, case: Case, seats: slice = slice(0, ROUNDS)) -> Tables:
     rounds = range(5, 5 + ROUNDS)[seats]
-    return recorder.tables(seats, rounds, case.configuration, case.evaluations, case.diverged_at, [("train", 8, 0.5)])
+    return recorder.tables(seats, rounds, case.configuration, case.diverged_at)
 
 
 def recorder_of(case: Case, page: int = 2**15) -> Recorder:
@@ -97,6 +97,15 @@ def recorder_of(case: Case, page: int = 2**15) -> Recorder:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(recording, "PAGE_STEPS", page)
         return Recorder(case.configuration, ENDINGS, ROUNDS)
+
+
+def begun(case: Case, page: int = 2**15) -> Recorder:
+    """A new one that knows the evaluations, which may be recorded before the steps."""
+    recorder = recorder_of(case, page)
+    for blocks, last, results in case.evaluations:
+        recorder.record_evaluation(blocks, results, last=last)
+    recorder.record_time("train", 8, 0.5)
+    return recorder
 
 
 def gone_on(case: Case, page: int, recorder: Recorder) -> Recorder:
@@ -112,8 +121,8 @@ def gone_on(case: Case, page: int, recorder: Recorder) -> Recorder:
 
 
 def recorded_at_once(case: Case, page: int = 2**15) -> Tables:
-    recorder = recorder_of(case, page)
-    recorder.hear(case.log, case.seats)
+    recorder = begun(case, page)
+    recorder.record(case.log, case.seats)
     return tables(recorder, case)
 
 
@@ -123,13 +132,51 @@ CUTS = st.lists(st.integers(1, BLOCKS), max_size=6)
 @pytest.mark.parametrize("page", [1, 16, 50])
 @given(case=cases(), cuts=CUTS)
 def test_segments_and_interruptions_change_no_bit(page: int, case: Case, cuts: list[int]) -> None:
-    recorder = recorder_of(case, page)
+    recorder = begun(case, page)
     for log, seats in pieces(case, cuts):
-        recorder.hear(log, seats)
+        recorder.record(log, seats)
         tables(recorder, case)  # asking changes nothing
         recorder = gone_on(case, page, recorder)
     assert recorder.blocks == case.log.flags.shape[1]
     assert reproducible(tables(recorder, case)) == reproducible(recorded_at_once(case, page))
+
+
+@pytest.mark.parametrize("page", [1, 16, 50, 2**15])
+@given(case=cases(), cuts=CUTS, resumed=st.integers(0, 6), asked=st.lists(st.booleans(), min_size=9, max_size=9))
+def test_news_add_up_to_the_tables(page: int, case: Case, cuts: list[int], resumed: int, asked: list[bool]) -> None:
+    """However often they are asked for; from where recording was resumed on, if it was."""
+    recorder, heard, known = recorder_of(case, page), [], [0] * ROUNDS
+    times = {blocks: (results, last) for blocks, last, results in case.evaluations}
+    for place, (log, seats) in enumerate(pieces(case, [*cuts, *times])):
+        recorder.record(log, seats)
+        if recorder.blocks in times:
+            results, last = times[recorder.blocks]
+            recorder.record_evaluation(recorder.blocks, results, last=last)
+        if place == resumed:
+            recorder = gone_on(case, page, recorder)
+            heard, known = [], [each.step for each in recorder.news()]
+        elif asked[place]:
+            heard.append(recorder.news())
+    heard.append(recorder.news())
+    found = tables(recorder, case)
+    for lane in range(ROUNDS):
+        news = [each[lane] for each in heard]
+        mine = {n: {c: v[found[n]["round"] == 5 + lane] for c, v in found[n].items()} for n in ("rounds", "episodes")}
+        assert sum(each.steps for each in news) == mine["rounds"]["steps"][0] - known[lane]
+        counts = (news[-1].step, news[-1].episodes, news[-1].outer_iterations)
+        assert counts == tuple(mine["rounds"][name][0] for name in ("steps", "episodes", "outer_iterations"))
+        later = mine["episodes"]["step"] > known[lane]
+        for name, column in (("returns", "return"), ("lengths", "length")):
+            told_ = np.concatenate([getattr(each, name) for each in news])
+            assert told_.tolist() == mine["episodes"][column][later].tolist()
+        reward = case.log.reward[lane].ravel()[known[lane] : news[-1].step].astype(np.float64)
+        told_sum = sum(each.reward * each.steps for each in news if each.steps)
+        assert told_sum == pytest.approx(reward.sum(), abs=1e-9)
+    if not any(known):
+        made = [(5 + lane, each) for lane in range(ROUNDS) for news in heard for each in news[lane].evaluations]
+        rows = [(number, each.step, value) for number, each in made for value in each.returns]
+        expected = (found["evaluations"][name].tolist() for name in ("round", "step", "return"))
+        assert rows == list(zip(*expected, strict=True))
 
 
 @pytest.mark.parametrize("page", [8, 40, 2**15])
@@ -184,8 +231,8 @@ def test_the_sums_of_a_page_are_numpys_own(case: Case) -> None:
 
 @given(case=cases(), first=st.integers(0, ROUNDS - 1))
 def test_some_of_the_rounds_have_their_own_tables(case: Case, first: int) -> None:
-    recorder = Recorder(case.configuration, ENDINGS, ROUNDS)
-    recorder.hear(case.log, case.seats)
+    recorder = begun(case)
+    recorder.record(case.log, case.seats)
     whole = tables(recorder, case)
     for seats in (slice(0, first), slice(first, ROUNDS)):
         if seats.stop > seats.start:
@@ -277,9 +324,9 @@ def told(case: Case) -> dict[str, list[dict[str, Any]]]:
 def test_what_is_of_another_chunk_is_refused() -> None:
     configuration = configure("Some-v0", defaults=host_preset("Some-v0"), **SMALL, steps=80)
     arrays, _ = Recorder(configuration, ENDINGS, 2).state()
-    with pytest.raises(InputError, match="none of this configuration's"):
+    with pytest.raises(InputError, match="do not fit this configuration"):
         Recorder(configuration, ENDINGS, 3).restore(arrays)
-    with pytest.raises(InputError, match="none of this configuration's"):
+    with pytest.raises(InputError, match="do not fit this configuration"):
         Recorder(configuration, ENDINGS, 2).restore({})
 
 
@@ -291,10 +338,9 @@ def test_an_unfinished_page_is_all_that_is_kept_of_steps() -> None:
     log = BlockLog(np.ones(shape, np.float32), np.full(shape, LIVED, np.uint8), *np.zeros((4, 1, blocks), np.float32))
     sizes = []
     for _ in range(3):
-        recorder.hear(log)
-        recorder.hear(BlockLog(*(part[:, :7] for part in log[:6])))
+        recorder.record(log)
+        recorder.record(BlockLog(*(part[:, :7] for part in log[:6])))
         arrays, rows = recorder.state()
         sizes.append(sum(array.nbytes for array in arrays.values()))
-        assert recorder.reached(0).steps == recorder.blocks * SMALL["learning_frequency"]
     assert sizes[-1] < 4_000
     assert len(rows["curves"]) == 3 * recording.PAGE_STEPS // SMALL["window"]

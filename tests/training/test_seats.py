@@ -31,8 +31,8 @@ def test_episodes_are_their_seats_own(steps: list[tuple[int, int, int]], with_se
         rewards.reshape(shape) / 8, (flags + LIVED).astype(np.uint8).reshape(shape), *np.full((4, 1, blocks), np.nan)
     )
     recorder = Recorder(configuration, Endings("truncated", "none"), 1)
-    recorder.hear(log, seats.reshape(shape) if with_seats else None)
-    tables = recorder.tables(slice(0, 1), [7], configuration, [], np.array([-1]), [])
+    recorder.record(log, seats.reshape(shape) if with_seats else None)
+    tables = recorder.tables(slice(0, 1), [7], configuration, np.array([-1]))
 
     expected, open_return, open_length = [], dict.fromkeys(range(4), 0.0), dict.fromkeys(range(4), 0)
     for number, (seat, reward, flag) in enumerate(steps, start=1):

@@ -56,6 +56,7 @@ def cases(draw: st.DrawFn) -> Case:
         learning_starts=starts,
         time_limit=100 if limited else None,
         window=draw(st.integers(1, 30)),
+        evaluation_episodes=JUDGED,
     )
     success = draw(st.sampled_from(["termination", "truncation", "none"]))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -113,9 +114,12 @@ def cases(draw: st.DrawFn) -> Case:
 def tables_of(case: Case, numbers: list[int]) -> Tables:
     history, configuration = case.history, case.configuration
     recorder = Recorder(configuration, endings_of(case.task), len(numbers))
-    recorder.hear(history.log)
-    everyone = slice(0, len(numbers))
-    return recorder.tables(everyone, numbers, configuration, history.evaluations, history.diverged_at, history.timings)
+    recorder.record(history.log)
+    for blocks, last, results in history.evaluations:
+        recorder.record_evaluation(blocks, results, last=last)
+    for timing in history.timings:
+        recorder.record_time(*timing)
+    return recorder.tables(slice(0, len(numbers)), numbers, configuration, history.diverged_at)
 
 
 class Told(NamedTuple):

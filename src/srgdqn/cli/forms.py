@@ -75,6 +75,11 @@ def path_option(metavar: str, text: str, hint: str) -> Any:
     return Annotated[Path | None, tyro.conf.arg(metavar=metavar, help=text, help_behavior_hint=hint)]
 
 
+def logger_option(metavar: str, text: str) -> Any:
+    """The annotation of a logger's option."""
+    return Annotated[str | None, tyro.conf.arg(metavar=metavar, help=text, help_behavior_hint="(default: none)")]
+
+
 def flag(text: str) -> Any:
     """The annotation of what is either said or not."""
     return tyro.conf.FlagCreatePairsOff[Annotated[bool, help_text(text)]]

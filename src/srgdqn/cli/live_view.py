@@ -1,9 +1,9 @@
-"""How a run that is watched looks in a terminal."""
+"""The view of a watched run in a terminal."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -13,20 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from srgdqn.cli.presentation import budget, count, number
-from srgdqn.integrations.scalars import (
-    EPISODES,
-    EPSILON,
-    LENGTH,
-    LOSS,
-    MAX_Q,
-    RECENT,
-    RETURN,
-)
-from srgdqn.integrations.sparkline import BLOCKS, PLAIN, sparkline
+from srgdqn.integrations.loggers import EPISODES, EPSILON, LENGTH, LOSS, MAX_Q, RECENT, RETURN
 from srgdqn.integrations.watched import Curve, Watched
 
 MOST_ROUNDS = 20
-"""Rounds that have rows of their own; more are shown by what is lowest, in the middle and highest among them."""
+"""Rounds that have rows of their own; more are summarised by lowest, median and highest."""
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+PLAIN = ".:-=+*#@"
+"""For terminals that have no blocks."""
 
 _BAR, _SPARK, _NARROW_SPARK = 40, 24, 8
 
@@ -53,8 +48,8 @@ _DISPENSABLE = ("ε", "max_q", "ep_len_mean", "loss", "episodes")  # where a ter
 def view(
     watched: Watched, state: str, *, width: int, blocks: bool = True, most: int = MOST_ROUNDS, moves: bool = True
 ) -> RenderableType:
-    """The whole view. `state` says how the run is; `width` is the terminal's, and `blocks` whether it can draw them.
-    Speed and time left are told of a run that `moves`, and only until it has ended.
+    """The whole view. `state` is shown as it is; `width` is the terminal's, and `blocks` whether it can draw them.
+    Speed and time left are shown of a run that `moves` and has not ended.
     """
     parts: list[RenderableType] = [_title(watched), _progress(watched, moves=moves and not watched.ended), Text(state)]
     if watched.rounds:
@@ -65,8 +60,8 @@ def view(
 def _title(watched: Watched) -> Text:
     header = watched.header
     rounds = header["rounds"]
-    told = budget({header["budget"]["unit"]: header["budget"]["amount"]})
-    title = f"{header['task']} · {header['algorithm']} · {rounds} round{'s' if rounds > 1 else ''} · {told}"
+    amount = budget({header["budget"]["unit"]: header["budget"]["amount"]})
+    title = f"{header['task']} · {header['algorithm']} · {rounds} round{'s' if rounds > 1 else ''} · {amount}"
     return Text(title, style="bold")
 
 
@@ -118,7 +113,7 @@ def _rows(watched: Watched, curves: dict[int, Curve]) -> list[_Row]:
 
 
 def _summary(watched: Watched, curves: dict[int, Curve], end: int) -> list[_Row]:
-    """What is lowest, in the middle and highest of each number by itself, and how many rounds have diverged."""
+    """The lowest, median and highest of each number by itself, and how many rounds have diverged."""
     every = list(watched.rounds.values())
     diverged = sum("diverged_at" in known for known in every)
     return [
@@ -152,7 +147,7 @@ def _over(rounds: list[dict[str, Any]], of: Callable[[list[float]], float]) -> d
 
 
 def _mean_curve(curves: list[Curve], end: int) -> Curve:
-    """The mean over rounds of a curve that stays where it is between its points."""
+    """The mean over rounds of curves that are constant between their points."""
     steps = [end * (part + 1) // _SPARK for part in range(_SPARK)]
     mean = []
     for step in steps:
@@ -160,6 +155,34 @@ def _mean_curve(curves: list[Curve], end: int) -> Curve:
         if values:
             mean.append((step, sum(values) / len(values)))
     return mean
+
+
+def sparkline(
+    curve: Sequence[tuple[int, float]],
+    *,
+    end: int,
+    low: float,
+    high: float,
+    width: int,
+    marks: str = BLOCKS,
+) -> str:
+    """A curve in one line of text: its means in `width` equal parts of the steps from 0 to `end`, between `low` and
+    `high`. A part without values is drawn as the one before.
+
+    >>> sparkline([(10, 0.0), (20, 1.0), (40, 2.0)], end=40, low=0.0, high=2.0, width=4)
+    '▁▅▅█'
+    """
+    parts: list[list[float]] = [[] for _ in range(width)]
+    for step, value in curve:
+        parts[min(max(-(-step * width // max(end, 1)) - 1, 0), width - 1)].append(value)
+    drawn, mark = [], " "
+    last = max((i for i, part in enumerate(parts) if part), default=-1)
+    for part in parts[: last + 1]:
+        if part:
+            share = (sum(part) / len(part) - low) / (high - low) if high > low else 0.5
+            mark = marks[min(max(int(share * len(marks)), 0), len(marks) - 1)]
+        drawn.append(mark)
+    return "".join(drawn).ljust(width)
 
 
 def duration(seconds: float) -> str:

@@ -7,14 +7,14 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import tyro
 
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.cli import checkpoint_options as care_options
 from srgdqn.cli import engine_options as where
-from srgdqn.cli.forms import annotated, command_form, flag, path_option, positional, readings_option
+from srgdqn.cli.forms import annotated, command_form, flag, logger_option, path_option, positional, readings_option
 from srgdqn.cli.help import print_help, wants_help
 from srgdqn.cli.options import options
 from srgdqn.cli.parsing import parse_with_stray, task_and_algorithm
@@ -28,11 +28,11 @@ from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compil
 from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ENGINES, for_training, ready
 from srgdqn.errors import InputError
+from srgdqn.integrations import LOGGERS
 from srgdqn.runs.checkpoint_options import Care
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
 
 if TYPE_CHECKING:
-    from srgdqn.integrations import Logger
     from srgdqn.runs.result import Result
     from srgdqn.runs.session import UnderWay
 
@@ -66,8 +66,7 @@ class _Asked(NamedTuple):
     options: dict[str, Any]  # the user's: the file's, and above them the command line's
     file: UserOptions
     out: Path | None
-    tensorboard: Path | None
-    wandb: str | None
+    loggers: dict[str, str]  # what those of `LOGGERS` that were asked for are made from
     checkpoint_every: float | None
     keep_checkpoints: int | Literal["all"] | None
     engine: str | None
@@ -104,10 +103,10 @@ def run(words: Sequence[str]) -> int:
 
 def _train(asked: _Asked, configuration: Configuration, care: Care | None) -> int:
     from srgdqn.integrations import listening
-    from srgdqn.integrations.live import live_rows
+    from srgdqn.integrations.json_lines import live_rows
     from srgdqn.integrations.progress import reporting
 
-    loggers, by = _loggers(asked), asked.engine or ENGINES[0]
+    loggers, by = [LOGGERS[name](value) for name, value in asked.loggers.items()], asked.engine or ENGINES[0]
     failure: Exception | None = None
     # What watches the run goes on until it is saved.
     with live_rows(asked.out) as live:
@@ -173,17 +172,6 @@ def _care(asked: _Asked) -> Care | None:
     return None
 
 
-def _loggers(asked: _Asked) -> list[Logger]:
-    from srgdqn.integrations import TensorBoard, WeightsAndBiases
-
-    loggers: list[Logger] = []
-    if asked.tensorboard is not None:
-        loggers.append(TensorBoard(asked.tensorboard))
-    if asked.wandb is not None:
-        loggers.append(WeightsAndBiases(asked.wandb))
-    return loggers
-
-
 def help_form(configuration: Configuration, *, choices: bool = False) -> type:
     """The dataclass whose help is the command's, with the values of a configuration as defaults."""
     top: list[tuple[str, Any, Any]] = [
@@ -192,12 +180,7 @@ def help_form(configuration: Configuration, *, choices: bool = False) -> type:
         ("readings", readings_option(), configuration.readings),
         ("config", path_option("FILE", _CONFIG, "(default: none)"), None),
         ("out", path_option("DIR", _OUT, "(default: nothing is saved)"), None),
-        ("tensorboard", path_option("DIR", _TENSORBOARD, "(default: none)"), None),
-        (
-            "wandb",
-            Annotated[str | None, tyro.conf.arg(metavar="PROJECT", help=_WANDB, help_behavior_hint="(default: none)")],
-            None,
-        ),
+        *((name, logger_option(logger.metavar, logger.help), None) for name, logger in LOGGERS.items()),
         *((name, kind, None) for name, kind in care_options.OF_A_RUN.items()),
         *((name, kind, default) for name, (kind, default) in where.OPTIONS.items()),
         *((name, flag(text), False) for name, text in _FLAGS.items()),
@@ -211,13 +194,6 @@ _CONFIG = (
     "and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."
 )
 _OUT = "New or empty folder that the run is saved in. While it is under way, 'srgdqn watch DIR' shows how it goes."
-_TENSORBOARD = (
-    "New folder for TensorBoard: event files of every round while it goes on (pip install 'srgdqn[tensorboard]')."
-)
-_WANDB = (
-    "Project of Weights & Biases that every round is logged to while it goes on (pip install 'srgdqn[wandb]'). "
-    "WANDB_MODE=offline keeps everything on this machine."
-)
 _FLAGS = {
     "overwrite": "Replace the run that is in the folder.",
     "resume": care_options.RESUME,
@@ -235,8 +211,7 @@ def _parsed_form() -> Any:
         "readings": str,
         "config": Path,
         "out": Path,
-        "tensorboard": Path,
-        "wandb": str,
+        **dict.fromkeys(LOGGERS, str),
         **care_options.OF_A_RUN,
         **{name: kind for name, (kind, _) in where.OPTIONS.items()},
         **dict.fromkeys(_FLAGS, bool),
@@ -254,14 +229,15 @@ def _read(words: Sequence[str]) -> _Asked:
         config = _what_is_under_way(given["out"])
     file = _FILE_OF_NOTHING if config is None else _read_file(config)
     own = {name: given.pop(name, False) for name in _FLAGS}
-    told = ("out", "tensorboard", "wandb", *care_options.OF_A_RUN, *where.OPTIONS)
+    loggers = {name: given.pop(name) for name in LOGGERS if name in given}
+    told = ("out", *care_options.OF_A_RUN, *where.OPTIONS)
     others = {name: given.pop(name, None) for name in told}
     readings = given.pop("readings", None) or file.readings or "corrected"
     task = file.task if task is None else task
     algorithm = (file.algorithm or "srg-dqn") if algorithm is None else algorithm
     _check_names(task, algorithm, readings)
     kept = _what_the_file_adds(file, task, algorithm, readings)
-    return _Asked(task, algorithm, readings, layered(kept, given), file, **others, **own)
+    return _Asked(task, algorithm, readings, layered(kept, given), file, loggers=loggers, **others, **own)
 
 
 def _what_is_under_way(out: Path) -> Path:

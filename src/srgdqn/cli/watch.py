@@ -1,4 +1,4 @@
-"""`srgdqn watch`: how a run goes, while it does."""
+"""`srgdqn watch`: shows a run while it goes on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import tyro
 
 from srgdqn.cli.parsing import OneRun, parse, the_run
 from srgdqn.errors import InputError
-from srgdqn.integrations.json_lines import LineReader
-from srgdqn.integrations.live import is_abandoned, live_file
-from srgdqn.integrations.watched import Watched
+from srgdqn.integrations.json_lines import LineReader, is_abandoned, live_file
+from srgdqn.integrations.watched import Watched, watched_result
 from srgdqn.runs.destination import MANIFEST
 from srgdqn.runs.run_folder import how_to_go_on
 
@@ -47,15 +46,15 @@ def run(words: Sequence[str]) -> int:
 
     asked: Watch = parse(Watch, words, command="watch")
     folder = the_run(asked.run, "watch")
-    place = _Place(folder)
+    source = _Source(folder)
     try:
-        return _look_once(place) if asked.once or not sys.stdout.isatty() else _follow(place)
+        return _look_once(source) if asked.once or not sys.stdout.isatty() else _follow(source)
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-class _Place:
-    """Where a run is: rows while it goes on, a folder once it is saved."""
+class _Source:
+    """What is watched: rows while the run goes on, a folder once it is saved."""
 
     def __init__(self, given: Path) -> None:
         self.given = given
@@ -63,11 +62,11 @@ class _Place:
         self.rows = given if self.is_file else live_file(given)
         self._reader = LineReader(self.rows)
 
-    def update(self, watched: Watched) -> bool:
-        """Takes in what is new, and tells whether there are rows at all."""
+    def read(self, watched: Watched) -> bool:
+        """Takes in what is new; returns whether there are rows at all."""
         lines = self._reader.read()
         for line in lines or ():
-            watched.hear(line)
+            watched.update(line)
         return lines is not None
 
     @property
@@ -82,24 +81,24 @@ class _Place:
         )
 
 
-def _look_once(place: _Place) -> int:
+def _look_once(source: _Source) -> int:
     from srgdqn.cli.presentation import console
 
     out, watched = console(), Watched()
-    if place.update(watched):
-        abandoned = not place.is_file and is_abandoned(place.rows)
+    if source.read(watched):
+        abandoned = not source.is_file and is_abandoned(source.rows)
         if watched.header:
             out.print(_drawn(watched, _GONE if abandoned else _state(watched), out))
         if abandoned:
-            raise place.lost()
+            raise source.lost()
         return 0
-    if place.is_saved:
-        return _show_saved(place, out)
-    what = "rows" if place.is_file else "run, and none is under way,"
-    raise InputError(f"there is no {what} in {place.given}. Give the DIR of 'srgdqn train … --out DIR'.")
+    if source.is_saved:
+        return _show_saved(source, out)
+    what = "rows" if source.is_file else "run, and none is under way,"
+    raise InputError(f"there is no {what} in {source.given}. Give the DIR of 'srgdqn train … --out DIR'.")
 
 
-def _follow(place: _Place) -> int:
+def _follow(source: _Source) -> int:
     from rich.live import Live
     from rich.text import Text
 
@@ -107,40 +106,39 @@ def _follow(place: _Place) -> int:
 
     out, watched = console(), Watched()
     seen = gone = False
-    with Live(console=out, auto_refresh=False, transient=not place.is_file) as live:
+    with Live(console=out, auto_refresh=False, transient=not source.is_file) as live:
         while True:
-            there = place.update(watched)
-            if not there and (place.is_saved or seen):
+            there = source.read(watched)
+            if not there and (source.is_saved or seen):
                 break
-            abandoned = there and not place.is_file and is_abandoned(place.rows)
+            abandoned = there and not source.is_file and is_abandoned(source.rows)
             if watched.header:
                 live.update(_drawn(watched, _state(watched), out), refresh=True)
             else:
-                live.update(Text(f"waiting for a run to {place.given} to begin (Ctrl-C ends this)"), refresh=True)
-            if (abandoned and gone) or (place.is_file and watched.ended):
+                live.update(Text(f"waiting for a run to {source.given} to begin (Ctrl-C ends this)"), refresh=True)
+            if (abandoned and gone) or (source.is_file and watched.ended):
                 break
-            # A file that was only just made is not locked yet: it is believed the second time.
+            # A file that was only just made is not locked yet: only the second time counts.
             seen, gone = seen or there, abandoned
             time.sleep(_PAUSE)
-    if place.is_file:
+    if source.is_file:
         return 0
-    if abandoned or not place.is_saved:
+    if abandoned or not source.is_saved:
         if watched.header:
             out.print(_drawn(watched, _GONE, out))
-        raise place.lost()
-    return _show_saved(place, out)
+        raise source.lost()
+    return _show_saved(source, out)
 
 
-def _show_saved(place: _Place, out: Any) -> int:
-    """The last view, from a run's tables, and below it what it was and came to."""
+def _show_saved(source: _Source, out: Any) -> int:
+    """The last view, from a run's tables, and below it what `srgdqn show` prints."""
     from srgdqn.cli import show
-    from srgdqn.integrations.finished import watched_to_the_end
     from srgdqn.runs.result import load_result
 
-    watched = watched_to_the_end(load_result(place.given))
+    watched = watched_result(load_result(source.given))
     out.print(_drawn(watched, "saved", out))
     out.print()
-    return show.run([str(place.given.absolute())])
+    return show.run([str(source.given.absolute())])
 
 
 def _state(watched: Watched) -> str:
@@ -156,6 +154,6 @@ def _drawn(watched: Watched, state: str, out: Any) -> Any:
     from srgdqn.cli.live_view import MOST_ROUNDS, view
 
     blocks = out.encoding.lower().startswith("utf")
-    # In a terminal everything is to be seen at once: title, bar, state, the table's head and its caption take a dozen.
+    # In a terminal everything should fit: title, bar, state, the table's head and its caption take a dozen lines.
     most = min(MOST_ROUNDS, max(out.height - 12, 3)) if out.is_terminal else MOST_ROUNDS
     return view(watched, state, width=out.width, blocks=blocks, most=most, moves=state != _GONE)

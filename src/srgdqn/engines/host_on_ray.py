@@ -23,7 +23,7 @@ from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.locks import OccupiedError
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import RoundOutcome, train_round
-from srgdqn.training.shared_progress import SharedProgress
+from srgdqn.training.reports import SharedProgress
 
 
 def rounds_on_ray(

@@ -17,9 +17,8 @@ from srgdqn.runs.interrupts import deferred_interrupts
 from srgdqn.training.cores import usable_cores
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import RoundOutcome, train_round
-from srgdqn.training.reports import Listener
+from srgdqn.training.reports import Listener, SharedProgress
 from srgdqn.training.rounds import Trained
-from srgdqn.training.shared_progress import SharedProgress
 from srgdqn.training.tables import merge_tables
 
 Engine = Callable[..., list[RoundOutcome]]

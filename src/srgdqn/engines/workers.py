@@ -26,8 +26,7 @@ from srgdqn.learner.networks import NetworkFactory, make_network
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import RoundOutcome
-from srgdqn.training.reports import RoundReport
-from srgdqn.training.shared_progress import SharedProgress
+from srgdqn.training.reports import RoundReport, SharedProgress
 
 _JAX_OPTIONS = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
 _POLL_SECONDS = 0.1

@@ -124,9 +124,9 @@ class HostedRound:
     def _live(self) -> None:
         lived = self.steps
         self._round.step_block()
-        flags = self._round.diary.flags[-1]
+        flags = self._round.step_log["flags"][-1]
         self.ends.append(lived + np.flatnonzero(flags & (TERMINATED | TRUNCATED)) + 1)
-        self._round.diary.forget()
+        self._round.step_log.clear()
 
 
 class _Watched:

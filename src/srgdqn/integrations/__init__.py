@@ -1,12 +1,14 @@
-"""Watching a run while it goes on: loggers that hear what each round does, and what `srgdqn watch` reads.
+"""Loggers, exported policies, videos, progress bars and what `srgdqn watch` reads.
 
 Nothing here imports jax, polars or an optional package before it is needed.
 """
 
 from srgdqn.integrations.json_lines import JsonLines
-from srgdqn.integrations.listen import listening
-from srgdqn.integrations.logger import Logger
+from srgdqn.integrations.loggers import Logger, LoggerWithOption, listening
 from srgdqn.integrations.tensorboard import TensorBoard
 from srgdqn.integrations.weights_and_biases import WeightsAndBiases
 
-__all__ = ["JsonLines", "Logger", "TensorBoard", "WeightsAndBiases", "listening"]
+LOGGERS: dict[str, type[LoggerWithOption]] = {"tensorboard": TensorBoard, "wandb": WeightsAndBiases}
+"""The loggers that `srgdqn train` has an option for, by its name."""
+
+__all__ = ["LOGGERS", "JsonLines", "Logger", "TensorBoard", "WeightsAndBiases", "listening"]

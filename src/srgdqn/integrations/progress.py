@@ -1,4 +1,4 @@
-"""The progress bar of a run: how far, how fast, how long still, and how well it goes."""
+"""The progress bar of a run: share, speed, time left and reward."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from srgdqn.config import Configuration
+from srgdqn.runs.throttle import Throttle
 
 if TYPE_CHECKING:
     from srgdqn.training.rounds import Listener
     from srgdqn.training.rounds import Progress as Report
 
-
-# Between two lines where there is no terminal to draw a bar in.
-_SECONDS = 60.0
+_SECONDS = 60.0  # between two lines, where there is no terminal to draw a bar in
 
 
 @contextmanager
 def reporting(
     configuration: Configuration, show: bool | None = None, *, title: str | None = None, lines: bool = False
 ) -> Iterator[Listener]:
-    """A listener for training that draws a bar on standard error (by default only where that is a terminal), with a
-    title (by default the run's). `lines`: where there is none, a line a minute.
+    """A listener for training that draws a bar on standard error (by default only in a terminal), with a title (by
+    default the run's). `lines`: outside of a terminal, a line per minute.
     """
     rounds = configuration.training.rounds
     title = (
@@ -60,17 +59,14 @@ def reporting(
 
 
 def _line_a_minute(title: str) -> Listener:
-    began = told = time.monotonic()
-    steps = 0
+    began, throttle, steps = time.monotonic(), Throttle(_SECONDS, at_once=False), 0
 
     def listen(report: Report) -> None:
-        nonlocal steps, told
+        nonlocal steps
         steps += report.steps
-        now = time.monotonic()
-        if now - told >= _SECONDS:
-            told = now
-            line = f"{title}: {report.share:.0%}, {_rate(steps, now - began)}, {_reward(report)}"
-            print(line, file=sys.stderr, flush=True)
+        if throttle.due():
+            rate = _rate(steps, time.monotonic() - began)
+            print(f"{title}: {report.share:.0%}, {rate}, {_reward(report)}", file=sys.stderr, flush=True)
 
     return listen
 

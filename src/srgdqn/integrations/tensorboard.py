@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.integrations.scalars import Scalars
+from srgdqn.integrations.loggers import Scalars
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.destination import make_folder
 
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 class TensorBoard:
-    """Writes what each round does for `tensorboard --logdir FOLDER`."""
+    """Writes event files of every round for `tensorboard --logdir FOLDER`."""
+
+    metavar = "DIR"
+    help = (
+        "New folder for TensorBoard: event files of every round while it goes on (pip install 'srgdqn[tensorboard]')."
+    )
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require("tensorboard", "tensorboard", "Logging for TensorBoard")
@@ -39,11 +44,11 @@ class TensorBoard:
         from tensorboard.compat.proto.event_pb2 import Event
 
         self._began, self._scalars = time.time(), Scalars()
-        said = _texts({"configuration": dumps(configuration), "about": "\n".join(_lines(about))})
+        texts = _texts({"configuration": dumps(configuration), "about": "\n".join(_lines(about))})
         for number in range(configuration.training.rounds):
             self._file(number).parent.mkdir(exist_ok=True)
             version = Event(wall_time=self._began, file_version="brain.Event:2")
-            self._write(number, [version, Event(wall_time=self._began, step=0, summary=said)])
+            self._write(number, [version, Event(wall_time=self._began, step=0, summary=texts)])
 
     def hear(self, reports: Sequence[RoundReport]) -> None:
         """Adds events to the rounds' files."""
@@ -54,14 +59,14 @@ class TensorBoard:
         for report in reports:
             events = []
             for step, values in self._scalars.rows(report, now - self._began):
-                told = [
+                known = [
                     Summary.Value(tag=name, simple_value=value) for name, value in values.items() if value is not None
                 ]
-                events.append(Event(wall_time=now, step=step, summary=Summary(value=told)))
+                events.append(Event(wall_time=now, step=step, summary=Summary(value=known)))
             self._write(report.round, events)
 
     def close(self) -> None:
-        """Nothing is open: thousands of rounds have more files than a process may hold."""
+        """Does nothing: no file is left open, as thousands of rounds would be too many for a process."""
 
     def _file(self, number: int) -> Path:
         return self._folder / f"round-{number:03d}" / f"events.out.tfevents.{self._began:.0f}.srgdqn"
@@ -76,7 +81,7 @@ class TensorBoard:
 
 
 def _texts(texts: Mapping[str, str]) -> Any:
-    """Texts as TensorBoard's text plugin keeps them; indented, as it shows Markdown."""
+    """Texts for TensorBoard's text plugin; indented, as it shows Markdown."""
     from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
     from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto

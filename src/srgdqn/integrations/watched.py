@@ -1,23 +1,26 @@
-"""What is known of a run that is watched: made from lines that arrive one after the other."""
+"""The state of a run that is watched, from its lines as they arrive or from the tables of a finished run."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-from srgdqn.integrations.json_lines import Line
-from srgdqn.integrations.scalars import EPISODES, ITERATIONS, RETURN, REWARD
+from srgdqn.integrations.json_lines import Line, header
+from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, RECENT, RETURN, REWARD
 from srgdqn.runs.metadata import is_count
 
-_LATELY = 10.0  # seconds that speed is measured over
+if TYPE_CHECKING:
+    from srgdqn.runs.result import Result
+
+_RECENT_SECONDS = 10.0  # over which speed is measured
 _HEADER = {"task", "algorithm", "rounds", "budget"}
 _AMOUNTS = {"steps": "step", "outer_iterations": ITERATIONS, "episodes": EPISODES}
 
 Curve = list[tuple[int, float]]
 """Steps, and a value at each."""
 
-
-_LARGEST = 1e100  # so that sums of them are numbers, too
+_LARGEST = 1e100  # so that sums of such numbers are finite, too
 
 
 class Watched:
@@ -32,24 +35,24 @@ class Watched:
         self.ended = False
         self.seconds = 0.0  # from the start to the last line
         self._curves: dict[str, dict[int, Curve]] = {name: defaultdict(list) for name in (RETURN, REWARD)}
-        self._moments: deque[tuple[float, int, float]] = deque()  # seconds, steps and share, of late
+        self._points: deque[tuple[float, int, float]] = deque()  # seconds, steps and share, recently
 
-    def hear(self, line: Line) -> None:
-        """Takes in a line of the file. One that begins a run forgets what was before."""
+    def update(self, line: Line) -> None:
+        """Takes in a line of the file. One that describes a run starts over."""
         if line.keys() >= _HEADER:
             if _is_header(line):
                 self._begin(line)
         elif line.get("ended"):
             self.ended = True
         elif self.header and is_count(line.get("round")) and _is_whole(line.get("step")):
-            self._hear_round({name: value for name, value in line.items() if _is_number(value)})
+            self._update_round({name: value for name, value in line.items() if _is_number(value)})
 
-    def _hear_round(self, line: Line) -> None:
+    def _update_round(self, line: Line) -> None:
         seconds = line.get("seconds") or 0.0
         if self.rounds and seconds > self.seconds:
-            self._moments.append((self.seconds, self.steps, self.share))
-            while len(self._moments) > 1 and self._moments[1][0] < seconds - _LATELY:
-                self._moments.popleft()
+            self._points.append((self.seconds, self.steps, self.share))
+            while len(self._points) > 1 and self._points[1][0] < seconds - _RECENT_SECONDS:
+                self._points.popleft()
         self.seconds = max(self.seconds, seconds)
         known = self.rounds.setdefault(line["round"], {})
         known.update(line)
@@ -64,10 +67,10 @@ class Watched:
 
     @property
     def speed(self) -> float | None:
-        """Environment steps per second, of late."""
-        if not self._moments:
+        """Recent environment steps per second."""
+        if not self._points:
             return None
-        seconds, steps, _ = self._moments[0]
+        seconds, steps, _ = self._points[0]
         return (self.steps - steps) / (self.seconds - seconds)
 
     @property
@@ -84,10 +87,10 @@ class Watched:
 
     @property
     def seconds_left(self) -> float | None:
-        """If it goes on as of late."""
-        if not self._moments:
+        """At the recent speed."""
+        if not self._points:
             return None
-        seconds, _, share = self._moments[0]
+        seconds, _, share = self._points[0]
         done = self.share - share
         return (1 - self.share) * (self.seconds - seconds) / done if done > 0 else None
 
@@ -98,7 +101,7 @@ class Watched:
 
 
 def _is_header(line: Line) -> bool:
-    """Whether a line tells what a run is: such a file may come from anywhere."""
+    """Whether a line describes a run: such a file may come from anywhere."""
     budget, started = line["budget"], line.get("started", 0)
     names = (line["task"], line["algorithm"])
     return (
@@ -118,3 +121,46 @@ def _is_number(value: Any) -> bool:
 
 def _is_whole(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
+
+
+def watched_result(result: Result) -> Watched:
+    """The state of a finished run; what its tables do not have (ε, the speed) is missing."""
+    watched = Watched()
+    watched.update(header(result.configuration))
+    for line in _lines(result):
+        watched.update(line)
+    watched.update({"ended": True})
+    return watched
+
+
+def _lines(result: Result) -> Iterator[Line]:
+    """One for every row of the curves, with the means over the last episodes by then."""
+    import polars as pl
+
+    recent = result.episodes.sort("round", "episode").select(
+        "round",
+        "step",
+        pl.col("return").rolling_mean(RECENT, min_samples=1).over("round").alias(RETURN),
+        pl.col("length").cast(pl.Float64).rolling_mean(RECENT, min_samples=1).over("round").alias(LENGTH),
+    )
+    curves = result.curves.sort("step").join_asof(
+        recent.sort("step"), on="step", by="round", strategy="backward", check_sortedness=False
+    )
+    named = curves.select(
+        "round",
+        "step",
+        RETURN,
+        LENGTH,
+        pl.col("reward").alias(REWARD),
+        pl.col("episodes").alias(EPISODES),
+        pl.col("loss").alias(LOSS),
+        pl.col("max_q").alias(MAX_Q),
+    )
+    yield from named.iter_rows(named=True)
+    for row in result.rounds.iter_rows(named=True):
+        yield {
+            "round": row["round"],
+            "step": row["steps"],
+            ITERATIONS: row["outer_iterations"],
+            "diverged_at": row["diverged_at"],
+        }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError, unknown
 from srgdqn.extras import require
-from srgdqn.integrations.scalars import Scalars
+from srgdqn.integrations.loggers import Scalars
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport
@@ -19,7 +19,7 @@ Mode = Literal["online", "offline", "disabled"]
 
 
 class WeightsAndBiases:
-    """Logs what each round does to Weights & Biases.
+    """Logs every round to Weights & Biases, as a run of its own.
 
     Args:
       project: its project.
@@ -28,6 +28,12 @@ class WeightsAndBiases:
         environment variable WANDB_MODE says, or else `online`.
 
     """
+
+    metavar = "PROJECT"
+    help = (
+        "Project of Weights & Biases that every round is logged to while it goes on (pip install 'srgdqn[wandb]'). "
+        "WANDB_MODE=offline keeps everything on this machine."
+    )
 
     def __init__(self, project: str, *, group: str | None = None, mode: Mode | None = None) -> None:
         if mode is not None and mode not in get_args(Mode):
@@ -73,8 +79,8 @@ class WeightsAndBiases:
         seconds = time.monotonic() - self._began
         for report in reports:
             for step, values in self._scalars.rows(report, seconds):
-                told = {name: value for name, value in values.items() if value is not None}
-                self._runs[report.round].log(told, step=step)
+                known = {name: value for name, value in values.items() if value is not None}
+                self._runs[report.round].log(known, step=step)
 
     def close(self) -> None:
         """Waits until everything is written, or sent."""

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import ActingSettings
 
 
 def epsilon(settings: ActingSettings, progress: Float[Array, ""] | float) -> Array:
-    """The probability of a random action once the share `progress` of the budget is spent."""
-    share = jnp.clip(progress / settings.epsilon_fraction, 0.0, 1.0)
+    """The probability of a random action once the share `progress` of the budget is spent: NumPy's if that is
+    (for which jax would compile first), else an array of jax's.
+    """
+    share = progress / settings.epsilon_fraction
+    share = share.clip(0.0, 1.0) if isinstance(share, np.floating) else jnp.clip(share, 0.0, 1.0)
     return settings.epsilon_start + share * (settings.epsilon_end - settings.epsilon_start)
 
 

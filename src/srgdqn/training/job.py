@@ -18,12 +18,12 @@ from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import Strand
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.tasks import Task
-from srgdqn.training.chunk_progress import ChunkProgress
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.loop import Halt, Owners, Records, Segment, never, restore, train
+from srgdqn.training.loop import Halt, Owners, Segment, never, restore, train
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
-from srgdqn.training.reports import Listener
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import Listener, ProgressReporter, finished
 from srgdqn.training.schedule import Share, Shares
 from srgdqn.training.tables import Tables, endings_of
 
@@ -113,47 +113,50 @@ def train_job(
         restored = checkpoints.restore(lambda checkpoint: restored_job(checkpoint, job, programs))
     if restored is None:
         job = job._replace(shares=job.asked_for)
-        rounds, records = _new(job, programs)
+        rounds, recorder = _new(job, programs)
         rounds.begin()
-        records.timings += timings
+        for timing in timings:
+            recorder.record_time(*timing)
     else:
-        rounds, records = restored
+        rounds, recorder = restored
     count, probed = len(job.rounds), list[tuple[np.ndarray, Any]]()
-    progress = ChunkProgress(job.configurations[0], job.rounds, listener, None if restored is None else records)
+    progress = ProgressReporter(recorder, job.configurations[0], job.rounds, listener)
 
     def report(segment: Segment) -> None:
         blocks = np.arange(segment.blocks_done - segment.log.reward.shape[1], segment.blocks_done)
         wanted = job.probe_at(blocks)
         rows = jax.tree.map(lambda leaf: leaf[:count, wanted], segment.log.probed)
         probed.append((blocks[wanted], rows))
-        progress.tell(segment)
+        progress.report(segment.divergence, whole=segment.last, ended=segment.last)
 
     if rounds.active:
-        train(rounds, records, report, most=job.segment_blocks, halt=stopping, checkpoints=checkpoints)
+        train(rounds, recorder, report, most=job.segment_blocks, halt=stopping, checkpoints=checkpoints)
     else:
-        progress.tell_end(int((rounds.divergence >= 0).sum()))
-    return _results(job, rounds, records, probed) if rounds.blocks else []
+        listener(finished(int((rounds.divergence >= 0).sum())))
+    return _results(job, rounds, recorder, probed) if rounds.blocks else []
 
 
-def restored_job(checkpoint: Checkpoint, job: Job, programs: Programs) -> tuple[LaneRounds, Records]:
-    """The job's rounds and their records from a checkpoint; an `InputError` if it is not its own."""
-    rounds, records = _new(job, programs)
-    restore(checkpoint, rounds, records)
+def restored_job(checkpoint: Checkpoint, job: Job, programs: Programs) -> tuple[LaneRounds, Recorder]:
+    """The job's rounds and their recorder from a checkpoint; an `InputError` if it is not its own."""
+    rounds, recorder = _new(job, programs)
+    restore(checkpoint, rounds, recorder)
     if rounds.active and len(job.asked_for) < len(job.shares):
         raise InputError("it has rounds of configurations that are not asked for")
-    return rounds, records
+    return rounds, recorder
 
 
-def _new(job: Job, programs: Programs) -> tuple[LaneRounds, Records]:
+def _new(job: Job, programs: Programs) -> tuple[LaneRounds, Recorder]:
     first, asked = job.configurations[0], iter(job.configurations)
     of_shares = [first if share.place is None else next(asked) for share in job.shares]
     each = [lane_numbers(of, len(share.rounds)) for of, share in zip(of_shares, job.shares, strict=True)]
     numbers = {name: np.concatenate([values[name] for values in each]) for name in each[0]}
     rounds = LaneRounds(first, programs, job.rounds, numbers=numbers, data=job.data, owners=job.owners)
-    return rounds, Records(first, endings_of(job.task), len(job.rounds))
+    return rounds, Recorder(first, endings_of(job.task), len(job.rounds))
 
 
-def _results(job: Job, rounds: LaneRounds, records: Records, probed: list[tuple[np.ndarray, Any]]) -> list[ShareResult]:
+def _results(
+    job: Job, rounds: LaneRounds, recorder: Recorder, probed: list[tuple[np.ndarray, Any]]
+) -> list[ShareResult]:
     policies, divergence, ring = rounds.policies(), rounds.divergence, rounds.lanes.ring
     results = []
     for share, lanes, configuration in job.results_of():
@@ -161,7 +164,7 @@ def _results(job: Job, rounds: LaneRounds, records: Records, probed: list[tuple[
         results.append(
             ShareResult(
                 share,
-                records.tables(share.rounds, configuration, divergence, lanes=lanes, share=fraction),
+                recorder.tables(lanes, share.rounds, configuration, divergence, share=fraction),
                 {path: array[lanes] for path, array in policies.items()},
                 not rounds.active,
                 [(blocks, jax.tree.map(lambda leaf, w=lanes: leaf[w], rows)) for blocks, rows in probed],

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, TypeVar
 
-import jax
 import numpy as np
 
 from srgdqn.adapters.failures import EnvironmentFailedError
@@ -22,15 +21,13 @@ from srgdqn.learner.normalisation import Normaliser
 from srgdqn.runs.checkpoint_manager import Strand
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.configurations import dumps
-from srgdqn.runs.snapshots import Rows, Saveable, Snapshot, Stream, Tensors, restore_from, snapshot_of
+from srgdqn.runs.snapshots import Saveable, Snapshot, Tensors, restore_from, snapshot_of
 from srgdqn.runs.trees import by_path
-from srgdqn.training.checkpoint_rows import Judged, Timings, judged_from, judged_rows, timed_from, timed_rows
 from srgdqn.training.clock import evaluation_due, next_stop
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import BlockLog
 from srgdqn.training.program import SEGMENT_BLOCKS
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.tables import Endings, Tables
 
 Owners = list[tuple[str, int, int]]
 """Whose rounds train together: of each configuration its identity, its first round, and the one after its last."""
@@ -124,64 +121,18 @@ def segments(rounds: Rounds, *, most: int = SEGMENT_BLOCKS, halt: Halt = never) 
             return
 
 
-class Records:
-    """Everything that was recorded of rounds: rows of tables, evaluations and timings."""
-
-    def __init__(self, configuration: Configuration, endings: Endings, rounds: int) -> None:
-        self.recorder = Recorder(configuration, endings, rounds)
-        self.evaluations: Judged = []
-        self.timings: Timings = []
-        self._block, self._rounds = configuration.training.learning_frequency, rounds
-
-    def add(self, segment: Segment) -> None:
-        """Records a segment."""
-        steps = segment.blocks_done * self._block
-        self.recorder.hear(segment.log, segment.environments)
-        self.timings.append(("train", steps, segment.train_seconds))
-        if segment.evaluation is not None:
-            played = jax.tree.map(lambda leaf: leaf[: self._rounds], segment.evaluation)
-            self.evaluations.append((segment.blocks_done, segment.last, played))
-            self.timings.append(("evaluate", steps, segment.evaluate_seconds))
-
-    def tables(
-        self,
-        rounds: Sequence[int],
-        configuration: Configuration,
-        divergence: np.ndarray,
-        *,
-        lanes: slice = slice(None),
-        share: float = 1.0,
-    ) -> Tables:
-        """The tables of the rounds at some lanes, which have such a share of the timings."""
-        timings = [(phase, steps, seconds * share) for phase, steps, seconds in self.timings]
-        return self.recorder.tables(lanes, rounds, configuration, self.evaluations, divergence, timings)
-
-    def state(self) -> tuple[Tensors, dict[str, Stream]]:
-        """What is open, and the rows so far."""
-        arrays, rows = self.recorder.state()
-        evaluations, timings = self.evaluations, self.timings
-        streams = {name: Stream(0, len(each), each.read) for name, each in rows.items()}
-        streams["evaluations"] = Stream(0, len(evaluations), lambda a, b: judged_rows(evaluations[a:b]))
-        streams["timings"] = Stream(0, len(timings), lambda a, b: timed_rows(timings[a:b]))
-        return arrays, streams
-
-    def take(self, name: str, first: int, rows: Rows) -> None:
-        """Takes in rows that `state` gave."""
-        if name == "evaluations":
-            self.evaluations += judged_from(rows)
-        elif name == "timings":
-            self.timings += timed_from(rows)
-        else:
-            self.recorder.take(name, rows)
-
-    def restore(self, tensors: Tensors) -> None:
-        """Takes in what was open."""
-        self.recorder.restore(tensors)
+def record(recorder: Recorder, segment: Segment) -> None:
+    """Records a segment, its evaluation and how long they took."""
+    recorder.record(segment.log, segment.environments)
+    recorder.record_time("train", recorder.steps, segment.train_seconds)
+    if segment.evaluation is not None:
+        recorder.record_evaluation(segment.blocks_done, segment.evaluation, last=segment.last)
+        recorder.record_time("evaluate", recorder.steps, segment.evaluate_seconds)
 
 
 def train(
     rounds: Rounds,
-    records: Records,
+    recorder: Recorder,
     report: Callable[[Segment], None],
     *,
     most: int = SEGMENT_BLOCKS,
@@ -196,36 +147,36 @@ def train(
 
     def save(checkpoints: Strand) -> None:
         nonlocal saved
-        seconds, saved = checkpoints.save(snapshot(rounds, records)), rounds.blocks
-        records.timings.append(("checkpoint", saved * rounds.configuration.training.learning_frequency, seconds))
+        seconds, saved = checkpoints.save(snapshot(rounds, recorder)), rounds.blocks
+        recorder.record_time("checkpoint", recorder.steps, seconds)
 
     for segment in segments(rounds, most=most, halt=halt):
-        records.add(segment)
+        record(recorder, segment)
         report(segment)
         if checkpoints is None or segment.failure is not None:
             continue
         if segment.last:
-            checkpoints.finish(snapshot(rounds, records))
+            checkpoints.finish(snapshot(rounds, recorder))
         elif checkpoints.due():
             save(checkpoints)
     if checkpoints is not None and rounds.active and rounds.blocks > saved:
         save(checkpoints)
 
 
-def snapshot(rounds: Rounds, records: Records) -> Snapshot:
+def snapshot(rounds: Rounds, recorder: Recorder) -> Snapshot:
     """What a checkpoint of rounds holds."""
     last = not rounds.active
     about = {"rounds": [list(owner) for owner in rounds.owners], "last": last}
-    return snapshot_of(about, {**rounds.states(last=last), "records": records})
+    return snapshot_of(about, {**rounds.states(last=last), "records": recorder})
 
 
-def restore(checkpoint: Checkpoint, rounds: Rounds, records: Records) -> None:
-    """Restores rounds that have not begun, and their records; an `InputError` if the checkpoint is not theirs."""
+def restore(checkpoint: Checkpoint, rounds: Rounds, recorder: Recorder) -> None:
+    """Restores rounds that have not begun, and what was recorded of them; an `InputError` if the checkpoint is not theirs."""
     if owners_of(checkpoint) != rounds.owners:
         raise InputError("it is of other rounds, or of another configuration")
     _, last = position_of(checkpoint)
-    restore_from(checkpoint, {**rounds.states(last=last), "records": records})
-    if records.recorder.blocks != rounds.blocks or last == rounds.active:
+    restore_from(checkpoint, {**rounds.states(last=last), "records": recorder})
+    if recorder.blocks != rounds.blocks or last == rounds.active:
         raise InputError("it is none of this configuration's (it lacks some of what was there)")
 
 

@@ -22,9 +22,8 @@ from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.loop import identity, policy_arrays
 from srgdqn.training.precision import in_this_precision
 from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
-from srgdqn.training.reports import Listener, Progress
+from srgdqn.training.reports import Listener, Progress, SharedProgress
 from srgdqn.training.schedule import most_rounds, rounds_left, saved_shares, shared_out, shares_of
-from srgdqn.training.shared_progress import SharedProgress
 from srgdqn.training.tables import Tables, merge_tables
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""What was recorded of rounds, as columns of tidy tables."""
+"""Tidy tables from what was recorded of rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,31 +11,28 @@ from srgdqn.config import Configuration
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
 from srgdqn.tasks import Success, Task
 from srgdqn.training.clock import budget_of
-from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.window_rows import DIAGNOSTICS, Carry, Columns
 
 Tables = dict[str, Columns]
+
+PHASES = ("compile", "train", "evaluate", "checkpoint")
+"""What time is spent on; recorded as places in this tuple."""
 
 
 class Endings(NamedTuple):
     """What the end of an episode means."""
 
-    cut: Literal["truncated", "censored"]  # what one is called that did not terminate
+    cut: Literal["truncated", "censored"]  # the name of an end without termination
     success: Success
 
 
 class Recorded(NamedTuple):
-    """What was recorded of one round."""
+    """The rows of one round."""
 
     carry: Carry
-    curves: Columns  # the columns of `pages.CURVES`,
-    episodes: Columns  # and those of `pages.EPISODES`
+    curves: Columns  # `window_rows.CURVES`
+    episodes: Columns  # `window_rows.EPISODES`
     diverged_at: int  # -1 if it did not
-
-    @property
-    def steps(self) -> int:
-        """Within its budget."""
-        return self.carry.steps
 
 
 def endings_of(task: Task) -> Endings:
@@ -48,84 +45,91 @@ def tables_of(
     endings: Endings,
     rounds: Sequence[int],
     recorded: Sequence[Recorded],
-    evaluations: Sequence[tuple[int, bool, Evaluation]],
-    timings: Sequence[tuple[str, int, float]],
+    evaluations: Columns,
+    timings: Columns,
 ) -> Tables:
-    """The tables of some rounds. `evaluations` (blocks done, whether it is the last, results) have an axis of them."""
+    """The tables of some rounds; `evaluations` and `timings` have the columns of the recorder's rows."""
     numbered = list(zip(rounds, recorded, strict=True))
-    phases, steps, seconds = zip(*timings, strict=True) if timings else ((), (), ())
+    count = len(timings["step"])
     return {
         "curves": _stack([_curve_rows(configuration, number, one) for number, one in numbered]),
         "episodes": _stack([_episode_rows(endings, number, one) for number, one in numbered]),
         "evaluations": _evaluation_rows(configuration, endings, evaluations, numbered),
         "rounds": _stack([_round_row(configuration, endings, number, one) for number, one in numbered]),
         "timings": {
-            "first_round": np.full(len(phases), rounds[0], np.int32),
-            "rounds": np.full(len(phases), len(rounds), np.int32),
-            "phase": np.array(phases, str),
-            "step": np.array(steps, np.int64),
-            "seconds": np.array(seconds, np.float64),
+            "first_round": np.full(count, rounds[0], np.int32),
+            "rounds": np.full(count, len(rounds), np.int32),
+            "phase": np.array([PHASES[phase] for phase in timings["phase"]], str),
+            "step": timings["step"],
+            "seconds": timings["seconds"],
         },
     }
 
 
 def _curve_rows(configuration: Configuration, number: int, one: Recorded) -> Columns:
-    kept = one.curves
-    made = kept["iterations"]
+    rows = one.curves
+    made = rows["iterations"]
     return {
         "round": np.full(len(made), number, np.int32),
-        "step": kept["step"],
-        "reward": kept["reward"],
-        "reward_cumulative": kept["reward_cumulative"],
-        "episodes": kept["episodes"].astype(np.int32),
-        **{name: np.ma.masked_invalid(kept[name], copy=False) for name in DIAGNOSTICS},
+        "step": rows["step"],
+        "reward": rows["reward"],
+        "reward_cumulative": rows["reward_cumulative"],
+        "episodes": rows["episodes"].astype(np.int32),
+        **{name: np.ma.masked_invalid(rows[name], copy=False) for name in DIAGNOSTICS},
         "queries": made * queries_per_iteration(configuration),
         "gradient_evaluations": made * evaluations_per_iteration(configuration),
     }
 
 
 def _episode_rows(endings: Endings, number: int, one: Recorded) -> Columns:
-    kept = one.episodes
-    terminated = kept["terminated"]
+    rows = one.episodes
+    terminated = rows["terminated"]
     return {
         "round": np.full(len(terminated), number, np.int32),
         "episode": np.arange(len(terminated), dtype=np.int32),
-        "step": kept["step"],
-        "return": kept["return"],
-        "length": kept["length"].astype(np.int32),
+        "step": rows["step"],
+        "return": rows["return"],
+        "length": rows["length"].astype(np.int32),
         "ending": np.where(terminated, "terminated", endings.cut),
         "success": _success(endings, terminated),
     }
 
 
 def _evaluation_rows(
-    configuration: Configuration,
-    endings: Endings,
-    evaluations: Sequence[tuple[int, bool, Evaluation]],
-    numbered: list[tuple[int, Recorded]],
+    configuration: Configuration, endings: Endings, evaluations: Columns, numbered: list[tuple[int, Recorded]]
 ) -> Columns:
-    block = configuration.training.learning_frequency
     rows: list[Columns] = []
     for lane, (number, one) in enumerate(numbered):
-        judged: set[int] = set()
-        for blocks, last, results in evaluations:
-            step = min(blocks * block, one.steps)
-            stopped_before = one.steps <= (blocks - 1) * block
-            if step in judged or (stopped_before and not last):
-                continue
-            judged.add(step)
-            count = len(results.length[lane])
+        for step, row in evaluated_at(evaluations, configuration.training.learning_frequency, one.carry.steps):
+            count = len(evaluations["length"][row, lane])
             rows.append(
                 {
                     "round": np.full(count, number, np.int32),
                     "step": np.full(count, step, np.int64),
                     "episode": np.arange(count, dtype=np.int32),
-                    "return": np.asarray(results.total_reward[lane], np.float64),
-                    "length": np.asarray(results.length[lane], np.int32),
-                    "success": _success(endings, np.asarray(results.terminated[lane])),
+                    "return": evaluations["total_reward"][row, lane],
+                    "length": evaluations["length"][row, lane],
+                    "success": _success(endings, evaluations["terminated"][row, lane]),
                 }
             )
     return _stack(rows)
+
+
+def evaluated_at(
+    evaluations: Columns, block: int, steps: int, *, first: int = 0, before: int = -1
+) -> Iterator[tuple[int, int]]:
+    """The step and the row of each evaluation, from row `first` on, of a round that has made so many steps and was last
+    evaluated at step `before`.
+
+    A state is evaluated once: that of a round that stopped early only at the end of the chunk.
+    """
+    for row in range(first, len(evaluations["blocks"])):
+        blocks = int(evaluations["blocks"][row])
+        step = min(blocks * block, steps)
+        stopped_before = steps <= (blocks - 1) * block
+        if step != before and (evaluations["last"][row] or not stopped_before):
+            before = step
+            yield step, row
 
 
 def _round_row(configuration: Configuration, endings: Endings, number: int, one: Recorded) -> Columns:

@@ -1,12 +1,12 @@
-"""A page of one round's log, made into rows of tables, and what it leaves open for the next page.
+"""Rows of tables from a page of one round's log, and what the page leaves open for the next.
 
-A page is so many blocks of the round, counted from its beginning, that what comes out does not depend on how the run is
-cut into segments: a window or an episode that reaches over the end of a page is summed page by page.
+A page is a fixed number of blocks, counted from the round's beginning, so the rows do not depend on how the run is cut
+into segments: a window or an episode that crosses the end of a page is summed page by page.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,10 @@ from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 Columns = dict[str, np.ndarray]
 
 ANEW = 8
-"""A bit of a step's flags beside those of `lane`: an episode begins with it though the one before was left open."""
+"""A step flag beside those of `lane`: a new episode begins here although the one before did not end."""
 
 DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
+"""The four numbers of an outer iteration: mean loss, mean max_a Q, ‖Δ_M‖ and ‖θ‖. NaN in blocks without one."""
 
 CURVES: dict[str, type] = {
     "step": np.int64,
@@ -36,90 +37,102 @@ EPISODES: dict[str, type] = {"step": np.int64, "return": np.float64, "length": n
 
 
 class Rules(NamedTuple):
-    """What decides how a round's log is read; the same for all rounds of a chunk."""
+    """How the logs of a chunk's rounds are read."""
 
     budget: Budget
-    block: int
+    block: int  # steps
     window: int
-    first_learning: int  # the first block that ends in an outer iteration,
-    last_block: int  # and the first again that does not
+    first_learning: int  # blocks from this one on end in an outer iteration,
+    last_block: int  # blocks from this one on do not
 
 
 class Page(NamedTuple):
-    """Some blocks of one round, as they were logged."""
+    """Some blocks of one round's log."""
 
     first_block: int
     reward: np.ndarray  # of each step, in double precision
     flags: np.ndarray
     diagnostics: np.ndarray  # of each block
-    seats: np.ndarray | None  # which of the round's environments made each step; None if there is one
+    seats: np.ndarray | None  # which environment made each step; None if there is one
 
 
 class OpenEpisodes(NamedTuple):
-    """What is known of the episodes that have not ended, by environment."""
+    """Episodes that have not ended, by environment."""
 
     returns: np.ndarray  # so far
     lengths: np.ndarray
 
 
 class Carry(NamedTuple):
-    """What of a round is open between two pages, and what was counted so far."""
+    """What a round has open between two pages, and its counts so far."""
 
     steps: int  # within the budget
     episodes: int  # ended
-    truncated: int  # those of them that did not terminate
+    truncated: int  # ended without terminating
     iterations: int  # outer iterations made
     total: float  # the rewards of all windows that have ended
     window_reward: float  # the rewards of the open window so far
-    window_sums: np.ndarray  # the diagnostics of its outer iterations, where they are finite,
-    window_counts: np.ndarray  # and how many of each are
+    window_sums: np.ndarray  # sums of the finite diagnostics of its outer iterations,
+    window_counts: np.ndarray  # and how many of each there are
     open_returns: np.ndarray  # of each environment's open episode,
     open_lengths: np.ndarray  # and its steps
 
     @property
     def open_episodes(self) -> OpenEpisodes:
-        """Those of its environments."""
+        """The open episodes of its environments."""
         return OpenEpisodes(self.open_returns, self.open_lengths)
 
 
+class Counted(NamedTuple):
+    """What counts of some blocks of a round."""
+
+    steps: int  # within the budget
+    ends: np.ndarray  # the places of the steps that ended an episode
+    blocks: np.ndarray  # the numbers of the blocks that ended in an outer iteration
+
+
 def rules_of(settings: TrainingSettings) -> Rules:
-    """How the logs of rounds with these settings are read."""
+    """The rules of rounds with these settings."""
     limits, block = limits_of(settings), settings.learning_frequency
     return Rules(budget_of(settings), block, settings.window, int(limits.first_learning), int(limits.last_block))
 
 
-def nothing_yet(seats: int) -> Carry:
-    """What is open before the first step of a round with so many environments."""
+def empty_carry(seats: int) -> Carry:
+    """The carry before the first step of a round with so many environments."""
     return Carry(0, 0, 0, 0, 0.0, 0.0, np.zeros(4), np.zeros(4), np.zeros(seats), np.zeros(seats, np.int64))
 
 
-def digest(rules: Rules, before: Carry, page: Page) -> tuple[Carry, Columns, Columns]:
-    """What is open after a page, and the windows and the episodes that ended in it."""
-    lived = len(page.flags)
-    if not page.flags[-1] & LIVED:  # a round that stops never starts again
-        lived = int(np.count_nonzero(page.flags & LIVED))
-    ended = (page.flags[:lived] & (TERMINATED | TRUNCATED)) > 0
-    steps = steps_within(rules.budget, ended, steps=before.steps, episodes=before.episodes)
-    if not steps:
-        return before, _none(CURVES), _none(EPISODES)
-    ends = np.flatnonzero(ended[:steps])
-    blocks = np.arange(page.first_block, page.first_block + lived // rules.block)
+def counted(rules: Rules, steps: int, episodes: int, first_block: int, flags: np.ndarray) -> Counted:
+    """What counts of the blocks from `first_block` on, of which these are the steps' flags, after so many steps and
+    episodes.
+    """
+    active = len(flags)
+    if not flags[-1] & LIVED:  # a round that stops never starts again
+        active = int(np.count_nonzero(flags & LIVED))
+    ended = (flags[:active] & (TERMINATED | TRUNCATED)) > 0
+    within = steps_within(rules.budget, ended, steps=steps, episodes=episodes)
+    blocks = np.arange(first_block, first_block + active // rules.block)
     blocks = blocks[(blocks >= rules.first_learning) & (blocks < rules.last_block)]
+    return Counted(within, np.flatnonzero(ended[:within]), blocks)
+
+
+def digest(rules: Rules, before: Carry, page: Page) -> tuple[Carry, Columns, Columns]:
+    """The carry after a page, and the windows and the episodes that ended in it."""
+    steps, ends, blocks = counted(rules, before.steps, before.episodes, page.first_block, page.flags)
+    if not steps:
+        return before, _no_rows(CURVES), _no_rows(EPISODES)
     # Under an episode budget the block in which the last episode ended still ended in an outer iteration.
     iteration_steps = np.minimum((blocks + 1) * rules.block, before.steps + steps)
     diagnostics = page.diagnostics[blocks - page.first_block]
-    page = page._replace(
-        reward=page.reward[:steps],
-        flags=page.flags[:steps],
-        seats=None if page.seats is None else page.seats[:steps],
-    )
-    after, curves = _windows(rules.window, before, page.reward, ends, iteration_steps, diagnostics)
-    open_, episodes = ended_episodes(before.open_episodes, page.reward, page.flags, page.seats)
+    reward, flags = page.reward[:steps], page.flags[:steps]
+    after, curves = _windows(rules.window, before, reward, ends, iteration_steps, diagnostics)
+    seats = None if page.seats is None else page.seats[:steps]
+    open_, episodes = ended_episodes(before.open_episodes, reward, flags, seats)
     episodes["step"] += before.steps
     after = after._replace(
         steps=before.steps + steps,
         episodes=before.episodes + len(ends),
-        truncated=before.truncated + int(np.count_nonzero(page.flags[ends] & TRUNCATED)),
+        truncated=before.truncated + int(np.count_nonzero(flags[ends] & TRUNCATED)),
         iterations=before.iterations + len(blocks),
         open_returns=open_.returns,
         open_lengths=open_.lengths,
@@ -128,17 +141,17 @@ def digest(rules: Rules, before: Carry, page: Page) -> tuple[Carry, Columns, Col
 
 
 def open_window(rules: Rules, carry: Carry) -> Columns:
-    """The window that has not ended, as a row; no row if there is none."""
+    """The window that has not ended, as a row, if there is one."""
     width = carry.steps % rules.window
     if not width:
-        return _none(CURVES)
+        return _no_rows(CURVES)
     total = carry.total + carry.window_reward if carry.steps > width else carry.window_reward
     return _curve_rows(
         np.array([carry.steps]),
         np.array([carry.window_reward]) / width,
         np.array([total]) / carry.steps,
         np.array([carry.episodes]),
-        _means(carry.window_sums[None], carry.window_counts[None]),
+        means_of(carry.window_sums[None], carry.window_counts[None]),
         np.array([carry.iterations]),
     )
 
@@ -151,7 +164,7 @@ def _windows(
     iteration_steps: np.ndarray,
     diagnostics: np.ndarray,
 ) -> tuple[Carry, Columns]:
-    """The windows that ended, and what is open of the next."""
+    """The windows that ended, and the carry of the next."""
     first, steps = before.steps, len(reward)
     edges = np.arange((first // window + 1) * window, first + steps + 1, window)
     closed = len(edges)
@@ -173,7 +186,7 @@ def _windows(
         totals[:closed] / window,
         cumulative / edges,
         before.episodes + np.searchsorted(ends, edges - first, side="left"),  # an end is where its step begins
-        _means(sums[:closed], counts[:closed]),
+        means_of(sums[:closed], counts[:closed]),
         before.iterations + made[:closed],
     )
     after = before._replace(
@@ -188,7 +201,7 @@ def _windows(
 def _finite_sums(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sum and the number of the finite values of each range of rows, one range beginning where the last ended.
 
-    The iteration that diverged was discarded: its queries were spent, but its values are none to average.
+    The iteration that diverged was discarded: its queries count, but its values are not averaged.
     """
     finite = np.isfinite(values)
     sums, counts = np.zeros((2, len(starts), values.shape[1]))
@@ -199,7 +212,8 @@ def _finite_sums(values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> tu
     return sums, counts
 
 
-def _means(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def means_of(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Means from sums and counts; NaN where nothing was counted."""
     means = sums / np.maximum(counts, 1)
     means[(counts == 0) | ~np.isfinite(means)] = np.nan
     return means
@@ -222,36 +236,40 @@ def ended_episodes(
     """The episodes that are open after some steps, and those that ended in them, in the order of their ends: the
     columns of `EPISODES`, with steps counted from the first of these.
     """
-    steps, ended = len(reward), (flags & (TERMINATED | TRUNCATED)) > 0
-    if seats is None:
-        starts = np.append(0, np.flatnonzero(ended[:-1] | ((flags[1:] & ANEW) > 0)) + 1)
-        seat, newcomer = np.zeros(len(starts), int), starts == 0
-        first, last = starts, np.append(starts[1:], steps) - 1
-    else:
-        order = np.argsort(seats, kind="stable")  # an environment's steps lie side by side in this order
-        changes = np.diff(seats[order]) != 0
-        starts = np.flatnonzero(np.append(True, ended[order[:-1]] | changes | ((flags[order[1:]] & ANEW) > 0)))
-        seat, newcomer = seats[order[starts]], np.append(True, changes)[starts]
-        reward, first, last = reward[order], order[starts], order[np.append(starts[1:], steps) - 1]
+    order: Any = slice(None)  # in which an environment's steps lie side by side
+    if seats is not None and (seats[1:] < seats[:-1]).any():
+        order = np.argsort(seats, kind="stable")
+    reward, flags = reward[order], flags[order]
+    ended = (flags & (TERMINATED | TRUNCATED)) > 0
+    breaks = ended[:-1] | ((flags[1:] & ANEW) > 0)
+    if seats is not None:
+        seats = seats[order]
+        breaks |= seats[1:] != seats[:-1]
     # Every piece ends with its episode, or where that is left, or with the last of its environment's steps.
-    returns, lengths = np.add.reduceat(reward, starts), np.diff(np.append(starts, steps))
-    continued = newcomer & (open_.lengths[seat] > 0) & ((flags[first] & ANEW) == 0)
+    starts = np.append(0, np.flatnonzero(breaks) + 1)
+    ends = np.append(starts[1:], len(reward)) - 1
+    seat = np.zeros(len(starts), int) if seats is None else seats[starts]
+    first = np.append(True, seat[1:] != seat[:-1])  # the first piece of its environment
+    returns, lengths = np.add.reduceat(reward, starts), ends - starts + 1
+    continued = first & (open_.lengths[seat] > 0) & ((flags[starts] & ANEW) == 0)
     returns[continued] = open_.returns[seat[continued]] + returns[continued]
     lengths[continued] += open_.lengths[seat[continued]]
 
-    whole = ended[last]
-    newest = np.append(newcomer[1:], True)  # the last piece of its environment
+    whole = ended[ends]
+    newest = np.append(first[1:], True)  # the last piece of its environment
     after = OpenEpisodes(open_.returns.copy(), open_.lengths.copy())
     after.returns[seat[newest]] = np.where(whole[newest], 0.0, returns[newest])
     after.lengths[seat[newest]] = np.where(whole[newest], 0, lengths[newest])
 
-    last, returns, lengths = last[whole], returns[whole], lengths[whole]
-    if seats is not None:
-        by_end = np.argsort(last)
-        last, returns, lengths = last[by_end], returns[by_end], lengths[by_end]
-    terminated = (flags[last] & TERMINATED).astype(bool)
-    return after, dict(zip(EPISODES, (last + 1, returns, lengths, terminated), strict=True))
+    ends = ends[whole]
+    terminated = (flags[ends] & TERMINATED).astype(bool)
+    rows = dict(zip(EPISODES, (ends + 1, returns[whole], lengths[whole], terminated), strict=True))
+    if not isinstance(order, slice):
+        rows["step"] = order[ends] + 1
+        by_end = np.argsort(rows["step"])
+        rows = {name: column[by_end] for name, column in rows.items()}
+    return after, rows
 
 
-def _none(columns: dict[str, type]) -> Columns:
+def _no_rows(columns: dict[str, type]) -> Columns:
     return {name: np.zeros(0, kind) for name, kind in columns.items()}

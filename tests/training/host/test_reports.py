@@ -21,10 +21,10 @@ from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import host_program
-from srgdqn.training.host.reports import RoundReports
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.task import host_task, make_player
-from srgdqn.training.reports import RoundReport
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import ProgressReporter, RoundReport
 from translation import flat, from_packed, options_of
 
 SIZES = (2, 4, 3)
@@ -107,17 +107,20 @@ def test_however_often_it_is_asked_a_round_tells_what_its_tables_say(gaps: list[
     configuration = configuration_of(environments=seats)
     expected = srgdqn.train(Slope, progress=False, **{**SMALL, **_told(configuration)})
     round_, _ = round_of(configuration)
-    reports = RoundReports(round_)
+    recorder = Recorder(configuration, round_.task.endings, 1)
+    reporter = ProgressReporter(recorder, configuration, [0], lambda progress: None)
     told: list[RoundReport] = []
     for gap in [*gaps, 20]:
         for _ in range(gap):
             if round_.active:
                 round_.step_block()
-        told += reports.read()
-    assert reports.read() == []
+        recorder.record(round_.log, round_.environments)
+        round_.step_log.clear()
+        told += reporter.read()
+    assert reporter.read() == []
     episodes = expected.episodes.sort("episode")
     assert sum(each.steps for each in told) == told[-1].step == 160
-    assert [total for each in told for total in each.returns] == pytest.approx(episodes["return"].to_list(), rel=1e-6)
+    assert [total for each in told for total in each.returns] == episodes["return"].to_list()
     assert [length for each in told for length in each.lengths] == episodes["length"].to_list()
     last, row = told[-1], expected.rounds.row(0, named=True)
     counted = (last.episodes, last.outer_iterations, last.queries, last.gradient_evaluations)

@@ -223,14 +223,14 @@ def test_it_is_the_plain_programs_round_to_the_end(case: str) -> None:
         theta = list(blocks_of(round_))
     assert round_.diverged_at is None
     assert len(theta) == len(story.theta) > 3 * SMALL["replay_capacity"] / BLOCK
-    np.testing.assert_array_equal(np.concatenate(round_.diary.reward), story.rewards)
-    flags = np.concatenate(round_.diary.flags)
+    np.testing.assert_array_equal(np.concatenate(round_.step_log["reward"]), story.rewards)
+    flags = np.concatenate(round_.step_log["flags"])
     np.testing.assert_array_equal((flags & TERMINATED) > 0, story.terminated)
     np.testing.assert_array_equal((flags & TRUNCATED) > 0, story.truncated)
     assert any(story.terminated)
     assert any(story.truncated)
     np.testing.assert_allclose(theta, story.theta, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(np.array(round_.diary.diagnostics)[:, 0], story.losses, rtol=1e-7)
+    np.testing.assert_allclose(np.array(round_.step_log["diagnostics"])[:, 0], story.losses, rtol=1e-7)
     assert 0 < np.abs(theta[-1] - theta[0]).max() < 10
 
 
@@ -242,8 +242,8 @@ def test_a_vector_whose_resets_are_ours_lives_as_copies_do() -> None:
         copies, vector = round_of(configuration), round_of(configuration, together)
         for one, other in zip(blocks_of(copies), blocks_of(vector), strict=True):
             np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(np.stack(copies.diary.reward), np.stack(vector.diary.reward))
-    np.testing.assert_array_equal(np.stack(copies.diary.seats), np.stack(vector.diary.seats))
+    np.testing.assert_array_equal(np.stack(copies.step_log["reward"]), np.stack(vector.step_log["reward"]))
+    np.testing.assert_array_equal(np.stack(copies.step_log["seats"]), np.stack(vector.step_log["seats"]))
 
 
 @pytest.mark.parametrize("mode", gym.vector.AutoresetMode, ids=str)

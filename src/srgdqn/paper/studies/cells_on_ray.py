@@ -13,9 +13,10 @@ from srgdqn.engines.choice import RAY
 from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
-from srgdqn.engines.throttle import seldom
+from srgdqn.engines.throttle import SECONDS
 from srgdqn.runs.checkpoint_manager import Keeping
 from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.throttle import Throttle
 from srgdqn.training.precision import is_double
 
 if TYPE_CHECKING:
@@ -44,10 +45,10 @@ class _Work:
     double: bool
 
     def __call__(self, cell: AnyCell, stop: threading.Event, tell: Tell) -> Any:
-        due = seldom()
+        throttle = Throttle(SECONDS)
 
         def hear(share: float) -> None:
-            if due():
+            if throttle.due():
                 tell(share)
 
         with jax.enable_x64(self.double), claimed(self.mark, cell.name) as mine:

@@ -30,7 +30,7 @@ from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.learner import Learning, make_learning
 from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.program import HostProgram, numbers_of
-from srgdqn.training.host.step_log import Diary
+from srgdqn.training.host.step_log import StepLog
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, as_stored
 from srgdqn.training.loop import Halt, Owners, identity, never, policy_arrays
@@ -95,7 +95,7 @@ class HostRound:
         self.blocks = 0  # done
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
-        self.diary = Diary(configuration.training.learning_frequency)
+        self.step_log = StepLog(configuration.training.learning_frequency)
         self.open_steps: OpenSteps | None = None  # of unfinished episodes, where they are to be resumed
         self.evaluation_environment: gym.Env | None = None
         self.blocks_before_memory = 0  # done before the memory was as empty as it was new
@@ -197,7 +197,7 @@ class HostRound:
         self.configuration, self.steps_before = configuration, steps_before
         limits, budget = limits_of(configuration.training), budget_of(configuration.training)
         self._unit, self._amount = budget.unit, np.float32(budget.amount)
-        self._first_learning = self.blocks_before_memory + int(limits.first_learning)
+        self.first_learning = self.blocks_before_memory + int(limits.first_learning)
         self._last_block = None if to_the_end else int(limits.last_block)
         self._plan = Plan(
             self._program,
@@ -213,11 +213,6 @@ class HostRound:
     def steps(self) -> int:
         """Environment steps made."""
         return self.blocks * len(self._block)
-
-    @property
-    def blocks_forgotten(self) -> int:
-        """Blocks done that are not in the step log any more, or never were."""
-        return self.blocks - len(self.diary)
 
     @property
     def episodes(self) -> int:
@@ -267,7 +262,7 @@ class HostRound:
 
     def advance(self, stop: int, halt: Halt = never) -> None:
         """Runs blocks until `stop` are done, time is up, or it is to halt, which it asks before each."""
-        self.diary.forget()
+        self.step_log.clear()
         until, stop = time.perf_counter() + SEGMENT_SECONDS, min(stop, self.blocks + _SEGMENT_BLOCKS)
         try:
             while self.blocks < stop and self.active and not halt():
@@ -301,9 +296,9 @@ class HostRound:
             self.policy.update(self.learner.parameters, self.normaliser)
         diagnostics = _NOTHING_LEARNT
         self.blocks += 1
-        if self._first_learning <= index and (self._last_block is None or index < self._last_block):
+        if self.first_learning <= index and (self._last_block is None or index < self._last_block):
             diagnostics = self._learn(index)
-        self.diary.write(block, diagnostics)
+        self.step_log.write(block, diagnostics)
         if self._left:
             self._mark_beginnings()
 
@@ -312,7 +307,7 @@ class HostRound:
         seats, places = np.unique(self._block.seat, return_index=True)
         first = dict(zip(seats.tolist(), places.tolist(), strict=True))
         here = self._left & set(first)
-        self.diary.flags[-1, [first[seat] for seat in here]] |= ANEW
+        self.step_log["flags"][-1, [first[seat] for seat in here]] |= ANEW
         self._left -= here
 
     def _learn(self, index: int) -> list[float]:
@@ -326,19 +321,19 @@ class HostRound:
 
     def _note_open_steps(self) -> None:
         if self.open_steps is not None:
-            diary = self.diary
-            ended = (diary.flags & (TERMINATED | TRUNCATED)) > 0
-            self.open_steps.write(*(column.ravel() for column in (diary.action, diary.reward, ended, diary.seats)))
+            log = self.step_log
+            ended = (log["flags"] & (TERMINATED | TRUNCATED)) > 0
+            self.open_steps.write(*(column.ravel() for column in (log["action"], log["reward"], ended, log["seats"])))
 
     @property
     def log(self) -> BlockLog:
         """What the blocks of the last `advance` left behind."""
-        return self.diary.log()
+        return self.step_log.log()
 
     @property
     def environments(self) -> np.ndarray | None:
         """Which environment each of those steps was made in, where there are several."""
-        return self.diary.seats[None] if self.configuration.training.environments > 1 else None
+        return self.step_log["seats"][None] if self.configuration.training.environments > 1 else None
 
     def evaluate(self, *, everyone: bool = True) -> Evaluation | None:
         """Greedy episodes in the evaluation environment; None where there is none."""

@@ -24,12 +24,11 @@ from srgdqn.runs.locks import LOCK, OccupiedError, locked
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.program import HostProgram, host_program
-from srgdqn.training.host.progress import Telling
-from srgdqn.training.host.reports import RoundReports
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.task import HostTask, make_player
-from srgdqn.training.loop import Halt, Records, Segment, never, restore, train
-from srgdqn.training.reports import Listener, Progress
+from srgdqn.training.loop import Halt, Segment, never, restore, train
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import Listener, ProgressReporter, finished
 from srgdqn.training.tables import Tables
 
 
@@ -67,63 +66,59 @@ def train_round(
         if checkpoints is not None:
             restored = checkpoints.restore(lambda each: restored_round(each, configuration, task, program, number))
         if restored is not None and not restored[0].active:
-            diverged = int(restored[0].diverged_at is not None)
-            listener(Progress(1.0, 0, float("nan"), diverged, ended=True))
+            listener(finished(int(restored[0].diverged_at is not None)))
             return outcome_of(*restored)
         begun = () if restored is None else restored[0].begun
         player, environments = make_player(configuration, task, number, begun)
         for environment in environments:
             ending.callback(close, environment, task.name)
         if restored is None:
-            round_, records = HostRound(configuration, task, program, player, number), _no_records(configuration, task)
+            round_, recorder = HostRound(configuration, task, program, player, number), _recorder(configuration, task)
             round_.open_steps = None if checkpoints is None else OpenSteps(configuration.training.environments)
         else:
-            round_, records = restored
+            round_, recorder = restored
             round_.resume_episodes(player)
         round_.evaluation_environment = _evaluation_environment(task)
         if round_.evaluation_environment is not None:
             ending.callback(close, round_.evaluation_environment, task.name)
         if fresh:
             round_.compile()
-            records.timings.append(("compile", round_.steps, time.perf_counter() - start))
-        noise = GradientNoise(configuration, program.network) if measure_noise else None
-        reports = RoundReports(round_, noise, reached=records.recorder.reached(0))
-        progress = Telling(round_, reports, listener)
+            recorder.record_time("compile", round_.steps, time.perf_counter() - start)
+        noise = GradientNoise(configuration, program.network).measure if measure_noise else None
+        measure = None if noise is None else lambda: noise(round_)
+        progress = ProgressReporter(recorder, configuration, [number], listener, measure_noise=measure)
 
         def report(segment: Segment) -> None:
-            if segment.evaluation is not None:
-                played = segment.evaluation
-                reports.judged(np.asarray(played.total_reward[0]), np.asarray(played.length[0]))
-            progress.tell(everything=True)
-            reports.note()
+            progress.report(segment.divergence, whole=segment.last)
 
         failure = None
         try:
             player.check_spaces(round_.steps)
-            train(round_, records, report, halt=stopping, checkpoints=checkpoints)
+            train(round_, recorder, report, halt=stopping, checkpoints=checkpoints)
         except EnvironmentFailedError as error:
             failure = str(error)
-        progress.tell(ended=True)
-        return outcome_of(round_, records, failure)
+        progress.report(round_.divergence, whole=not round_.active, ended=True)
+        return outcome_of(round_, recorder, failure)
 
 
 def restored_round(
     checkpoint: Checkpoint, configuration: Configuration, task: HostTask, program: HostProgram, number: int
-) -> tuple[HostRound, Records]:
-    """A round, without its environments, and its records from a checkpoint; an `InputError` if it is not its own."""
-    round_, records = HostRound(configuration, task, program, None, number), _no_records(configuration, task)
-    restore(checkpoint, round_, records)
-    return round_, records
+) -> tuple[HostRound, Recorder]:
+    """A round, without its environments, and its recorder from a checkpoint; an `InputError` if it is not its own."""
+    round_, recorder = HostRound(configuration, task, program, None, number), _recorder(configuration, task)
+    restore(checkpoint, round_, recorder)
+    return round_, recorder
 
 
-def outcome_of(round_: HostRound, records: Records, failure: str | None = None) -> RoundOutcome:
+def outcome_of(round_: HostRound, recorder: Recorder, failure: str | None = None) -> RoundOutcome:
     """What a round has come to by now."""
-    tables = records.tables([round_.number], round_.configuration, round_.divergence) if round_.blocks else {}
+    given = (slice(0, 1), [round_.number], round_.configuration, round_.divergence)
+    tables = recorder.tables(*given) if round_.blocks else {}
     return RoundOutcome(round_.number, tables, round_.policies(), not round_.active and failure is None, failure)
 
 
-def _no_records(configuration: Configuration, task: HostTask) -> Records:
-    return Records(configuration, task.endings, 1)
+def _recorder(configuration: Configuration, task: HostTask) -> Recorder:
+    return Recorder(configuration, task.endings, 1)
 
 
 def _evaluation_environment(task: HostTask) -> gym.Env | None:

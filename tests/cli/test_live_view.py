@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from srgdqn.integrations.sparkline import BLOCKS, PLAIN, sparkline
+from srgdqn.cli.live_view import BLOCKS, PLAIN, sparkline
 
 CURVES = st.lists(st.tuples(st.integers(1, 1_000), st.floats(-1e6, 1e6)), max_size=60)
 
