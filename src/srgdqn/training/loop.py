@@ -171,7 +171,7 @@ def snapshot(rounds: Rounds, recorder: Recorder) -> Snapshot:
 
 
 def restore(checkpoint: Checkpoint, rounds: Rounds, recorder: Recorder) -> None:
-    """Restores rounds that have not begun, and what was recorded of them; an `InputError` if the checkpoint is not theirs."""
+    """Restores rounds that have not begun, and their recorder; an `InputError` if the checkpoint is not theirs."""
     if owners_of(checkpoint) != rounds.owners:
         raise InputError("it is of other rounds, or of another configuration")
     _, last = position_of(checkpoint)
