@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from srgdqn.cli.parsing import one_of, parse_with_stray
+from srgdqn.cli.options import default_is
+from srgdqn.cli.parsing import parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,28 +27,28 @@ class Compare:
     """
 
     runs: Annotated[
-        tyro.conf.Positional[tuple[Path, ...]],
+        tuple[Path, ...],
+        tyro.conf.Positional,
         tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(one or more)"),
     ] = ()
     """Folders that runs were saved in."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("comparison.png")
     """File of the figure; its ending (.png, .pdf or .svg) decides the format."""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: bool = False
     """Replace the file, if there is one."""
     x: Annotated[
         Literal["steps", "queries", "seconds", "episodes"] | None,
-        one_of("x", ("steps", "queries", "seconds", "episodes")),
-        tyro.conf.arg(help_behavior_hint="(default: episodes if every budget is in episodes, steps otherwise)"),
+        default_is("episodes if every budget is in episodes, steps otherwise"),
     ] = None
     """What curves are drawn against; seconds are a round's share of the wall clock in training."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print the table as JSON, and nothing else, on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Compares runs."""
-    asked, stray = parse_with_stray(Compare, words, command="compare")
-    folders = [*asked.runs, *map(Path, stray)]
+    asked: Compare = parse(Compare, words, command="compare").form
+    folders = asked.runs
     if not folders:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run, whole
+from srgdqn.cli.options import SavedRun, default_is
+from srgdqn.cli.parsing import AtLeast, parse
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,22 +23,21 @@ class Evaluate:
     depend on the seed and the episode's number alone, so that all rounds and algorithms are judged alike.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    episodes: Annotated[int, whole("episodes", 1)] = 100
+    episodes: Annotated[int, AtLeast(1)] = 100
     """Episodes that each round plays."""
-    seed: Annotated[int | None, whole("seed", 0), tyro.conf.arg(help_behavior_hint="(default: the run's)")] = None
+    seed: Annotated[int | None, default_is("the run's")] = None
     """Seed of the starts."""
-    round: Annotated[int | None, whole("round", 0), tyro.conf.arg(help_behavior_hint="(default: all)")] = None
+    round: Annotated[int | None, default_is("all")] = None
     """The only round to evaluate."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print the statistics as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Evaluates a run."""
-    asked: Evaluate = parse(Evaluate, words, command="evaluate")
-    folder = the_run(asked.run, "evaluate")
+    asked: Evaluate = parse(Evaluate, words, command="evaluate").form
 
     from srgdqn.cli.presentation import (
         count,
@@ -54,7 +52,7 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.runs.comparison import spread_of
     from srgdqn.runs.result import load_result
 
-    result = load_result(folder)
+    result = load_result(asked.run)
     played = result.evaluate(
         episodes=asked.episodes, seed=asked.seed, rounds=None if asked.round is None else [asked.round]
     )
@@ -63,7 +61,7 @@ def run(words: Sequence[str]) -> int:
     if asked.json:
         print_json(
             {
-                "run": str(folder),
+                "run": str(asked.run),
                 "episodes": asked.episodes,
                 "rounds": rows,
                 "overall": {name: vars(spread) for name, spread in overall.items()},

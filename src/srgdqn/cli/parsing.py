@@ -1,143 +1,216 @@
-"""Words of a command line turned into typed values by tyro, and whatever is wrong with them into an `InputError`."""
+"""Words of a command line as an instance of the command's dataclass; whatever is wrong with them as an `InputError`.
+
+tyro finds out which words belong to which option. The words are turned into values here, because a refusal names the
+option, what was given and what is expected in one line, with the nearest name as a suggestion; tyro draws a box.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import difflib
 import io
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
-from srgdqn.cli.help import print_help, wants_help
-from srgdqn.cli.options import RefusedError
+from srgdqn.config import Configuration
+from srgdqn.config.coercion import coerce, literal, option_annotations
 from srgdqn.config.synonyms import called_here
 from srgdqn.errors import InputError, unknown
 
 _LARGEST = 2**31 - 1
+_NOT_ON_THE_COMMAND_LINE = ("task", "network")  # a positional name, and what only Python can give
 
 
-def parse(form: Any, words: Sequence[str], *, command: str) -> Any:
-    """The words as an instance of the form, a dataclass or a typed dictionary. Shows help where it is asked for."""
-    given, stray = parse_with_stray(form, words, command=command)
-    if stray:
-        raise InputError(f"srgdqn {command} has no use for {' '.join(stray)!r}. Add --help to see what can be given.")
-    return given
+class AtLeast(NamedTuple):
+    """Annotates an option that is a whole number with the least that it may be."""
+
+    least: int
 
 
-def parse_with_stray(form: Any, words: Sequence[str], *, command: str) -> tuple[Any, list[str]]:
-    """The same, and the words that belong to no option, where options stand between positional ones."""
-    if wants_help(words):
+class Parsed(NamedTuple):
+    """What a command line asks for."""
+
+    form: Any  # an instance of the command's dataclass
+    options: dict[str, Any]  # those of a configuration that were given
+
+
+def parse(form: type, words: Sequence[str], *, command: str, several: bool = False) -> Parsed:
+    """The words as an instance of a command's dataclass. `several`: a configuration's options are words in the form
+    that a sweep reads, any number of them.
+    """
+    if any(word in ("-h", "--help") for word in words):
+        from srgdqn.cli.help import print_help
+
         print_help(form, command=command)
         raise SystemExit(0)
+    own = own_options(form)
+    positional = [name for name, (_, extras) in own.items() if tyro.conf.Positional in extras]
+    options = configuration_options() if _takes_options(form) else {}
+    kinds: dict[str, Any] = {
+        **{name: _raw(kind) for name, (kind, _) in own.items() if name not in positional},
+        **{name: _WORDS if several else _raw(kind) for name, kind in options.items()},
+    }
+    given, rest = _split(kinds, words, command)
+    values = {name: _value(name, given[name], *own[name]) for name in own if name in given}
+    values |= _positional_values({name: own[name][0] for name in positional}, rest, command)
+    chosen = {
+        name: words if several else _option(name, words, options[name])
+        for name, words in given.items()
+        if name in options
+    }
+    return Parsed(_built(form, values), chosen)
+
+
+def own_options(form: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """The options of a command and of the groups nested in it, by name: the type, and what it is annotated with."""
+    found: dict[str, tuple[Any, tuple[Any, ...]]] = {}
+    for name, kind, extras in _fields(form):
+        if kind is not Configuration:
+            found |= own_options(kind) if dataclasses.is_dataclass(kind) else {name: (kind, extras)}
+    return found
+
+
+def configuration_options() -> dict[str, Any]:
+    """The options of a configuration that can be given on a command line, and their types."""
+    return {name: kind for name, kind in option_annotations().items() if name not in _NOT_ON_THE_COMMAND_LINE}
+
+
+def alternatives(kind: Any) -> tuple[tuple[Any, ...], tuple[str, ...]]:
+    """The types that a value may have, and the words that it may be."""
+    kinds = get_args(kind) if NoneType in get_args(kind) or get_origin(kind) not in (None, tuple, Literal) else (kind,)
+    return kinds, tuple(word for each in kinds if get_origin(each) is Literal for word in get_args(each))
+
+
+def _fields(form: type) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+    for name, hint in get_type_hints(form, include_extras=True).items():
+        kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        yield name, kind, tuple(extras)
+
+
+def _takes_options(form: type) -> bool:
+    return any(kind is Configuration for _, kind, _ in _fields(form))
+
+
+def _built(form: type, values: dict[str, Any]) -> Any:
+    given = {name: values[name] for name in values if name in form.__annotations__}
+    groups = ((name, kind) for name, kind, _ in _fields(form) if dataclasses.is_dataclass(kind))
+    return form(**given, **{name: _built(kind, values) for name, kind in groups if kind is not Configuration})
+
+
+def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[dict[str, Any], list[str]]:
+    """The words of each option that was given (or whether a flag is set), and the words that belong to none."""
+    form: Any = TypedDict("Given", kinds, total=False)  # type: ignore[operator]  # which leaves out what was not given
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
             given, rest = tyro.cli(form, prog=f"srgdqn {command}", args=list(words), return_unknown_args=True)
-    except RefusedError as refused:
-        raise InputError(str(refused)) from refused
-    except SystemExit as ended:
+    except SystemExit as ended:  # an option lacks its value; tyro's hooks for errors are private
         raise InputError(_out_of_the_box(complaint.getvalue())) from ended
     for word in rest:
         if re.match(r"--?[^\W\d]", word):
-            raise _unknown_option(word.partition("=")[0], _flags(form), command)
-    return given, rest
+            raise _unknown_option(word.partition("=")[0], kinds, command)
+    return dict(given), rest
 
 
-def whole(name: str, least: int, word: str | None = None) -> PrimitiveConstructorSpec[Any]:
-    """How an option that is a whole number from `least` on is read, or else a word, which stays one."""
-
-    def read(texts: list[str]) -> int | str:
-        if texts[0] == word:
-            return texts[0]
-        try:
-            value = int(texts[0])
-        except ValueError:
-            other = "" if word is None else f", or write {word}"
-            raise RefusedError(
-                f"--{name} is {texts[0]!r}, which is not a whole number. Write it in digits{other}."
-            ) from None
-        if not least <= value <= _LARGEST:
-            raise RefusedError(f"--{name} is {value}, but must be a whole number from {least} to {_LARGEST}.")
-        return value
-
-    return _single("INT" if word is None else f"{word}|INT", read)
-
-
-def seconds(name: str) -> PrimitiveConstructorSpec[float]:
-    """How an option that is a time is read."""
-
-    def read(texts: list[str]) -> float:
-        try:
-            value = float(texts[0])
-        except ValueError:
-            value = math.nan
-        if not (math.isfinite(value) and value >= 0):
-            raise RefusedError(f"--{name} is {texts[0]!r}, which are no seconds. Give 0 or more, such as 60.")
-        return value
-
-    return _single("SECONDS", read)
-
-
-def one_of(name: str, choices: Sequence[str]) -> PrimitiveConstructorSpec[str]:
-    """How an option that is one of a few words is read."""
-
-    def read(texts: list[str]) -> str:
-        if texts[0] not in choices:
-            raise RefusedError(str(unknown(f"value of --{name},", texts[0], choices)))
-        return texts[0]
-
-    return _single("{" + ",".join(choices) + "}", read)
-
-
-OneRun = Annotated[tyro.conf.Positional[tuple[Path, ...]], tyro.conf.arg(metavar="RUN", help_behavior_hint="")]
-"""The argument of a command that is about one run; `the_run` tells of none, or of several, in words."""
-
-
-def the_run(folders: Sequence[Path], command: str) -> Path:
-    """The folder of the one run that a command is about."""
-    if len(folders) != 1:
-        problem = f"{len(folders)} runs were given" if folders else "no run was given"
-        raise InputError(f"{problem}. Give the folder of one, such as: srgdqn {command} runs/a.")
-    return folders[0]
-
-
-def task_and_algorithm(names: Sequence[str]) -> tuple[str | None, str | None]:
-    """What the words stand for that belong to no option, as far as there are any."""
-    if len(names) > 2:
-        raise InputError(
-            f"{len(names)} names were given ({' '.join(names)}), but there are two: a task and an algorithm. "
-            "Give the values of options after their options."
-        )
-    task, algorithm = (*names, None, None)[:2]
-    return task, algorithm
-
-
-def _single(metavar: str, read: Callable[[list[str]], Any]) -> PrimitiveConstructorSpec[Any]:
+def _spec(nargs: Any) -> PrimitiveConstructorSpec[Any]:
     return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=metavar,
-        instance_from_str=read,
-        is_instance=lambda value: True,
-        str_from_instance=lambda value: [str(value)],
+        nargs=nargs, metavar="", instance_from_str=list, is_instance=lambda value: True, str_from_instance=list
     )
 
 
-def _flags(form: Any) -> list[str]:
-    names = [name.replace("_", "-") for name in form.__annotations__]
-    return [*(f"--{name}" for name in names), "--help"]
+_WORD, _WORDS = (Annotated[Any, _spec(nargs)] for nargs in (1, "*"))
 
 
-def _unknown_option(word: str, flags: Iterable[str], command: str) -> InputError:
+def _raw(kind: Any) -> Any:
+    """The annotation by which tyro hands on an option's words as they are."""
+    return bool if kind is bool else _WORDS if _is_list(kind) else _WORD
+
+
+def _is_list(kind: Any) -> bool:
+    return any(get_origin(each) is tuple for each in alternatives(kind)[0])
+
+
+def _value(name: str, words: Any, kind: Any, extras: tuple[Any, ...]) -> Any:
+    """The value that the words of a command's own option stand for."""
+    if kind is bool:
+        return words
+    if _is_list(kind):
+        return tuple(words)
+    (word,), flag = words, f"--{name.replace('_', '-')}"
+    kinds, choices = alternatives(kind)
+    if word in choices or str in kinds:
+        return word
+    if Path in kinds:
+        return Path(word)
+    if int in kinds:
+        return _whole(flag, word, next((each.least for each in extras if isinstance(each, AtLeast)), 0), choices)
+    if float in kinds:
+        return _seconds(flag, word)
+    raise unknown(f"value of {flag},", word, choices)
+
+
+def _option(name: str, words: Any, kind: Any) -> Any:
+    """The value that the words of an option of a configuration stand for."""
+    if kind is bool:
+        return words
+    values = [literal(word) for word in words]
+    if kind is float and isinstance(values[0], str):
+        raise InputError(f"{name} is {values[0]!r}, which is not a number. Give one, such as 0.01.")
+    return coerce(name, values if _is_list(kind) else values[0])
+
+
+def _whole(flag: str, word: str, least: int, others: Sequence[str]) -> int:
+    try:
+        value = int(word)
+    except ValueError:
+        other = f", or write {others[0]}" if others else ""
+        raise InputError(f"{flag} is {word!r}, which is not a whole number. Write it in digits{other}.") from None
+    if not least <= value <= _LARGEST:
+        raise InputError(f"{flag} is {value}, but must be a whole number from {least} to {_LARGEST}.")
+    return value
+
+
+def _seconds(flag: str, word: str) -> float:
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"{flag} is {word!r}, which are no seconds. Give 0 or more, such as 60.")
+    return value
+
+
+def _positional_values(fields: dict[str, Any], words: list[str], command: str) -> dict[str, Any]:
+    """The words that belong to no option, in the order of the positional fields; a tuple takes them all."""
+    for name, kind in fields.items():
+        if _is_list(kind):
+            return {name: tuple(map(get_args(kind)[0], words))}
+    if len(words) > len(fields):
+        wanted = f" takes {' and '.join(fields)} alone, and" if fields else ""
+        raise InputError(
+            f"srgdqn {command}{wanted} has no use for {' '.join(words[len(fields) :])!r}. Give the values of an option "
+            "right after it; --help shows them all."
+        )
+    if not words and "run" in fields:
+        raise InputError(f"no run was given. Give the folder of one, such as: srgdqn {command} runs/a.")
+    given = zip(fields.items(), words, strict=False)
+    return {name: Path(word) if kind is Path else word for (name, kind), word in given}
+
+
+def _unknown_option(word: str, names: Iterable[str], command: str) -> InputError:
     if command in ("train", "sweep") and (ours := called_here(word)):
         flagged = " or ".join(f"--{name.replace('_', '-')}" for name in ours)
         return InputError(f"unknown option {word!r} of srgdqn {command}. It is called {flagged} here.")
+    flags = [f"--{name.replace('_', '-')}" for name in (*names, "help")]
     near = difflib.get_close_matches(word.replace("_", "-").lower(), flags, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return InputError(f"unknown option {word!r} of srgdqn {command}.{hint} 'srgdqn {command} --help' shows them all.")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run, whole
+from srgdqn.cli.options import SavedRun, default_is
+from srgdqn.cli.parsing import AtLeast, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,32 +32,25 @@ class Replay:
     at the round's first step. The exit code is 1 if what was lived again is not what the run did.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    round: Annotated[
-        int | None, whole("round", 0), tyro.conf.arg(help_behavior_hint="(default: the first to diverge)")
-    ] = None
+    round: Annotated[int | None, default_is("the first to diverge")] = None
     """The round to replay."""
-    from_step: Annotated[
-        int | None, whole("from-step", 1), tyro.conf.arg(help_behavior_hint="(default: the last 16 outer iterations)")
-    ] = None
+    from_step: Annotated[int | None, AtLeast(1), default_is("the last 16 outer iterations")] = None
     """Environment step from which on outer iterations are traced."""
-    until_step: Annotated[
-        int | None, whole("until-step", 1), tyro.conf.arg(help_behavior_hint="(default: the round's end)")
-    ] = None
+    until_step: Annotated[int | None, AtLeast(1), default_is("the round's end")] = None
     """Environment step up to which they are."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    out: Annotated[Path | None, default_is("none", "FILE")] = None
     """File for the whole trace (.parquet) or for a figure of the norms (.png, .pdf or .svg)."""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: bool = False
     """Replace the file, if there is one."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print everything as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Replays a round."""
-    asked: Replay = parse(Replay, words, command="replay")
-    folder = the_run(asked.run, "replay")
+    asked: Replay = parse(Replay, words, command="replay").form
     if asked.out is not None:
         from srgdqn.runs.destination import check_file
 
@@ -66,14 +58,14 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.runs.result import load_result
 
-    number = asked.round if asked.round is not None else _first_diverged(load_result(folder).rounds)
+    number = asked.round if asked.round is not None else _first_diverged(load_result(asked.run).rounds)
 
     from srgdqn.cli.presentation import print_json
     from srgdqn.inspection.replay import replay_round
     from srgdqn.kernel.program_cache import enable_program_cache
 
     enable_program_cache()
-    done = replay_round(folder, number, from_step=asked.from_step, until_step=asked.until_step)
+    done = replay_round(asked.run, number, from_step=asked.from_step, until_step=asked.until_step)
     saved = None if asked.out is None else done.save(asked.out, overwrite=asked.overwrite)
     if asked.json:
         print_json({**_content(done), "file": None if saved is None else str(saved)})

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, one_of, parse, the_run, whole
+from srgdqn.cli.options import SavedRun, default_is
+from srgdqn.cli.parsing import AtLeast, parse
 
 if TYPE_CHECKING:
     from srgdqn.inspection.verify import Verification
@@ -28,39 +27,34 @@ class Verify:
     The exit code is 0 if the run was verified, and 1 if it differs or nothing could be told.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    round: Annotated[
-        int | str | None, whole("round", 0, "all"), tyro.conf.arg(help_behavior_hint="(default: one at random)")
-    ] = None
+    round: Annotated[int | Literal["all"] | None, default_is("one at random")] = None
     """The round to recompute, or all of them."""
-    steps: Annotated[int | None, whole("steps", 1), tyro.conf.arg(help_behavior_hint="(default: the whole round)")] = (
-        None
-    )
+    steps: Annotated[int | None, AtLeast(1), default_is("the whole round")] = None
     """Recompute only the first so many environment steps."""
-    seed: Annotated[int | None, whole("seed", 0), tyro.conf.arg(help_behavior_hint="(default: a new one)")] = None
+    seed: Annotated[int | None, default_is("a new one")] = None
     """Seed by which a round is chosen at random."""
-    how: Annotated[str, one_of("how", ("auto", "whole", "segments"))] = "auto"
+    how: Literal["auto", "whole", "segments"] = "auto"
     """Whole rounds to the bit, or segments between checkpoints within a bound."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print everything as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Verifies a run."""
-    asked: Verify = parse(Verify, words, command="verify")
-    folder = the_run(asked.run, "verify")
+    asked: Verify = parse(Verify, words, command="verify").form
 
     from srgdqn.runs.result import load_result
 
-    load_result(folder)  # a folder that is none is told before anything is compiled
+    load_result(asked.run)  # a folder that is none is told before anything is compiled
 
     from srgdqn.cli.presentation import print_json
     from srgdqn.inspection.verify import verify
     from srgdqn.kernel.program_cache import enable_program_cache
 
     enable_program_cache()
-    done = verify(folder, asked.round, steps=asked.steps, how=asked.how, seed=asked.seed)  # type: ignore[arg-type]
+    done = verify(asked.run, asked.round, steps=asked.steps, how=asked.how, seed=asked.seed)
     if asked.json:
         print_json(_content(done))
     else:

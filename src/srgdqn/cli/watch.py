@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import parse
 from srgdqn.errors import InputError
 from srgdqn.integrations.json_lines import LineReader
 from srgdqn.integrations.live import is_abandoned, live_file
@@ -35,9 +34,9 @@ class Watch:
     until the run is saved; then what it came to, as 'srgdqn show' tells it. Ctrl-C ends the watching, not the run.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that the run was given with --out, or the file of a JsonLines logger (*.jsonl)."""
-    once: tyro.conf.FlagCreatePairsOff[bool] = False
+    once: bool = False
     """Print one view and end, as is done where standard output is no terminal."""
 
 
@@ -45,9 +44,8 @@ def run(words: Sequence[str]) -> int:
     """Watches a run to its end."""
     from srgdqn.cli import INTERRUPTED
 
-    asked: Watch = parse(Watch, words, command="watch")
-    folder = the_run(asked.run, "watch")
-    place = _Place(folder)
+    asked: Watch = parse(Watch, words, command="watch").form
+    place = _Place(asked.run)
     try:
         return _look_once(place) if asked.once or not sys.stdout.isatty() else _follow(place)
     except KeyboardInterrupt:
