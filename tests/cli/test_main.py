@@ -29,7 +29,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"srgdqn {__version__}\n"
 
 
-@pytest.mark.parametrize("width", ["40", "80", "200"])
+@pytest.mark.parametrize("width", ["20", "40", "80", "200"])
 def test_help_fits_the_terminal(
     width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -37,7 +37,8 @@ def test_help_fits_the_terminal(
     for words in (["evaluate", "--help"], ["train", "--help"]):
         assert main(words) == 0
         lines = [line for line in capsys.readouterr().out.splitlines() if not line.startswith(("usage", "  "))]
-        assert max(map(len, lines)) <= int(width)
+        assert max(map(len, lines)) <= max(int(width), 40)  # narrower, it would be a letter a line
+        assert len(lines) < 1_000
 
 
 @pytest.mark.parametrize(("shell", "sign"), [("bash", "complete "), ("zsh", "#compdef srgdqn"), ("fish", "complete ")])

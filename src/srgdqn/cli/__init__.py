@@ -54,7 +54,7 @@ def _ended(arguments: list[str]) -> int:
     except OSError as error:
         from srgdqn.cli.presentation import discard_output
 
-        if not discard_output():
+        if not discard_output(error):
             raise
         if isinstance(error, BrokenPipeError):  # the reader of a pipe, such as `head`, has enough
             return 0

@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Annotated, Any, get_origin, get_type_hints
 
@@ -27,6 +27,7 @@ from tyro.constructors import (
 
 from srgdqn.cli.parsing import alternatives, configuration_options
 from srgdqn.config import Configuration, rooms
+from srgdqn.sweeps.notation import written
 
 _PLACE = "DESCRIPTION-GOES-HERE"
 _NARROWEST, _WIDEST = 40, 100  # in a narrower terminal tyro would write a letter or two per line
@@ -139,20 +140,20 @@ def _option_kind(kind: Any, several: bool) -> Any:
         none = ("none",) if NoneType in kinds else ()
         words = (*words, *none) if words else ()
         metavar = "{" + ",".join(words) + "}" if words else "|".join((*_metavars(kinds), *none))
-    return Annotated[Any, _shown(f"{metavar} ..." if several else metavar, words)]
+    return Annotated[Any, _shown(f"{metavar} ..." if several else metavar, words, written if several else as_text)]
 
 
 def _metavars(kinds: Sequence[Any]) -> list[str]:
     return [_METAVARS[kind] for kind in kinds if kind in _METAVARS]
 
 
-def _shown(metavar: str, choices: Sequence[str]) -> PrimitiveConstructorSpec[Any]:
+def _shown(metavar: str, choices: Sequence[str], text: Callable[[Any], str]) -> PrimitiveConstructorSpec[Any]:
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar,
         instance_from_str=list,
         is_instance=lambda value: True,
-        str_from_instance=lambda value: [as_text(value)],
+        str_from_instance=lambda value: [text(value)],
         choices=tuple(choices) or None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -29,6 +30,7 @@ CAPTION = (
 
 _DIVERGED_SHOWN = 8
 _WIDE = 72
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 def console() -> Console:
@@ -36,14 +38,12 @@ def console() -> Console:
     return Console(highlight=False, markup=False, emoji=False)
 
 
-def discard_output() -> bool:
-    """Whether standard output refuses what is printed; if so, it is discarded from now on."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
+def discard_output(error: OSError) -> bool:
+    """Whether an error is standard output's, as errors of files have names; if so, it is discarded from now on."""
+    if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def print_json(content: Any) -> None:

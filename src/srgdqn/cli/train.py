@@ -207,7 +207,7 @@ def _end(asked: Train, outcome: Outcome) -> int:
     except KeyboardInterrupt:
         raise KeyboardInterrupt("" if saved is None else f"what was reached is saved in {saved}.") from None
     except OSError as error:
-        if saved is None or not discard_output():
+        if saved is None or not discard_output(error):
             raise
         print(f"warning: the summary could not be printed ({error.strerror}).", file=sys.stderr)
     if outcome.failure is not None:
