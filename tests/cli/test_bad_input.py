@@ -51,7 +51,7 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("train CartPole --inner_itertions=3", "Did you mean '--inner-iterations'?"),
         ("train CartPole --network mine", "unknown option '--network'"),
         ("train CartPole --task CartPole", "unknown option '--task'"),
-        ("train CartPole --eta", "Missing value for argument '--eta'"),
+        ("train CartPole --eta", "--eta: expected 1 argument. 'srgdqn train --help' shows"),
         ("train CartPole --eta fast", "eta is 'fast', which is not a number"),
         ("train CartPole --eta nan", "eta is nan, which is not a finite number"),
         ("train CartPole --eta inf", "eta is inf"),

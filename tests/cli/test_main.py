@@ -76,6 +76,24 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
     assert process.wait(60) == 0
 
 
+@pytest.mark.parametrize(
+    ("streams", "words", "code"),
+    [
+        (">&-", "list", 0),
+        (">/dev/full", "list", 1),
+        (">/dev/full", "list --json", 1),
+        ("2>&-", "show nowhere", 2),
+        (">&- 2>&-", "train CartPole --help", 0),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_gives_no_traceback(streams: str, words: str, code: int) -> None:
+    script = f"{sys.executable} -m srgdqn {words} {streams}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code
+    assert "Traceback" not in done.stdout + done.stderr
+    assert ("standard output cannot be written to (No space left on device)" in done.stderr) == (code == 1)
+
+
 def test_a_terminal_without_greek_letters_is_no_error() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "srgdqn", "train", "--help"],

@@ -6,8 +6,7 @@ import docstring_parser
 import pytest
 
 from srgdqn.cli import main
-from srgdqn.cli.help import as_text
-from srgdqn.cli.parsing import configuration_options
+from srgdqn.cli.parsing import as_text, configuration_options
 from srgdqn.cli.train import _read
 from srgdqn.config import Configuration, option_names, rooms
 from srgdqn.config.algorithms import ALGORITHMS
@@ -102,10 +101,9 @@ def test_options_may_come_before_names_and_with_underscores() -> None:
 def test_every_option_can_be_given(name: str) -> None:
     """What help shows as an option's default can be given for it."""
     value, flag = Configuration().options()[name], f"--{name.replace('_', '-')}"
+    words = [flag, *as_text(value).split()]
     if isinstance(value, bool):
-        words = [flag] if value else [f"--no-{flag[2:]}"]
-    else:
-        words = [flag, *as_text(value).split()]
+        words = [flag if value else f"--no-{flag[2:]}"]
     expected = {} if value is None and name in ("steps", "episodes", "outer_iterations") else {name: value}
     assert _read(["CartPole", "dqn-sgd", *words])[1] == expected
 

@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import pty
@@ -142,6 +143,30 @@ def test_what_was_trained_is_shown_even_if_it_cannot_be_saved(
     shown = capsys.readouterr()
     assert "final reward per action" in shown.out
     assert shown.err == "error: the disk is full.\n"
+
+
+@pytest.mark.parametrize("streams", [">/dev/full", ">&-", "2>&-", ">&- 2>&-"])
+def test_a_run_is_saved_whatever_becomes_of_its_output(streams: str, tmp_path: Path) -> None:
+    words = " ".join([*TRAIN, "--steps", "2000", "--out", str(tmp_path / "run")])
+    script = f"{sys.executable} -m srgdqn {words} {streams}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "run"]
+    assert srgdqn.load(tmp_path / "run").rounds.height == 2
+    full = "warning: the summary could not be printed (No space left on device).\n"
+    assert done.stderr == (full if "full" in streams else "")
+
+
+def test_what_cannot_be_printed_nor_saved_is_a_failure(
+    fake_training: list, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("srgdqn.cli.train._show", full)
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    assert main(["train", "MountainCar"]) == 1
+    assert capsys.readouterr().err == "error: standard output cannot be written to (No space left on device).\n"
 
 
 @pytest.mark.parametrize("saving", [True, False])

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
-from srgdqn.cli.options import default_is
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,19 +23,15 @@ class Compare:
     there on.
     """
 
-    runs: Annotated[
-        tuple[Path, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(one or more)"),
-    ] = ()
+    runs: Annotated[tuple[Path, ...], Arg("RUN [RUN ...]", positional=True)]
     """Folders that runs were saved in."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("comparison.png")
+    out: Annotated[Path, Arg("FILE")] = Path("comparison.png")
     """File of the figure; its ending (.png, .pdf or .svg) decides the format."""
     overwrite: bool = False
     """Replace the file, if there is one."""
     x: Annotated[
         Literal["steps", "queries", "seconds", "episodes"] | None,
-        default_is("episodes if every budget is in episodes, steps otherwise"),
+        Arg(default="episodes if every budget is in episodes, steps otherwise"),
     ] = None
     """What curves are drawn against; seconds are a round's share of the wall clock in training."""
     json: bool = False

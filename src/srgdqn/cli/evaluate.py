@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from srgdqn.cli.options import SavedRun, default_is
-from srgdqn.cli.parsing import AtLeast, parse
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,11 +25,11 @@ class Evaluate:
 
     run: SavedRun
     """Folder that a run was saved in."""
-    episodes: Annotated[int, AtLeast(1)] = 100
+    episodes: Annotated[int, Arg(least=1)] = 100
     """Episodes that each round plays."""
-    seed: Annotated[int | None, default_is("the run's")] = None
+    seed: Annotated[int | None, Arg(default="the run's")] = None
     """Seed of the starts."""
-    round: Annotated[int | None, default_is("all")] = None
+    round: Annotated[int | None, Arg(default="all")] = None
     """The only round to evaluate."""
     json: bool = False
     """Print the statistics as JSON on standard output."""

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 from srgdqn.cli.options import SavedRun
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import Arg, parse
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class Export:
 
     run: SavedRun
     """Folder that a run was saved in."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("policy.onnx")
+    out: Annotated[Path, Arg("FILE")] = Path("policy.onnx")
     """File of the policy; its ending (.onnx or .py) decides the format."""
     overwrite: bool = False
     """Replace the file, if there is one."""

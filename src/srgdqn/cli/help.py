@@ -11,9 +11,9 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import NoneType
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, get_origin
 
 import docstring_parser
 import tyro
@@ -25,7 +25,7 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
-from srgdqn.cli.parsing import alternatives, configuration_options
+from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of
 from srgdqn.config import Configuration, rooms
 from srgdqn.sweeps.notation import written
 
@@ -33,11 +33,6 @@ _PLACE = "DESCRIPTION-GOES-HERE"
 _NARROWEST, _WIDEST = 40, 100  # in a narrower terminal tyro would write a letter or two per line
 _METAVARS = {int: "INT", float: "FLOAT", str: "NAME"}
 _MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
-
-
-def wants_help(words: Sequence[str]) -> bool:
-    """Whether help is among the words."""
-    return any(word in ("-h", "--help") for word in words)
 
 
 def print_help(
@@ -70,11 +65,11 @@ def print_options_help(form: Any, asked: Any, command: str, named: Mapping[str, 
     """Prints the help of a command that takes the options of a configuration: `named` are the values that its names,
     and its file, stand for.
     """
-    shown = "The defaults below are those of no task in particular: name one to see its own."
+    whose = "The defaults below are those of no task in particular: name one to see its own."
     if asked.task is not None:
-        shown = f"The defaults below are those of {asked.task} with {asked.algorithm} ({asked.readings} readings)."
+        whose = f"The defaults below are those of {asked.task} with {asked.algorithm} ({asked.readings} readings)."
     defaults = form(readings=asked.readings, options=Configuration().with_options(named))
-    description = inspect.cleandoc(form.__doc__).replace("{shown}", shown)
+    description = inspect.cleandoc(form.__doc__).replace("{shown}", whose)
     print_help(form, command=command, description=description, defaults=defaults, several=several)
 
 
@@ -88,11 +83,6 @@ def filled(text: str, width: int) -> str:
     """Paragraphs wrapped to a width; indented ones, such as examples, are left as they are."""
     paragraphs = re.split(r"\n\s*\n", text)
     return "\n\n".join(p if p.startswith("  ") else textwrap.fill(p, min(width, _WIDEST)) for p in paragraphs)
-
-
-def as_text(value: Any) -> str:
-    """A value as a command line has it."""
-    return "none" if value is None else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _tyro(form: Any, words: list[str], command: str | None, several: bool, **how: Any) -> None:
@@ -112,23 +102,31 @@ def _registry(several: bool) -> ConstructorRegistry:
             kinds = {room: type(getattr(Configuration(), room)) for room in ordered}
             return _struct(info, kinds, {})
         if info.type in settings:
-            return _struct(info, _option_kinds(info.type, several), _sentences(info.type))
+            mine = {field.name for field in dataclasses.fields(info.type)}
+            kinds = {name: _option(kind, several) for name, kind in configuration_options().items() if name in mine}
+            return _struct(info, kinds, _sentences(info.type))
         if dataclasses.is_dataclass(info.type) and info.type.__module__.startswith("srgdqn."):
-            hints = get_type_hints(info.type, include_extras=True)
-            flags = {name: tyro.conf.FlagCreatePairsOff[bool] for name, kind in hints.items() if kind is bool}
-            return _struct(info, {**hints, **flags}, _sentences(info.type))
+            kinds = {name: _own(kind, arg) for name, kind, arg in fields_of(info.type)}
+            return _struct(info, kinds, _sentences(info.type))
         return None
 
     return registry
 
 
-def _option_kinds(settings: type, several: bool) -> dict[str, Any]:
-    """The options of a settings class with how they are shown."""
-    mine = {field.name for field in dataclasses.fields(settings)}
-    return {name: _option_kind(kind, several) for name, kind in configuration_options().items() if name in mine}
+def _own(kind: Any, arg: Arg) -> Any:
+    """The annotation by which tyro shows a field of a command's dataclass."""
+    if dataclasses.is_dataclass(kind):
+        return Annotated[kind, tyro.conf.arg(name=arg.metavar)]
+    if kind is bool:
+        return tyro.conf.FlagCreatePairsOff[bool]
+    hint = arg.default if arg.default is None else f"({arg.default})" if arg.names else f"(default: {arg.default})"
+    shown = tyro.conf.arg(metavar=arg.metavar, help=", ".join(arg.names) or None, help_behavior_hint=hint)
+    extras = [_shown(arg.metavar or "", arg.names)] if arg.names else []
+    return Annotated[(kind, shown, *extras, *([tyro.conf.Positional] if arg.positional else []))]
 
 
-def _option_kind(kind: Any, several: bool) -> Any:
+def _option(kind: Any, several: bool) -> Any:
+    """The annotation by which tyro shows an option of a configuration."""
     kinds, words = alternatives(kind)
     if kind is bool and not several:
         return kind
@@ -139,15 +137,11 @@ def _option_kind(kind: Any, several: bool) -> Any:
     else:
         none = ("none",) if NoneType in kinds else ()
         words = (*words, *none) if words else ()
-        metavar = "{" + ",".join(words) + "}" if words else "|".join((*_metavars(kinds), *none))
+        metavar = "{" + ",".join(words) + "}" if words else "|".join((_METAVARS[kinds[0]], *none))
     return Annotated[Any, _shown(f"{metavar} ..." if several else metavar, words, written if several else as_text)]
 
 
-def _metavars(kinds: Sequence[Any]) -> list[str]:
-    return [_METAVARS[kind] for kind in kinds if kind in _METAVARS]
-
-
-def _shown(metavar: str, choices: Sequence[str], text: Callable[[Any], str]) -> PrimitiveConstructorSpec[Any]:
+def _shown(metavar: str, choices: Sequence[str], text: Callable[[Any], str] = as_text) -> PrimitiveConstructorSpec[Any]:
     return PrimitiveConstructorSpec(
         nargs=1,
         metavar=metavar,
@@ -179,17 +173,15 @@ def _sentences(form: type) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _columns(width: int) -> Any:
-    """Has the terminal as wide as this, by the variable that tyro looks at."""
-    before = os.environ.get("COLUMNS")
+def _columns(width: int) -> Iterator[None]:
+    """Has tyro take the terminal for as wide as this."""
+    before = dict(os.environ)
     os.environ["COLUMNS"] = str(width)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["COLUMNS"]
-        else:
-            os.environ["COLUMNS"] = before
+        os.environ.pop("COLUMNS")
+        os.environ.update(before)
 
 
 class _Drawn(io.StringIO):

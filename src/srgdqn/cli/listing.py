@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from srgdqn.cli.help import as_text
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import as_text, parse
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.checks import BUDGETS, ESTIMATORS
 from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset

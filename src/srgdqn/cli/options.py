@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-from tyro.constructors import PrimitiveConstructorSpec
-
-from srgdqn.cli.help import as_text
-from srgdqn.cli.parsing import AtLeast
+from srgdqn.cli.parsing import Arg
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import PRESETS
 from srgdqn.runs.checkpoint_options import KEPT
@@ -20,31 +15,15 @@ if TYPE_CHECKING:
     from srgdqn.runs.checkpoint_manager import Pace
 
 
-def default_is(hint: str, metavar: str | None = None) -> Any:
-    """What help shows where an option's default is no value but a description."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {hint})")
+_ANY = "one of the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
+_COMPILED = "one of the paper's compiled tasks"
 
-
-def _named(metavar: str, known: Mapping[str, Any], hint: str) -> Any:
-    """A positional name: completion suggests the known ones, and others may be given."""
-    about = tyro.conf.arg(metavar=metavar, help=", ".join(known), help_behavior_hint=f"({hint})")
-    suggested: PrimitiveConstructorSpec[Any] = PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=metavar,
-        instance_from_str=list,
-        is_instance=lambda value: True,
-        str_from_instance=lambda value: [as_text(value)],
-        choices=tuple(known),
-    )
-    return Annotated[str | None, tyro.conf.Positional, suggested, about]
-
-
-AnyTask = _named("TASK", PRESETS, "one of the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3")
-CompiledTask = _named("TASK", PRESETS, "one of the paper's compiled tasks")
-Algorithm = _named("ALGORITHM", ALGORITHMS, "srg-dqn by default")
-SavedRun = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+AnyTask = Annotated[str | None, Arg("TASK", _ANY, positional=True, names=tuple(PRESETS))]
+CompiledTask = Annotated[str | None, Arg("TASK", _COMPILED, positional=True, names=tuple(PRESETS))]
+Algorithm = Annotated[str | None, Arg("ALGORITHM", "srg-dqn by default", positional=True, names=tuple(ALGORITHMS))]
+SavedRun = Annotated[Path, Arg("RUN", positional=True)]
 Readings = Literal["corrected", "printed"]
-Every = Annotated[float | None, default_is("60, or as seldom as keeps them cheap", "SECONDS")]
+Every = Annotated[float | None, Arg("SECONDS", "60, or as seldom as keeps them cheap")]
 
 
 @dataclass(frozen=True)
@@ -54,7 +33,7 @@ class RunCheckpoints:
     checkpoint_every: Every = None
     """Seconds between two checkpoints."""
     keep_checkpoints: Annotated[
-        int | Literal["all"] | None, AtLeast(1), default_is(f"{KEPT}, until it is finished", "all|INT")
+        int | Literal["all"] | None, Arg("all|INT", f"{KEPT}, until it is finished", least=1)
     ] = None
     """Checkpoints that are kept, also once it is finished: a number, or all. Until then at least 2 are."""
     resume: bool = False
@@ -69,7 +48,7 @@ class CellCheckpoints:
 
     checkpoint_every: Every = None
     """Seconds between two checkpoints."""
-    keep_checkpoints: Annotated[int | Literal["all"] | None, AtLeast(1), default_is(str(KEPT), "all|INT")] = None
+    keep_checkpoints: Annotated[int | Literal["all"] | None, Arg("all|INT", str(KEPT), least=1)] = None
     """Checkpoints that are kept of what is under way: a number (at least 2 are), or all."""
     resume: bool = False
     """Go on where it stopped, from finished cells and checkpoints, as the same command does without it."""
@@ -90,10 +69,10 @@ class EngineOptions:
 
     engine: Literal["local", "ray"] = "local"
     """On this machine, or on all cores of a Ray cluster (pip install 'srgdqn[ray]'), with the same bits."""
-    address: Annotated[str | None, default_is("$RAY_ADDRESS, or a Ray of its own on this machine", "ADDRESS")] = None
+    address: Annotated[str | None, Arg("ADDRESS", "$RAY_ADDRESS, or a Ray of its own on this machine")] = None
     """The Ray cluster: HOST:PORT, or auto for the one that this machine is a node of."""
 
 
-RunCheckpointGroup = Annotated[RunCheckpoints, tyro.conf.arg(name="checkpoint")]
-CellCheckpointGroup = Annotated[CellCheckpoints, tyro.conf.arg(name="checkpoint")]
-EngineGroup = Annotated[EngineOptions, tyro.conf.arg(name="engine")]
+RunCheckpointGroup = Annotated[RunCheckpoints, Arg("checkpoint")]
+CellCheckpointGroup = Annotated[CellCheckpoints, Arg("checkpoint")]
+EngineGroup = Annotated[EngineOptions, Arg("engine")]

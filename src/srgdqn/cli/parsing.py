@@ -1,25 +1,21 @@
 """Words of a command line as an instance of the command's dataclass; whatever is wrong with them as an `InputError`.
 
-tyro finds out which words belong to which option. The words are turned into values here, because a refusal names the
-option, what was given and what is expected in one line, with the nearest name as a suggestion; tyro draws a box.
+The same dataclass is shown by tyro (`srgdqn.cli.help`), which could read the words, too. It does not, because it draws
+what is wrong with them in boxes that nobody can catch, does not know which options were given, and takes the tenth of a
+second for it. A refusal here is a line that names what was given, what is expected, and the nearest name.
 """
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import dataclasses
 import difflib
-import io
-import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from types import NoneType
-from typing import Annotated, Any, Literal, NamedTuple, TypedDict, get_args, get_origin, get_type_hints
-
-import tyro
-from tyro.constructors import PrimitiveConstructorSpec
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from srgdqn.config import Configuration
 from srgdqn.config.coercion import coerce, literal, option_annotations
@@ -30,10 +26,14 @@ _LARGEST = 2**31 - 1
 _NOT_ON_THE_COMMAND_LINE = ("task", "network")  # a positional name, and what only Python can give
 
 
-class AtLeast(NamedTuple):
-    """Annotates an option that is a whole number with the least that it may be."""
+class Arg(NamedTuple):
+    """Annotates a field of a command's dataclass with what its type does not say."""
 
-    least: int
+    metavar: str | None = None  # what stands for its value in help, or for the title of a group
+    default: str | None = None  # in words, where it is no value
+    least: int = 0  # of a whole number
+    positional: bool = False
+    names: tuple[str, ...] = ()  # that completion suggests, and help lists; others may be given
 
 
 class Parsed(NamedTuple):
@@ -47,18 +47,16 @@ def parse(form: type, words: Sequence[str], *, command: str, several: bool = Fal
     """The words as an instance of a command's dataclass. `several`: a configuration's options are words in the form
     that a sweep reads, any number of them.
     """
-    if any(word in ("-h", "--help") for word in words):
+    if wants_help(words):
         from srgdqn.cli.help import print_help
 
         print_help(form, command=command)
         raise SystemExit(0)
     own = own_options(form)
-    positional = [name for name, (_, extras) in own.items() if tyro.conf.Positional in extras]
-    options = configuration_options() if _takes_options(form) else {}
-    kinds: dict[str, Any] = {
-        **{name: _raw(kind) for name, (kind, _) in own.items() if name not in positional},
-        **{name: _WORDS if several else _raw(kind) for name, kind in options.items()},
-    }
+    positional = [name for name, (_, arg) in own.items() if arg.positional]
+    options = configuration_options() if any(kind is Configuration for _, kind, _ in fields_of(form)) else {}
+    kinds = {name: kind for name, (kind, _) in own.items() if name not in positional}
+    kinds |= dict.fromkeys(options, tuple[str, ...]) if several else options
     given, rest = _split(kinds, words, command)
     values = {name: _value(name, given[name], *own[name]) for name in own if name in given}
     values |= _positional_values({name: own[name][0] for name in positional}, rest, command)
@@ -70,12 +68,22 @@ def parse(form: type, words: Sequence[str], *, command: str, several: bool = Fal
     return Parsed(_built(form, values), chosen)
 
 
-def own_options(form: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """The options of a command and of the groups nested in it, by name: the type, and what it is annotated with."""
-    found: dict[str, tuple[Any, tuple[Any, ...]]] = {}
-    for name, kind, extras in _fields(form):
+def as_text(value: Any) -> str:
+    """A value as a command line has it."""
+    return "none" if value is None else " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def wants_help(words: Sequence[str]) -> bool:
+    """Whether help is among the words."""
+    return any(word in ("-h", "--help") for word in words)
+
+
+def own_options(form: type) -> dict[str, tuple[Any, Arg]]:
+    """The options of a command and of the groups nested in it, by name: the type, and what it does not say."""
+    found: dict[str, tuple[Any, Arg]] = {}
+    for name, kind, arg in fields_of(form):
         if kind is not Configuration:
-            found |= own_options(kind) if dataclasses.is_dataclass(kind) else {name: (kind, extras)}
+            found |= own_options(kind) if dataclasses.is_dataclass(kind) else {name: (kind, arg)}
     return found
 
 
@@ -86,73 +94,64 @@ def configuration_options() -> dict[str, Any]:
 
 def alternatives(kind: Any) -> tuple[tuple[Any, ...], tuple[str, ...]]:
     """The types that a value may have, and the words that it may be."""
-    kinds = get_args(kind) if NoneType in get_args(kind) or get_origin(kind) not in (None, tuple, Literal) else (kind,)
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return kinds, tuple(word for each in kinds if get_origin(each) is Literal for word in get_args(each))
 
 
-def _fields(form: type) -> Iterator[tuple[str, Any, tuple[Any, ...]]]:
+def fields_of(form: type) -> Iterator[tuple[str, Any, Arg]]:
+    """The fields of a command's dataclass, or of a group: name, type, and what that does not say."""
     for name, hint in get_type_hints(form, include_extras=True).items():
-        kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        yield name, kind, tuple(extras)
-
-
-def _takes_options(form: type) -> bool:
-    return any(kind is Configuration for _, kind, _ in _fields(form))
+        kind, arg = get_args(hint) if get_origin(hint) is Annotated else (hint, Arg())
+        yield name, kind, arg
 
 
 def _built(form: type, values: dict[str, Any]) -> Any:
     given = {name: values[name] for name in values if name in form.__annotations__}
-    groups = ((name, kind) for name, kind, _ in _fields(form) if dataclasses.is_dataclass(kind))
+    groups = ((name, kind) for name, kind, _ in fields_of(form) if dataclasses.is_dataclass(kind))
     return form(**given, **{name: _built(kind, values) for name, kind in groups if kind is not Configuration})
 
 
 def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[dict[str, Any], list[str]]:
     """The words of each option that was given (or whether a flag is set), and the words that belong to none."""
-    form: Any = TypedDict("Given", kinds, total=False)  # type: ignore[operator]  # which leaves out what was not given
-    complaint = io.StringIO()
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name, kind in kinds.items():
+        how: dict[str, Any] = {"nargs": "*" if _is_list(kind) else 1}
+        if kind is bool:
+            how = {"action": argparse.BooleanOptionalAction}
+        parser.add_argument(_flag(name), f"--{name}", dest=name, default=argparse.SUPPRESS, **how)
     try:
-        with contextlib.redirect_stderr(complaint):
-            given, rest = tyro.cli(form, prog=f"srgdqn {command}", args=list(words), return_unknown_args=True)
-    except SystemExit as ended:  # an option lacks its value; tyro's hooks for errors are private
-        raise InputError(_out_of_the_box(complaint.getvalue())) from ended
+        given, rest = parser.parse_known_args(words)
+    except argparse.ArgumentError as error:
+        option = str(error.argument_name).partition("/")[0]
+        raise InputError(f"{option}: {error.message}. 'srgdqn {command} --help' shows what can be given.") from error
     for word in rest:
         if re.match(r"--?[^\W\d]", word):
             raise _unknown_option(word.partition("=")[0], kinds, command)
-    return dict(given), rest
+    return vars(given), rest
 
 
-def _spec(nargs: Any) -> PrimitiveConstructorSpec[Any]:
-    return PrimitiveConstructorSpec(
-        nargs=nargs, metavar="", instance_from_str=list, is_instance=lambda value: True, str_from_instance=list
-    )
-
-
-_WORD, _WORDS = (Annotated[Any, _spec(nargs)] for nargs in (1, "*"))
-
-
-def _raw(kind: Any) -> Any:
-    """The annotation by which tyro hands on an option's words as they are."""
-    return bool if kind is bool else _WORDS if _is_list(kind) else _WORD
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _is_list(kind: Any) -> bool:
     return any(get_origin(each) is tuple for each in alternatives(kind)[0])
 
 
-def _value(name: str, words: Any, kind: Any, extras: tuple[Any, ...]) -> Any:
+def _value(name: str, words: Any, kind: Any, arg: Arg) -> Any:
     """The value that the words of a command's own option stand for."""
     if kind is bool:
         return words
     if _is_list(kind):
         return tuple(words)
-    (word,), flag = words, f"--{name.replace('_', '-')}"
+    (word,), flag = words, _flag(name)
     kinds, choices = alternatives(kind)
     if word in choices or str in kinds:
         return word
     if Path in kinds:
         return Path(word)
     if int in kinds:
-        return _whole(flag, word, next((each.least for each in extras if isinstance(each, AtLeast)), 0), choices)
+        return _whole(flag, word, arg.least, choices)
     if float in kinds:
         return _seconds(flag, word)
     raise unknown(f"value of {flag},", word, choices)
@@ -208,17 +207,9 @@ def _positional_values(fields: dict[str, Any], words: list[str], command: str) -
 
 def _unknown_option(word: str, names: Iterable[str], command: str) -> InputError:
     if command in ("train", "sweep") and (ours := called_here(word)):
-        flagged = " or ".join(f"--{name.replace('_', '-')}" for name in ours)
+        flagged = " or ".join(map(_flag, ours))
         return InputError(f"unknown option {word!r} of srgdqn {command}. It is called {flagged} here.")
-    flags = [f"--{name.replace('_', '-')}" for name in (*names, "help")]
+    flags = [_flag(name) for name in (*names, "help")]
     near = difflib.get_close_matches(word.replace("_", "-").lower(), flags, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return InputError(f"unknown option {word!r} of srgdqn {command}.{hint} 'srgdqn {command} --help' shows them all.")
-
-
-def _out_of_the_box(drawn: str) -> str:
-    """What tyro complains about, without title, without pointer to help, and without the box it may draw around."""
-    lines = [re.sub(r"^[\s│╭╰─]+|[\s│╮╯─]+$|^[\s-]+$", "", line) for line in drawn.splitlines()]
-    untitled = itertools.dropwhile(lambda line: not line, lines[1:])
-    said = " ".join(itertools.takewhile(bool, untitled)) or "these words could not be read"
-    return f"{said.rstrip('.')}. Add --help to see what can be given."

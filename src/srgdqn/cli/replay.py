@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from srgdqn.cli.options import SavedRun, default_is
-from srgdqn.cli.parsing import AtLeast, parse
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ class Replay:
 
     run: SavedRun
     """Folder that a run was saved in."""
-    round: Annotated[int | None, default_is("the first to diverge")] = None
+    round: Annotated[int | None, Arg(default="the first to diverge")] = None
     """The round to replay."""
-    from_step: Annotated[int | None, AtLeast(1), default_is("the last 16 outer iterations")] = None
+    from_step: Annotated[int | None, Arg(default="the last 16 outer iterations", least=1)] = None
     """Environment step from which on outer iterations are traced."""
-    until_step: Annotated[int | None, AtLeast(1), default_is("the round's end")] = None
+    until_step: Annotated[int | None, Arg(default="the round's end", least=1)] = None
     """Environment step up to which they are."""
-    out: Annotated[Path | None, default_is("none", "FILE")] = None
+    out: Annotated[Path | None, Arg("FILE", "none")] = None
     """File for the whole trace (.parquet) or for a figure of the norms (.png, .pdf or .svg)."""
     overwrite: bool = False
     """Replace the file, if there is one."""

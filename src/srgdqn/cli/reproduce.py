@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
 from srgdqn.cli.options import CellCheckpointGroup, CellCheckpoints, EngineGroup, EngineOptions
-from srgdqn.cli.parsing import AtLeast, parse
+from srgdqn.cli.parsing import Arg, parse
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError, unknown
 
@@ -38,12 +36,11 @@ class Reproduce:
 
     experiments: Annotated[
         tuple[str, ...],
-        tyro.conf.Positional,
-        tyro.conf.arg(metavar="EXPERIMENT [EXPERIMENT ...]", help_behavior_hint="(default: all)"),
+        Arg("EXPERIMENT [EXPERIMENT ...]", "all", positional=True),
     ] = ()
     """figure-1, figure-2, controls, figure-3-left, figure-3-right, table-2, theorem-1, training-time, anatomy,
     dose-response."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
+    out: Annotated[Path, Arg("DIR")] = Path("results")
     """Folder of the report, its figures and tables, and the cells."""
     quick: bool = False
     """A preview of every figure in a minute or so: few rounds, short budgets."""
@@ -53,9 +50,9 @@ class Reproduce:
     """Tune every algorithm's step sizes by the same procedure, and compare them so."""
     readings: bool = False
     """Run the paper's comparisons over combinations of readings (12 runs of 11 readings)."""
-    exact_rounds: Annotated[int, AtLeast(2)] = 10
+    exact_rounds: Annotated[int, Arg(least=2)] = 10
     """Rounds of Figure 1, of which the paper tells none."""
-    exact_steps: Annotated[int, AtLeast(2_000)] = 20_000
+    exact_steps: Annotated[int, Arg(least=2_000)] = 20_000
     """Steps of Figure 1, of which the paper tells none; time grows with their square."""
     json: bool = False
     """Print the verdicts as JSON, and nothing else, on standard output."""

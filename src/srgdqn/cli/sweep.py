@@ -8,10 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.cli.help import print_options_help, wants_help
 from srgdqn.cli.options import (
     Algorithm,
     CellCheckpointGroup,
@@ -20,9 +17,8 @@ from srgdqn.cli.options import (
     EngineGroup,
     EngineOptions,
     Readings,
-    default_is,
 )
-from srgdqn.cli.parsing import AtLeast, parse
+from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration
 from srgdqn.config.configure import composed
 from srgdqn.config.presets import PRESETS
@@ -69,19 +65,19 @@ class Sweep:
     algorithm: Algorithm = None
     readings: Readings = "corrected"
     """What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."""
-    out: Annotated[Path | None, default_is("nothing is saved", "DIR")] = None
+    out: Annotated[Path | None, Arg("DIR", "nothing is saved")] = None
     """Folder of the sweep: new, or begun by the same command."""
-    figure: Annotated[Path | None, default_is("heat-map.png in DIR", "FILE")] = None
+    figure: Annotated[Path | None, Arg("FILE", "heat-map.png in DIR")] = None
     """Image of the scores, replaced if it is there; its ending (.png, .pdf or .svg) decides the format."""
     score: Score = SCORES[0]
     """What the best cell is chosen by."""
-    search: Annotated[tuple[str, ...] | None, default_is("a grid", "OPTION=RANGE ...")] = None
+    search: Annotated[tuple[str, ...] | None, Arg("OPTION=RANGE ...", "a grid")] = None
     """What Optuna searches, such as eta=1e-4..1e-1 gamma=lin:0.9..0.99 hidden=20,20+20."""
-    trials: Annotated[int | None, AtLeast(1), default_is("40")] = None
+    trials: Annotated[int | None, Arg(default="40", least=1)] = None
     """Trials of a search, with those that DIR has already."""
-    at_once: Annotated[int | None, AtLeast(1), default_is("8, or 1 if shapes differ")] = None
+    at_once: Annotated[int | None, Arg(default="8, or 1 if shapes differ", least=1)] = None
     """Trials that Optuna chooses before it is told how any of them went."""
-    sampler_seed: Annotated[int | None, default_is("0")] = None
+    sampler_seed: Annotated[int | None, Arg(default="0")] = None
     """Seed of Optuna's sampler."""
     json: bool = False
     """Print the table as JSON, and nothing else, on standard output."""
@@ -89,7 +85,7 @@ class Sweep:
     """Show neither progress nor a table."""
     checkpoints: CellCheckpointGroup = field(default_factory=CellCheckpoints)
     engine: EngineGroup = field(default_factory=EngineOptions)
-    options: Annotated[Configuration, tyro.conf.arg(name="")] = field(default_factory=Configuration)
+    options: Annotated[Configuration, Arg("")] = field(default_factory=Configuration)
 
 
 def run(words: Sequence[str]) -> int:
@@ -101,6 +97,8 @@ def run(words: Sequence[str]) -> int:
     base = Base(asked.task or "", asked.algorithm, asked.readings, fixed)
     if wants_help(words):
         named = composed({} if asked.task is None else base.defaults, base.algorithm, base.readings, {}, asked.task)
+        from srgdqn.cli.help import print_options_help
+
         print_options_help(Sweep, asked, "sweep", named, several=True)
         return 0
     if asked.task is None:

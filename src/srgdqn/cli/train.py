@@ -10,9 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from srgdqn.cli.help import print_options_help, wants_help
 from srgdqn.cli.options import (
     Algorithm,
     AnyTask,
@@ -21,9 +18,8 @@ from srgdqn.cli.options import (
     Readings,
     RunCheckpointGroup,
     RunCheckpoints,
-    default_is,
 )
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.algorithms import algorithm as algorithm_named
@@ -71,14 +67,14 @@ class Train:
     algorithm: Algorithm = None
     readings: Readings | None = None
     """What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."""
-    config: Annotated[Path | None, default_is("none", "FILE")] = None
+    config: Annotated[Path | None, Arg("FILE", "none")] = None
     """TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file,
     and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."""
-    out: Annotated[Path | None, default_is("nothing is saved", "DIR")] = None
+    out: Annotated[Path | None, Arg("DIR", "nothing is saved")] = None
     """New or empty folder that the run is saved in. While it is under way, 'srgdqn watch DIR' shows how it goes."""
-    tensorboard: Annotated[Path | None, default_is("none", "DIR")] = None
+    tensorboard: Annotated[Path | None, Arg("DIR", "none")] = None
     """New folder for TensorBoard: event files of every round while it goes on (pip install 'srgdqn[tensorboard]')."""
-    wandb: Annotated[str | None, default_is("none", "PROJECT")] = None
+    wandb: Annotated[str | None, Arg("PROJECT", "none")] = None
     """Project of Weights & Biases that every round is logged to while it goes on (pip install 'srgdqn[wandb]').
     WANDB_MODE=offline keeps everything on this machine."""
     json: bool = False
@@ -87,7 +83,7 @@ class Train:
     """Show neither progress nor a summary."""
     checkpoints: RunCheckpointGroup = field(default_factory=RunCheckpoints)
     engine: EngineGroup = field(default_factory=EngineOptions)
-    options: Annotated[Configuration, tyro.conf.arg(name="")] = field(default_factory=Configuration)
+    options: Annotated[Configuration, Arg("")] = field(default_factory=Configuration)
 
 
 def run(words: Sequence[str]) -> int:
@@ -315,4 +311,6 @@ def _read_file(path: Path) -> UserOptions:
 def _show_help(asked: Train, file: UserOptions) -> None:
     task, algorithm, readings = asked.task, asked.algorithm or "", asked.readings or ""
     named = composed({} if task is None else defaults_of(task), algorithm, readings, file.options, task)
+    from srgdqn.cli.help import print_options_help
+
     print_options_help(Train, asked, "train", named)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from srgdqn.cli.options import SavedRun, default_is
-from srgdqn.cli.parsing import AtLeast, parse
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
     from srgdqn.inspection.verify import Verification
@@ -29,11 +29,11 @@ class Verify:
 
     run: SavedRun
     """Folder that a run was saved in."""
-    round: Annotated[int | Literal["all"] | None, default_is("one at random")] = None
+    round: Annotated[int | Literal["all"] | None, Arg(default="one at random")] = None
     """The round to recompute, or all of them."""
-    steps: Annotated[int | None, AtLeast(1), default_is("the whole round")] = None
+    steps: Annotated[int | None, Arg(default="the whole round", least=1)] = None
     """Recompute only the first so many environment steps."""
-    seed: Annotated[int | None, default_is("a new one")] = None
+    seed: Annotated[int | None, Arg(default="a new one")] = None
     """Seed by which a round is chosen at random."""
     how: Literal["auto", "whole", "segments"] = "auto"
     """Whole rounds to the bit, or segments between checkpoints within a bound."""

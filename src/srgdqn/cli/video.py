@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
 from srgdqn.cli.options import SavedRun
-from srgdqn.cli.parsing import AtLeast, parse
+from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
     from srgdqn.integrations.video import Film
@@ -28,13 +26,13 @@ class Video:
 
     run: SavedRun
     """Folder that a run was saved in."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("play.mp4")
+    out: Annotated[Path, Arg("FILE")] = Path("play.mp4")
     """File of the video; its ending (.mp4 or .gif) decides the format."""
     overwrite: bool = False
     """Replace the file, if there is one."""
     round: int | Literal["best"] = "best"
     """The round whose policy plays: a number, or the one with the best last evaluation."""
-    episodes: Annotated[int, AtLeast(1)] = 1
+    episodes: Annotated[int, Arg(least=1)] = 1
     """Episodes, one after the other."""
     seed: int = 0
     """Seed of the first episode's start."""
