@@ -81,9 +81,9 @@ def train(
       network: `mlp` (a perceptron with `hidden` widths) or `cnn`; or an equinox module from one observation (flat, or
         an image with its channels first) to Q-values, or a function from a random key to one.
       progress: show a progress bar (by default where there is a terminal).
-      loggers: what hears how every round goes, such as `srgdqn.integrations.TensorBoard("logs")`.
+      loggers: what every round is logged to, such as `srgdqn.integrations.TensorBoard("logs")`.
       out: a new folder that the run is saved in; until then its checkpoints are beside it, in `out`.unfinished.
-      resume: go on with the run that these checkpoints are of, if there are any: it ends with the same bits.
+      resume: continue from these checkpoints, if there are any; the result is bit-identical.
       overwrite: replace the run that is in the folder.
       checkpoint_every: seconds between two checkpoints; by default a minute, or as seldom as keeps them cheap.
       keep_checkpoints: how many are kept (or `"all"`), also in the finished run; by default two, until it is finished.
@@ -175,8 +175,8 @@ class PreparedRun:
                 trained, failures = train_on_host(configuration, task, self.network, **engine)
         result = self.result(trained, about_compiled(task) if self.source is None else about_task(task), ran_by)
         if failures:
-            told = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items()) + "."
-            raise EnvironmentFailedError(told, result)
+            words = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items())
+            raise EnvironmentFailedError(f"{words}.", result)
         return result
 
     def result(self, trained: Trained, task: dict[str, Any], ran_by: str) -> Result:

@@ -119,7 +119,7 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
 
 
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
-    """What a reader of the tables should know before drawing conclusions, and labels do not tell."""
+    """What a reader of the tables should know beside the labels."""
     from srgdqn.config.algorithms import ALGORITHMS
     from srgdqn.runs.comparison import differing_options, option_text
 

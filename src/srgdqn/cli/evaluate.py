@@ -1,4 +1,4 @@
-"""`srgdqn evaluate`: the greedy policies of a saved run, judged on the raw reward."""
+"""`srgdqn evaluate`: the greedy policies of a saved run on the raw reward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Evaluate:
     """Plays episodes with the greedy policies of a saved run, and shows what they earn of the raw reward.
 
     The protocol is that of the evaluations during training: no exploration, the task's own time limit, and starts that
-    depend on the seed and the episode's number alone, so that all rounds and algorithms are judged alike.
+    depend on the seed and the episode's number alone, the same for all rounds and algorithms.
     """
 
     run: SavedRun
@@ -99,7 +99,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _per_round(result: Result, played: pl.DataFrame) -> list[dict[str, Any]]:
-    """The means of each round's episodes; a round that diverged is judged by its last finite parameters."""
+    """The means of each round's episodes; a round that diverged played with its last finite parameters."""
     import polars as pl
 
     means = played.group_by("round").agg(

@@ -19,7 +19,7 @@ class Export:
     'q_values' and 'action'. policy.py is a Python module that needs NumPy alone: 'from policy import policy', then
     policy(observation) is the action.
 
-    Normalisation is part of both. Actions are counted from 0; docs/shipping.md tells what they stand for.
+    Normalisation is part of both. Actions are counted from 0; docs/shipping.md says what they stand for.
     """
 
     run: SavedRun

@@ -1,4 +1,4 @@
-"""`srgdqn replay`: a stretch of a round lived again, with every outer iteration traced in full."""
+"""`srgdqn replay`: reruns a stretch of a round, and traces every outer iteration in full."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _SUFFIXES = (".parquet", ".png", ".pdf", ".svg")
 
 @dataclass(frozen=True)
 class Replay:
-    """Lives a stretch of a round of a saved run again, traces every outer iteration in full, and tells which gradient
-    did it.
+    """Reruns a stretch of a round of a saved run, traces every outer iteration in full, and names the gradient that
+    made it diverge.
 
     By default that is the last sixteen outer iterations: where the round diverged, up to the one that was discarded.
     Of every inner iteration m it shows the norms of g(θ_m; x_m), g(θ_ref; x_m), Δ_m and the step, the transition that
     was picked, its target and its TD error; and what entered Adam and came out.
 
     It begins at the newest checkpoint that the run kept before the stretch (srgdqn train --keep-checkpoints), or else
-    at the round's first step. The exit code is 1 if what was lived again is not what the run did.
+    at the round's first step. The exit code is 1 if the rerun is not what the run did.
     """
 
     run: SavedRun
@@ -87,7 +87,7 @@ def _show(done: Replayed, saved: Path | None) -> None:
     first, last = done.iterations["outer_iteration"][0], done.iterations["outer_iteration"][-1]
     began = "its first step" if done.started_at == 0 else f"the checkpoint of step {done.started_at:,}"
     print_table(
-        f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, lived again from {began}",
+        f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, rerun from {began}",
         ("outer", "step", "loss", "‖θ‖", "‖Δ_0‖", "most ‖Δ_m‖", "most TD", "Adam"),
         [
             (

@@ -51,9 +51,9 @@ class Reproduce:
     readings: bool = False
     """Run the paper's comparisons over combinations of readings (12 runs of 11 readings)."""
     exact_rounds: Annotated[int, Arg(least=2)] = 10
-    """Rounds of Figure 1, of which the paper tells none."""
+    """Rounds of Figure 1, which the paper does not give."""
     exact_steps: Annotated[int, Arg(least=2_000)] = 20_000
-    """Steps of Figure 1, of which the paper tells none; time grows with their square."""
+    """Steps of Figure 1, which the paper does not give; time grows with their square."""
     json: bool = False
     """Print the verdicts as JSON, and nothing else, on standard output."""
     quiet: bool = False
@@ -91,7 +91,9 @@ def run(words: Sequence[str]) -> int:
             enable_program_cache()  # which imports jax: Ray is better started before
             report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
-        print(f"interrupted: finished cells are kept in {folder}, and the same command goes on there.", file=sys.stderr)
+        print(
+            f"interrupted: finished cells are saved in {folder}, and the same command goes on there.", file=sys.stderr
+        )
         return INTERRUPTED
     _show(asked, report, folder)
     return 0
@@ -185,7 +187,7 @@ def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterat
             shares.update(dict.fromkeys(names, 0.0))
             bar.reset(task, total=len(names), description=title)
 
-    def hear(name: str, share: float) -> None:
+    def update(name: str, share: float) -> None:
         with lock:
             shares[name] = share
             bar.update(task, completed=sum(shares.values()), description=name)
@@ -195,4 +197,4 @@ def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterat
         terminal.print(text)
 
     with bar:
-        yield Console(begin, hear, say, pace, engine)
+        yield Console(begin, update, say, pace, engine)

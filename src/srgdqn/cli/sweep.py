@@ -53,7 +53,7 @@ class Sweep:
 
     The best cell has the highest score. greedy-return: the last greedy evaluation, on the raw reward, over all
     rounds; one that diverged is scored by its last finite parameters. final-reward: the reward per action in the last
-    fifth of the budget; a round that diverged scores as the random policy. How many diverged is told beside every
+    fifth of the budget; a round that diverged scores as the random policy. How many diverged is shown beside every
     score.
 
     Finished cells are ordinary runs in DIR/cells. Ctrl-C keeps them, and the same command again trains only the others,
@@ -76,7 +76,7 @@ class Sweep:
     trials: Annotated[int | None, Arg(default="40", least=1)] = None
     """Trials of a search, with those that DIR has already."""
     at_once: Annotated[int | None, Arg(default="8, or 1 if shapes differ", least=1)] = None
-    """Trials that Optuna chooses before it is told how any of them went."""
+    """Trials that Optuna chooses before it knows the score of any of them."""
     sampler_seed: Annotated[int | None, Arg(default="0")] = None
     """Seed of Optuna's sampler."""
     json: bool = False
@@ -210,6 +210,6 @@ def _end(asked: Sweep, swept: Swept, folder: Path | None, figure: Path | None) -
     if not swept.interrupted:
         return 1 if swept.failed else 0
     if not asked.quiet:
-        kept = "nothing was saved" if folder is None else "the finished ones are saved, and the same command goes on"
-        print(f"interrupted: {len(swept.cells)} of {swept.planned} cells are finished; {kept}.", file=sys.stderr)
+        saved = "nothing was saved" if folder is None else "the finished ones are saved, and the same command goes on"
+        print(f"interrupted: {len(swept.cells)} of {swept.planned} cells are finished; {saved}.", file=sys.stderr)
     return INTERRUPTED

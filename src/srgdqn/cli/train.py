@@ -140,7 +140,7 @@ def run(words: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _listener(asked: Train, configuration: Configuration, loggers: Sequence[Logger]) -> Iterator[Listener]:
-    """What hears how training goes: a bar, the loggers, and the rows that `srgdqn watch` reads."""
+    """Reports training to a bar, to the loggers, and to the rows that `srgdqn watch` reads."""
     from srgdqn.integrations import listening
     from srgdqn.integrations.live import live_rows
     from srgdqn.integrations.progress import reporting
@@ -212,8 +212,8 @@ def _end(asked: Train, outcome: Outcome) -> int:
     if not outcome.result.run.provenance.get("interrupted"):
         return 0
     if not asked.quiet:
-        kept = "nothing was saved." if saved is None else f"what was reached is saved in {saved}, and --resume goes on."
-        print(f"interrupted: {kept}", file=sys.stderr)
+        left = "nothing was saved." if saved is None else f"what was reached is saved in {saved}, and --resume goes on."
+        print(f"interrupted: {left}", file=sys.stderr)
     return INTERRUPTED
 
 
@@ -283,7 +283,7 @@ def _check_names(task: str | None, algorithm: str, readings: str) -> None:
 
 def _check_task(task: str) -> None:
     if is_compiled(task) or (resembles_compiled(task) and not is_identifier(task)):
-        preset(task)  # which tells of a misspelt one without having Gymnasium imported
+        preset(task)  # which refuses a misspelt one without importing Gymnasium
         return
     from srgdqn.adapters.registry import check_name, known_identifier
 

@@ -17,14 +17,14 @@ NOT_VERIFIED = 1  # the exit code
 
 @dataclass(frozen=True)
 class Verify:
-    """Recomputes a round of a saved run with its stored configuration, and tells whether it is the same.
+    """Recomputes a round of a saved run with its stored configuration, and says whether it is the same.
 
     Where versions, compiler and instruction set are those that the run was made with, every row of every table
     (timings apart) and every parameter must be the same to the bit. Elsewhere that is not to be expected, as rounds are
     chaotic: then segments are recomputed, each from a checkpoint that the run kept (srgdqn train --keep-checkpoints) to
     the next, and their error is compared with what a change of the last bit grows to.
 
-    The exit code is 0 if the run was verified, and 1 if it differs or nothing could be told.
+    The exit code is 0 if the run was verified, and 1 if it differs or nothing can be said.
     """
 
     run: SavedRun
@@ -47,7 +47,7 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.runs.result import load_result
 
-    load_result(asked.run)  # a folder that is none is told before anything is compiled
+    load_result(asked.run)  # a folder that is none is refused before anything is compiled
 
     from srgdqn.cli.presentation import print_json
     from srgdqn.inspection.verify import verify
@@ -83,7 +83,7 @@ def _show(done: Verification) -> None:
         )
     if done.segments:
         print_table(
-            "segments, each recomputed from a state that the run kept",
+            "segments, each recomputed from a checkpoint",
             ("round: steps", "moved", "error", "largest", "relative", "share", "bound", "found"),
             [
                 (
@@ -113,7 +113,7 @@ def _verdict(done: Verification) -> str:
         "differs": "NOT VERIFIED: the run is not what its configuration gives"
         + (" here, and its conditions are others." if done.conditions else "."),
         "undecided": f"NOT VERIFIED, and not refuted: {agreeing} of {len(done.segments)} segments agree, and of the "
-        "others nothing can be told. Under other conditions equal bits are not to be expected; the shorter segments "
+        "others nothing can be said. Under other conditions equal bits are not to be expected; the shorter segments "
         "are, the less a last bit grows in them: srgdqn train … --checkpoint-every 0 --keep-checkpoints all.",
     }[done.verdict]
 

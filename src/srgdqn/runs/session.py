@@ -95,21 +95,18 @@ def run_session(
 
     """
     how |= for_training(engine, compiled=not run.on_host)
-    if options is None:
-        return _trained(run, how)
-    if (found := _finished(run, options)) is not None:
-        return Outcome(run.with_user_code(found.run), options.out, was_finished=True)
-    folder = _begin(run, options)
-    resuming(folder.blocks_done())
-    outcome = _trained(run, {**how, "keeping": folder.keeping})
-    return outcome._replace(saved=folder.save(outcome.result))
-
-
-def _trained(run: Trainable, how: dict[str, Any]) -> Outcome:
+    folder = None
+    if options is not None:
+        if (found := _finished(run, options)) is not None:
+            return Outcome(run.with_user_code(found.run), options.out, was_finished=True)
+        folder = _begin(run, options)
+        resuming(folder.blocks_done())
+        how["keeping"] = folder.keeping
     try:
-        return Outcome(run.train(**how))
+        outcome = Outcome(run.train(**how))
     except EnvironmentFailedError as error:
-        return Outcome(error.result, failure=error)
+        outcome = Outcome(error.result, failure=error)
+    return outcome if folder is None else outcome._replace(saved=folder.save(outcome.result))
 
 
 class _Folder:
