@@ -78,7 +78,7 @@ def wants_help(words: Sequence[str]) -> bool:
     return any(word in ("-h", "--help") for word in words)
 
 
-def own_options(form: type) -> dict[str, tuple[Any, Arg]]:
+def own_options(form: Any) -> dict[str, tuple[Any, Arg]]:
     """The options of a command and of the groups nested in it, by name: the type, and what it does not say."""
     found: dict[str, tuple[Any, Arg]] = {}
     for name, kind, arg in fields_of(form):
@@ -98,14 +98,14 @@ def alternatives(kind: Any) -> tuple[tuple[Any, ...], tuple[str, ...]]:
     return kinds, tuple(word for each in kinds if get_origin(each) is Literal for word in get_args(each))
 
 
-def fields_of(form: type) -> Iterator[tuple[str, Any, Arg]]:
+def fields_of(form: Any) -> Iterator[tuple[str, Any, Arg]]:
     """The fields of a command's dataclass, or of a group: name, type, and what that does not say."""
     for name, hint in get_type_hints(form, include_extras=True).items():
         kind, arg = get_args(hint) if get_origin(hint) is Annotated else (hint, Arg())
         yield name, kind, arg
 
 
-def _built(form: type, values: dict[str, Any]) -> Any:
+def _built(form: Any, values: dict[str, Any]) -> Any:
     given = {name: values[name] for name in values if name in form.__annotations__}
     groups = ((name, kind) for name, kind, _ in fields_of(form) if dataclasses.is_dataclass(kind))
     return form(**given, **{name: _built(kind, values) for name, kind in groups if kind is not Configuration})
