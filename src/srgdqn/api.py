@@ -212,15 +212,6 @@ def prepare(
     if environment is None and source is None and not is_compiled(configuration.task.task):
         source = source_of(configuration.task.task)
     configuration = with_kernel(configuration, own_environment=environment is not None)
-    return _prepared(configuration, environment, source, network)
-
-
-def _prepared(
-    configuration: Configuration,
-    environment: FuncEnv | None,
-    source: Source | None,
-    network: eqx.Module | NetworkFactory | None,
-) -> PreparedRun:
     about = provenance_of(configuration, on_host=source is not None)
     own = own_parts(configuration, network, environment if source is None else source)
     return PreparedRun(configuration, environment, source, network, about, own)
@@ -261,7 +252,7 @@ def task_of(configuration: Configuration, environment: FuncEnv | None = None) ->
 
 def result_of(configuration: Configuration, task: tasks.Task, trained: Trained, *, ran_by: str = LOCAL) -> Result:
     """What training on a compiled task of the package left, with its provenance."""
-    return _prepared(configuration, None, None, None).result(trained, about_compiled(task), ran_by)
+    return prepare(configuration).result(trained, about_compiled(task), ran_by)
 
 
 def about_compiled(task: tasks.Task) -> dict[str, Any]:
