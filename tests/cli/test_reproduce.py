@@ -172,7 +172,7 @@ PROGRAM = textwrap.dedent(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     import numpy as np
     import polars as pl
-    from srgdqn.charts import BLUE, Chart, Panel, Series, Style
+    from srgdqn.figures.charts import BLUE, Chart, Panel, Series, Style
     from srgdqn.cli import main
     from srgdqn.interrupts import ToldToStopError
     from srgdqn.report.contents import Section

@@ -147,7 +147,7 @@ def _shown(metavar: str, choices: Sequence[str], text: Callable[[Any], str] = as
         metavar=metavar,
         instance_from_str=list,
         is_instance=lambda value: True,
-        str_from_instance=lambda value: [text(value)],
+        str_from_instance=lambda value: text(value).split(),
         choices=tuple(choices) or None,
     )
 
