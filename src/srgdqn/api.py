@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +27,7 @@ from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import is_compiled
-from srgdqn.engines.choice import for_training, ready
+from srgdqn.engines.choice import ready
 from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, listening
@@ -35,13 +36,13 @@ from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
 from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory, named
-from srgdqn.runs.checkpoint_options import Care
+from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import let_interrupts_through
 from srgdqn.runs.provenance import LOCAL, provenance, what_bits_depend_on
 from srgdqn.runs.result import Result, load_result
 from srgdqn.runs.run import Run
-from srgdqn.runs.session import begin, finished_already
+from srgdqn.runs.session import run_session
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.runs.user_code import own_parts
 from srgdqn.training import Trained, train_rounds
@@ -79,9 +80,9 @@ def train(
       network: `mlp` (a perceptron with `hidden` widths) or `cnn`; or an equinox module from one observation (flat, or
         an image with its channels first) to Q-values, or a function from a random key to one.
       progress: show a progress bar (by default where there is a terminal).
-      loggers: what hears how every round goes, such as `srgdqn.integrations.TensorBoard("logs")`.
+      loggers: what every round is logged to, such as `srgdqn.integrations.TensorBoard("logs")`.
       out: a new folder that the run is saved in; until then its checkpoints are beside it, in `out`.unfinished.
-      resume: go on with the run that these checkpoints are of, if there are any: it ends with the same bits.
+      resume: continue from these checkpoints, if there are any; the result is bit-identical.
       overwrite: replace the run that is in the folder.
       checkpoint_every: seconds between two checkpoints; by default a minute, or as seldom as keeps them cheap.
       keep_checkpoints: how many are kept (or `"all"`), also in the finished run; by default two, until it is finished.
@@ -109,45 +110,114 @@ def train(
     else:
         name = task if isinstance(task, str) else tasks.adopt(environment).name
     configuration = configure(name, algorithm, readings=readings, defaults=defaults, **options)
-    given: dict[str, Any] = {"environment": environment, "source": source, "network": module}
-    listeners: dict[str, Any] = {"progress": progress, "loggers": loggers}
-    if out is None:
-        if resume or overwrite or checkpoint_every is not None or keep_checkpoints is not None:
-            raise InputError("a run that is kept while it goes on needs a folder. Give out=….")
-        with ready(engine, address):
-            where = for_training(engine, compiled=source is None)
-            return train_configured(configuration, **given, **listeners, **where)
-    care = Care(Path(out), resume, overwrite, checkpoint_every, keep_checkpoints).checked()
-    with care.occupied(), ready(engine, address):
-        where = for_training(engine, compiled=source is None)
-        decided, about = what_decides(configuration, **given)
-        if (found := finished_already(decided, about, care)) is not None:
-            return Result(found.run, module, environment if source is None else source)
-        run = begin(decided, about, care)
-        try:
-            result = train_configured(decided, **given, **listeners, **where, keeping=run.keeping)
-        except EnvironmentFailedError as error:
-            run.save(error.result)
-            raise
-        run.save(result)
-    return result
+    checkpoints = None
+    if out is not None:
+        checkpoints = CheckpointOptions(Path(out), resume, overwrite, checkpoint_every, keep_checkpoints).checked()
+    elif resume or overwrite or checkpoint_every is not None or keep_checkpoints is not None:
+        raise InputError("resume, overwrite and checkpoints are for runs that are saved. Give out=… as well.")
+    with claimed(checkpoints), ready(engine, address):
+        run = prepare(configuration, environment=environment, source=source, network=module)
+        outcome = run_session(run, checkpoints, engine=engine, progress=progress, loggers=loggers)
+    if outcome.failure is not None:
+        raise outcome.failure
+    return outcome.result
 
 
-def what_decides(
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A run that can be trained: its configuration with the kernel chosen, and the user's own code."""
+
+    configuration: Configuration
+    environment: FuncEnv | None
+    source: Source | None
+    """Of ordinary environments, which are stepped on the host."""
+    network: eqx.Module | NetworkFactory | None
+    provenance: dict[str, Any]
+    user_code: dict[str, Any]
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its environments are stepped on the host."""
+        return self.source is not None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What determines the bits beside the configuration."""
+        own = {"own": self.user_code}
+        return what_bits_depend_on({**self.provenance, "precision": _precision(), "inputs": own})
+
+    def train(
+        self, *, progress: bool | None = None, loggers: Sequence[Logger] = (), ran_by: str = LOCAL, **engine: Any
+    ) -> Result:
+        """Trains it. `engine` says how, if not on every core, and `ran_by` what that is called in the provenance.
+
+        Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
+        """
+        configuration = self.configuration
+        if configuration.network.network not in BUILT_IN_NETWORKS and self.network is None:
+            raise InputError(
+                f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
+            )
+        let_interrupts_through()
+        failures: dict[int, str] = {}
+        task: Any = (
+            task_of(configuration, self.environment) if self.source is None else host_task(configuration, self.source)
+        )
+        with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
+            engine = {"listener": listener, **engine}
+            if self.source is None:
+                trained = train_rounds(configuration, task, self.network, **engine)
+            else:
+                engine = {"measure_noise": bool(loggers), **engine}
+                trained, failures = train_on_host(configuration, task, self.network, **engine)
+        result = self.result(trained, about_compiled(task) if self.source is None else about_task(task), ran_by)
+        if failures:
+            words = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items())
+            raise EnvironmentFailedError(f"{words}.", result)
+        return result
+
+    def result(self, trained: Trained, task: dict[str, Any], ran_by: str) -> Result:
+        """What training left, with its provenance."""
+        about = {
+            **self.provenance,
+            "engine": ran_by,
+            "inputs": inputs_of(self.configuration, self.user_code),
+            **task,
+            "precision": _precision(),
+            "backend": jax.default_backend(),
+            "interrupted": trained.interrupted,
+        }
+        frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
+        return self.with_user_code(Run(self.configuration, frames, trained.policies, about))
+
+    def with_user_code(self, run: Run) -> Result:
+        """A trained run as a result that can act: with the user's own network and environment."""
+        return Result(run, self.network, self.environment if self.source is None else self.source)
+
+
+def prepare(
     configuration: Configuration,
     *,
     environment: FuncEnv | None = None,
     source: Source | None = None,
     network: eqx.Module | NetworkFactory | None = None,
-) -> tuple[Configuration, dict[str, Any]]:
-    """The configuration with what will run it decided, and what the bits of its run depend on beside it."""
-    configuration = with_kernel(check(configuration, estimator_names()), own_environment=environment is not None)
-    on_host = environment is None and not is_compiled(configuration.task.task)
-    if on_host and source is None:
+) -> PreparedRun:
+    """Chooses the kernel of a configuration that was checked, and finds out what else determines the bits.
+
+    `environment` (functional), `source` (of ordinary ones) and `network` are the user's own, where it names such.
+    """
+    if environment is None and source is None and not is_compiled(configuration.task.task):
         source = source_of(configuration.task.task)
-    about = provenance_of(configuration, on_host=on_host)
-    own = own_parts(configuration, network, source if on_host else environment)
-    return configuration, what_bits_depend_on({**about, "precision": _precision(), "inputs": {"own": own}})
+    configuration = with_kernel(configuration, own_environment=environment is not None)
+    about = provenance_of(configuration, on_host=source is not None)
+    own = own_parts(configuration, network, environment if source is None else source)
+    return PreparedRun(configuration, environment, source, network, about, own)
+
+
+def what_decides(configuration: Configuration, **user_code: Any) -> tuple[Configuration, dict[str, Any]]:
+    """The configuration with its kernel chosen, and what else determines the bits of its run."""
+    run = prepare(_checked(configuration), **user_code)
+    return run.configuration, run.identity
 
 
 def train_configured(
@@ -156,30 +226,15 @@ def train_configured(
     environment: FuncEnv | None = None,
     source: Source | None = None,
     network: eqx.Module | NetworkFactory | None = None,
-    progress: bool | None = None,
-    loggers: Sequence[Logger] = (),
-    ran_by: str = LOCAL,
-    **engine: Any,
+    **how: Any,
 ) -> Result:
-    """Trains what a configuration describes. `environment` (functional), `source` (of ordinary ones) and `network` are
-    the user's own, where it names such; `engine` says how it is to be run, if not on every core, and `ran_by` what that
-    engine is called in the run's provenance.
+    """Trains a configuration, from wherever it comes: see `prepare` and `PreparedRun.train`."""
+    run = prepare(_checked(configuration), environment=environment, source=source, network=network)
+    return run.train(**how)
 
-    Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
-    """
-    configuration = check(configuration, estimator_names())
-    if configuration.network.network not in BUILT_IN_NETWORKS and network is None:
-        raise InputError(
-            f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
-        )
-    let_interrupts_through()
-    configuration = with_kernel(configuration, own_environment=environment is not None)
-    if environment is None and not is_compiled(configuration.task.task):
-        return _train_on_host(configuration, source, network, progress, loggers, ran_by, engine)
-    task = task_of(configuration, environment)
-    with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
-        trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
-    return result_of(configuration, task, trained, network, environment, ran_by=ran_by)
+
+def _checked(configuration: Configuration) -> Configuration:
+    return check(configuration, estimator_names())
 
 
 def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
@@ -192,65 +247,19 @@ def task_of(configuration: Configuration, environment: FuncEnv | None = None) ->
     return tasks.with_evaluation_limit(task, configuration.training.evaluation_limit)
 
 
-def result_of(
-    configuration: Configuration,
-    task: tasks.Task,
-    trained: Trained,
-    network: eqx.Module | NetworkFactory | None = None,
-    environment: FuncEnv | None = None,
-    *,
-    ran_by: str = LOCAL,
-) -> Result:
-    """What training left, with where it came from."""
-    about = {
+def result_of(configuration: Configuration, task: tasks.Task, trained: Trained, *, ran_by: str = LOCAL) -> Result:
+    """What training on a compiled task of the package left, with its provenance."""
+    return prepare(configuration).result(trained, about_compiled(task), ran_by)
+
+
+def about_compiled(task: tasks.Task) -> dict[str, Any]:
+    """What a run stores about a compiled task, for its policies to be used."""
+    return {
         "observation_size": observation_size(task.environment),
         "observation_kind": "one-hot" if isinstance(task.environment.observation_space, Discrete) else "vector",
         "actions": action_count(task.environment),
         "evaluation_limit": task.evaluation_limit,
     }
-    return _result(configuration, trained, about, network, environment, ran_by)
-
-
-def _train_on_host(
-    configuration: Configuration,
-    source: Source | None,
-    network: eqx.Module | NetworkFactory | None,
-    progress: bool | None,
-    loggers: Sequence[Logger],
-    ran_by: str,
-    engine: dict[str, Any],
-) -> Result:
-    source = source_of(configuration.task.task) if source is None else source
-    task = host_task(configuration, source)
-    engine = {"measure_noise": bool(loggers), **engine}
-    with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
-        trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
-    result = _result(configuration, trained, about_task(task), network, source, ran_by)
-    if failures:
-        told = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items()) + "."
-        raise EnvironmentFailedError(told, result)
-    return result
-
-
-def _result(
-    configuration: Configuration,
-    trained: Trained,
-    about: dict[str, Any],
-    network: eqx.Module | NetworkFactory | None,
-    environment: FuncEnv | Source | None,
-    ran_by: str,
-) -> Result:
-    about = {
-        **provenance_of(configuration, on_host=isinstance(environment, Source)),
-        "engine": ran_by,
-        "inputs": inputs_of(configuration, own_parts(configuration, network, environment)),
-        **about,
-        "precision": _precision(),
-        "backend": jax.default_backend(),
-        "interrupted": trained.interrupted,
-    }
-    frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
-    return Result(Run(configuration, frames, trained.policies, about), network, environment)
 
 
 def _precision() -> str:

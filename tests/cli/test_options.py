@@ -2,12 +2,13 @@
 
 import re
 
+import docstring_parser
 import pytest
 
 from srgdqn.cli import main
-from srgdqn.cli.options import options
+from srgdqn.cli.parsing import as_text, configuration_options
 from srgdqn.cli.train import _read
-from srgdqn.config import Configuration, option_names
+from srgdqn.config import Configuration, option_names, rooms
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import PRESETS
 from srgdqn.integrations import LOGGERS
@@ -29,9 +30,17 @@ def defaults_in(text: str) -> dict[str, str]:
     return found
 
 
-def test_every_option_of_every_room_is_there_but_those_that_names_decide() -> None:
-    assert {option.name for option in options()} == option_names().keys() - {"task", "network"}
-    assert all(option.sentence.endswith((".", ")")) and "\n" not in option.sentence for option in options())
+def sentences() -> dict[str, str]:
+    """What the settings say of each option."""
+    settings = (type(getattr(Configuration(), room)) for room in rooms())
+    described = (each for cls in settings for each in docstring_parser.parse_from_object(cls).params)
+    return {each.arg_name: " ".join(str(each.description).split()) for each in described}
+
+
+def test_every_option_of_a_configuration_is_there_but_those_that_names_decide() -> None:
+    assert configuration_options().keys() == option_names().keys() - {"task", "network"}
+    assert sentences().keys() == option_names().keys()
+    assert all(sentence.endswith((".", ")")) for sentence in sentences().values())
 
 
 def test_help_shows_the_values_that_the_names_stand_for(
@@ -53,9 +62,9 @@ def test_help_without_names_teaches(capsys: pytest.CaptureFixture[str], monkeypa
     assert "name one to see its own" in text
     for name in (*PRESETS, *ALGORITHMS):
         assert name in text
-    for option in options():
-        assert f"--{option.name.replace('_', '-')}" in text
-        assert option.sentence in text
+    for name in configuration_options():
+        assert f"--{name.replace('_', '-')}" in text
+        assert sentences()[name] in text
     assert defaults_in(text)["eta"] == str(Configuration().optimiser.eta)
 
 
@@ -71,8 +80,8 @@ def test_help_shows_a_files_values(
 
 def test_only_what_was_given_is_read() -> None:
     words = "CartPole --eta 1 --hidden 20 8 --time-limit none --no-mask-terminal --steps 100_000"
-    asked = _read(words.split())
-    assert asked.options == {
+    asked, options, _ = _read(words.split())
+    assert options == {
         "eta": 1.0,
         "hidden": (20, 8),
         "time_limit": None,
@@ -80,7 +89,7 @@ def test_only_what_was_given_is_read() -> None:
         "steps": 100_000,
     }
     assert (asked.task, asked.algorithm, asked.readings, asked.out) == ("CartPole", "srg-dqn", "corrected", None)
-    assert (asked.json, asked.quiet, asked.overwrite) == (False, False, False)
+    assert (asked.json, asked.quiet, asked.checkpoints.overwrite) == (False, False, False)
 
 
 def test_a_logger_needs_one_entry_to_have_an_option(
@@ -92,24 +101,20 @@ def test_a_logger_needs_one_entry_to_have_an_option(
 
 
 def test_options_may_come_before_names_and_with_underscores() -> None:
-    asked = _read(["--eta=0.5", "--inner_iterations", "3", "CartPole", "--json", "svr-dqn", "--hidden"])
+    asked, options, _ = _read(["--eta=0.5", "--inner_iterations", "3", "CartPole", "--json", "svr-dqn", "--hidden"])
     assert (asked.task, asked.algorithm, asked.json) == ("CartPole", "svr-dqn", True)
-    assert asked.options == {"eta": 0.5, "inner_iterations": 3, "hidden": ()}
+    assert options == {"eta": 0.5, "inner_iterations": 3, "hidden": ()}
 
 
-@pytest.mark.parametrize("option", options(), ids=lambda option: option.name)
-def test_every_option_can_be_given(option) -> None:
+@pytest.mark.parametrize("name", configuration_options())
+def test_every_option_can_be_given(name: str) -> None:
     """What help shows as an option's default can be given for it."""
-    value = getattr(getattr(Configuration(), option.room), option.name)
-    flag = f"--{option.name.replace('_', '-')}"
-    if option.is_flag:
-        words = [flag] if value else [f"--no-{flag[2:]}"]
-    else:
-        words = [flag, *option.specification(choices=True).str_from_instance(value)]
-    expected = (
-        {} if value is None and option.name in ("steps", "episodes", "outer_iterations") else {option.name: value}
-    )
-    assert _read(["CartPole", "dqn-sgd", *words]).options == expected
+    value, flag = Configuration().options()[name], f"--{name.replace('_', '-')}"
+    words = [flag, *as_text(value).split()]
+    if isinstance(value, bool):
+        words = [flag if value else f"--no-{flag[2:]}"]
+    expected = {} if value is None and name in ("steps", "episodes", "outer_iterations") else {name: value}
+    assert _read(["CartPole", "dqn-sgd", *words])[1] == expected
 
 
 def test_the_command_line_is_above_the_file_and_the_file_above_the_names(tmp_path) -> None:
@@ -117,9 +122,11 @@ def test_the_command_line_is_above_the_file_and_the_file_above_the_names(tmp_pat
     file.write_text(
         "algorithm = 'svr-dqn'\nreadings = 'printed'\neta = 0.1\nalpha = 0.2\nsteps = 5000\ntask = 'CartPole'"
     )
-    asked = _read(["--config", str(file), "--eta", "0.3"])
+    asked, options, _ = _read(["--config", str(file), "--eta", "0.3"])
     assert (asked.task, asked.algorithm, asked.readings) == ("CartPole", "svr-dqn", "printed")
-    assert asked.options == {"eta": 0.3, "alpha": 0.2, "steps": 5_000}
-    other = _read(["MountainCar", "dqn-sgd", "--config", str(file), "--readings", "corrected", "--episodes", "7"])
+    assert options == {"eta": 0.3, "alpha": 0.2, "steps": 5_000}
+    other, options, _ = _read(
+        ["MountainCar", "dqn-sgd", "--config", str(file), "--readings", "corrected", "--episodes", "7"]
+    )
     assert (other.task, other.algorithm, other.readings) == ("MountainCar", "dqn-sgd", "corrected")
-    assert other.options == {"eta": 0.1, "alpha": 0.2, "episodes": 7}
+    assert options == {"eta": 0.1, "alpha": 0.2, "episodes": 7}

@@ -40,7 +40,7 @@ def test_the_first_round_that_diverged_is_told_of(diverged: Path, capsys: pytest
     assert main(["replay", str(diverged)]) == 0
     shown = words_of(capsys)
     assert f"round {number} · outer iterations" in shown
-    assert f"to {iterations:,}, lived again from its first step" in shown
+    assert f"to {iterations:,}, rerun from its first step" in shown
     assert "left its usual size of this stretch" in shown
     assert "was the first that was no finite number" in shown or "every number was still finite" in shown
     assert "did not diverge" not in shown
@@ -121,5 +121,5 @@ def test_what_cannot_be_replayed_is_told_first(
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", "--help"]) == 0
     shown = words_of(capsys)
-    for words in ("--round", "--from-step", "--until-step", "--out", "which gradient did it", "TD error"):
+    for words in ("--round", "--from-step", "--until-step", "--out", "names the gradient that", "TD error"):
         assert words in shown

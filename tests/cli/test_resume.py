@@ -134,7 +134,7 @@ def test_a_second_ctrl_c_tells_what_is_kept(
 
     killed(cut, *TRAIN, "--out", str(out))
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.api, "train_configured", interrupted)
+        patched.setattr(srgdqn.api.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--resume"]) == 130
     assert capsys.readouterr().err == told
     assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
@@ -152,13 +152,13 @@ def test_ctrl_c_once_the_run_is_saved_says_so(
         assert main([*TRAIN, "--seed", "5", "--out", str(out)]) == 0
     words = [word for word in TRAIN if word != "--quiet"] + ["--out", str(out)] + ["--overwrite"] * replaces
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.cli.train._tell", interrupted)
+        patched.setattr("srgdqn.cli.train._show", interrupted)
         assert main(words) == 130
     assert capsys.readouterr().err.endswith(f"interrupted: what was reached is saved in {out}.\n")
     assert srgdqn.load(out).configuration.training.seed == 0
     # What was there before is not told as saved.
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.api, "train_configured", interrupted)
+        patched.setattr(srgdqn.api.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
 

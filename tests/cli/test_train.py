@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import pty
@@ -13,7 +14,7 @@ import pytest
 
 import srgdqn
 from command_line import INTERRUPTIBLE, TRAIN, command, written_on
-from srgdqn.api import with_kernel
+from srgdqn.api import PreparedRun, with_kernel
 from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
@@ -74,7 +75,7 @@ def test_options_go_to_where_they_belong(fake_training: list, capsys: pytest.Cap
         hidden=(4, 4),
         anchor_step=False,
     )
-    assert fake_training == [expected]
+    assert fake_training == [with_kernel(expected)]
     assert "not saved: give --out DIR" in capsys.readouterr().out
 
 
@@ -83,13 +84,11 @@ def fake_training(monkeypatch: pytest.MonkeyPatch) -> list[Configuration]:
     """Training that takes no time: what it was asked for is kept."""
     asked: list[Configuration] = []
 
-    def train_configured(configuration: Configuration, **_: object) -> Result:
-        asked.append(configuration)
+    def train(run: PreparedRun, **_: object) -> Result:
+        asked.append(run.configuration)
         return synthetic(rounds=2, steps=3_000)
 
-    import srgdqn.api
-
-    monkeypatch.setattr(srgdqn.api, "train_configured", train_configured)
+    monkeypatch.setattr(PreparedRun, "train", train)
     return asked
 
 
@@ -124,7 +123,7 @@ def test_diverged_rounds_are_shown_with_their_steps(
     import srgdqn.api
 
     result = synthetic(rounds=3, steps=5_000, diverged={2: 1_504})
-    monkeypatch.setattr(srgdqn.api, "train_configured", lambda *_, **__: result)
+    monkeypatch.setattr(srgdqn.api.PreparedRun, "train", lambda *_, **__: result)
     assert main(["train", "MountainCar"]) == 0
     shown = capsys.readouterr().out
     assert "1 of 3: round 2 at step 1,504" in shown
@@ -146,6 +145,30 @@ def test_what_was_trained_is_shown_even_if_it_cannot_be_saved(
     assert shown.err == "error: the disk is full.\n"
 
 
+@pytest.mark.parametrize("streams", [">/dev/full", ">&-", "2>&-", ">&- 2>&-"])
+def test_a_run_is_saved_whatever_becomes_of_its_output(streams: str, tmp_path: Path) -> None:
+    words = " ".join([*TRAIN, "--steps", "2000", "--out", str(tmp_path / "run")])
+    script = f"{sys.executable} -m srgdqn {words} {streams}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.iterdir()) == [tmp_path / "run"]
+    assert srgdqn.load(tmp_path / "run").rounds.height == 2
+    full = "warning: the summary could not be printed (No space left on device).\n"
+    assert done.stderr == (full if "full" in streams else "")
+
+
+def test_what_cannot_be_printed_nor_saved_is_a_failure(
+    fake_training: list, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("srgdqn.cli.train._show", full)
+    monkeypatch.setattr(os, "dup2", lambda *_: None)
+    assert main(["train", "MountainCar"]) == 1
+    assert capsys.readouterr().err == "error: standard output cannot be written to (No space left on device).\n"
+
+
 @pytest.mark.parametrize("saving", [True, False])
 def test_an_interrupted_run_is_kept(
     saving: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -153,7 +176,7 @@ def test_an_interrupted_run_is_kept(
     import srgdqn.api
 
     result = synthetic(rounds=2, steps=10_000, ends=4_096, interrupted=True)
-    monkeypatch.setattr(srgdqn.api, "train_configured", lambda *_, **__: result)
+    monkeypatch.setattr(srgdqn.api.PreparedRun, "train", lambda *_, **__: result)
     folder = tmp_path / "run"
     assert main(["train", "MountainCar", *(["--out", str(folder)] if saving else [])]) == 130
     shown = capsys.readouterr()
@@ -173,7 +196,7 @@ def test_an_interrupt_before_anything_was_reached_leaves_nothing(
     def interrupted(*_: Any, **__: Any) -> Result:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(srgdqn.api, "train_configured", interrupted)
+    monkeypatch.setattr(srgdqn.api.PreparedRun, "train", interrupted)
     assert main(["train", "MountainCar", "--out", str(tmp_path / "run")]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
     assert list(tmp_path.iterdir()) == []
@@ -230,18 +253,18 @@ def test_a_name_on_the_command_line_replaces_what_the_files_name_stands_for(
     file.write_text(dumps(configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000)))
     asked: list[Configuration] = []
 
-    def refuse(configuration: Configuration, **_: object) -> None:
-        asked.append(configuration)
+    def refuse(run: PreparedRun, **_: object) -> None:
+        asked.append(run.configuration)
         raise InputError("enough")
 
-    monkeypatch.setattr("srgdqn.api.train_configured", refuse)
+    monkeypatch.setattr(PreparedRun, "train", refuse)
     words = ["MountainCar", "dqn-sgd", "--readings", "printed", "--config", str(file)]
     assert main(["train", *words]) == 2
-    assert asked == [configure("MountainCar", "dqn-sgd", readings="printed", gamma=0.7, steps=5_000)]
+    assert asked == [with_kernel(configure("MountainCar", "dqn-sgd", readings="printed", gamma=0.7, steps=5_000))]
     assert main(["train", "Pendulum", "--config", str(file)]) == 2
-    assert asked[1] == configure("Pendulum", "srg-dqn", gamma=0.7, steps=5_000)
+    assert asked[1] == with_kernel(configure("Pendulum", "srg-dqn", gamma=0.7, steps=5_000))
     assert main(["train", "--config", str(file)]) == 2
-    assert asked[2] == configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000)
+    assert asked[2] == with_kernel(configure("MountainCar", "srg-dqn", gamma=0.7, steps=5_000))
 
 
 def test_every_round_is_logged_for_tensorboard(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_under_other_conditions_segments_are_recomputed(
     assert main(["verify", str(other), "--round", "0"]) == 0
     shown = words_of(capsys)
     assert "conditions version of jax: 0.0.1 then" in shown
-    assert "segments, each recomputed from a state that the run kept" in shown
+    assert "segments, each recomputed from a checkpoint" in shown
     parameters = {name: array * 1.5 for name, array in load(trained).parameters.items()}
     another = resealed(trained, tmp_path / "another", provenance=then, parameters=parameters)
     assert main(["verify", str(another), "--round", "0"]) == 1

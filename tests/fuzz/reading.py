@@ -398,12 +398,12 @@ def _unfinished(place: Path) -> Any:
 
 def _use_unfinished(request: Any, thorough: bool) -> None:
     from srgdqn.runs.checkpoint_manager import Keeping
-    from srgdqn.runs.checkpoint_options import Care
+    from srgdqn.runs.checkpoint_options import CheckpointOptions
     from srgdqn.runs.configurations import loads
     from srgdqn.runs.session import _options as options_of
 
     loads(request.configuration)
-    options = options_of(Care(Path("run")), request.options)
+    options = options_of(CheckpointOptions(Path("run")), request.options)
     Keeping(Path("strands"), options["every"], None if options["keep"] == "all" else options["keep"]).strand("a").due()
 
 

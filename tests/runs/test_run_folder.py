@@ -17,6 +17,7 @@ from srgdqn.runs.run_folder import (
     STRANDS,
     Request,
     beside,
+    changes,
     check_stays_within,
     clear,
     configuration_file,
@@ -90,9 +91,14 @@ def test_every_byte_of_what_was_asked_counts(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "told", "kind", "why"),
     [
-        ({"configuration.toml": b""}, {"about": {}}, manifest.RUN_UNDER_WAY, "does not tell what was asked"),
-        ({"configuration.toml": b""}, {"about": [], "options": {}}, manifest.RUN_UNDER_WAY, "does not tell what was"),
-        ({}, {"about": {}, "options": {}}, manifest.RUN_UNDER_WAY, "other files than a run under way has"),
+        ({"configuration.toml": b""}, {"about": {}}, manifest.RUN_UNDER_WAY, "what was asked is missing"),
+        (
+            {"configuration.toml": b""},
+            {"about": [], "options": {}},
+            manifest.RUN_UNDER_WAY,
+            "what was asked is missing",
+        ),
+        ({}, {"about": {}, "options": {}}, manifest.RUN_UNDER_WAY, "other files than an unfinished run has"),
         ({"configuration.toml": b"", "../x": b""}, {"about": {}, "options": {}}, manifest.RUN_UNDER_WAY, "other files"),
         ({"configuration.toml": b""}, {"about": {}, "options": {}}, manifest.RUN, "not the manifest of"),
     ],
@@ -243,3 +249,20 @@ def test_marks_and_locks_that_a_kill_left_are_not_moved_with_them(tmp_path: Path
     move_checkpoints(folder, out)
     assert sorted(os.listdir(out / CHECKPOINTS)) == ["round-7", "rounds-0-3-abcdef"]
     assert sorted(os.listdir(out / CHECKPOINTS / "round-7")) == ["000001.checkpoint", "000001.rows.piece"]
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "found"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": 1, "b": 2}, {"b": 3, "a": 1}, ["b was 2, and now is 3"]),
+        ({"a": 1}, {}, ["a was 1, and now is not given"]),
+        ({}, {"a": None}, ["a was not given, and now is None"]),
+        ({"sets": ["avx2", "fma"]}, {"sets": []}, ["sets was avx2 fma, and now is none"]),
+        ({"of": {"jax": "1", "numpy": "2"}}, {"of": {"jax": "3", "numpy": "2"}}, ["jax was 1, and now is 3"]),
+        ({"of": {}}, {"of": {"part": {"x": 1}}}, ["part was not given, and now is {'x': 1}"]),
+        ({"a": "x" * 61}, {"a": "y" * 60}, [f"a was {'x' * 59}…, and now is {'y' * 60}"]),
+    ],
+)
+def test_what_differs_is_named_with_both_values(then: dict[str, Any], now: dict[str, Any], found: list[str]) -> None:
+    assert changes(then, now) == found

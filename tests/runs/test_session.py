@@ -16,9 +16,9 @@ import pytest
 import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.errors import InputError
-from srgdqn.runs import destination
-from srgdqn.runs import session as under_way
+from srgdqn.runs import destination, session
 from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.result import Result
@@ -306,12 +306,12 @@ def test_folders_that_are_no_runs_are_left_alone(out: Path) -> None:
     "how", [dict(resume=True), dict(overwrite=True), dict(checkpoint_every=0), dict(keep_checkpoints=1)]
 )
 def test_without_a_folder_nothing_is_kept(how: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="a run that is kept while it goes on needs a folder"):
+    with pytest.raises(InputError, match=r"are for runs that are saved\. Give out="):
         train(**how)
 
 
 def test_one_process_at_a_time(out: Path, cut: CutShort) -> None:
-    with under_way.Care(out).occupied():
+    with claimed(CheckpointOptions(out)):
         for how in (dict(), dict(resume=True), dict(overwrite=True)):
             with pytest.raises(InputError, match=r"a\.unfinished is the folder of a run that this very process is at"):
                 train(out, **how)
@@ -341,7 +341,7 @@ def kept_how(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
             asked.append((every, keep))
             super().__init__(folder, every, keep, stamp)
 
-    monkeypatch.setattr(under_way, "Keeping", Noting)
+    monkeypatch.setattr(session, "Keeping", Noting)
     return asked
 
 
@@ -403,7 +403,7 @@ def test_a_disk_that_cannot_note_how_it_is_kept_does_not_end_it(
     def full(folder: Path, request: Request) -> None:
         raise InputError("it could not be written")
 
-    monkeypatch.setattr(under_way, "write_request", full)
+    monkeypatch.setattr(session, "write_request", full)
     assert outcome(train(out, resume=True, keep_checkpoints=1)) == outcome(whole)
     assert (out / "checkpoints").exists()
 

@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     interrupt, 143 for SIGTERM, which is taken for one.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    _print_whatever_the_encoding()
+    _make_streams_usable()
     with terminations_as_interrupts() as terminated:
         code = _ended(arguments)
     return TERMINATED if code == INTERRUPTED and terminated.is_set() else code
@@ -47,13 +47,19 @@ def _ended(arguments: list[str]) -> int:
     except (KeyboardInterrupt, ImportError) as error:
         if not is_interrupt(error):
             raise
-        # Whoever has kept something by then tells of it in the interrupt's own words; Python's has none.
-        kept = str(error) if isinstance(error, KeyboardInterrupt) else ""
-        print(f"interrupted: {printable(kept) or 'nothing was saved.'}", file=sys.stderr)
+        # Where something was saved the interrupt has words for it; Python's own has none.
+        saved = str(error) if isinstance(error, KeyboardInterrupt) else ""
+        print(f"interrupted: {printable(saved) or 'nothing was saved.'}", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe, such as `head`, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        from srgdqn.cli.presentation import discard_output
+
+        if not discard_output(error):
+            raise
+        if isinstance(error, BrokenPipeError):  # the reader of a pipe, such as `head`, has enough
+            return 0
+        print(f"error: standard output cannot be written to ({error.strerror}).", file=sys.stderr)
+        return 1
     except SystemExit as ended:  # tyro ends the program once it has shown help or a completion script
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
 
@@ -79,9 +85,12 @@ def _run(arguments: list[str]) -> int:
     return int(importlib.import_module(COMMANDS[first]).run(rest))
 
 
-def _print_whatever_the_encoding() -> None:
-    """Greek letters must not end a program whose terminal cannot show them."""
-    for stream in (sys.stdout, sys.stderr):
+def _make_streams_usable() -> None:
+    """A stream that is closed, or a terminal that cannot show Greek letters, must not end a program."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, as it stays open
+        stream = getattr(sys, name)
         encoding = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "")
         if encoding != "utf8" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
@@ -58,35 +60,20 @@ def show_help() -> None:
 
 def show_completion(words: Sequence[str]) -> None:
     """Writes the completion script that the words ask tyro for."""
-    import tyro
+    from srgdqn.cli.help import print_completion
 
     if len(words) < 2 or words[1] not in _SHELLS:
         raise InputError(f"{words[0]} needs the name of your shell: {', '.join(_SHELLS)}. Give it as the next word.")
-    tyro.cli(_all_commands(), prog="srgdqn", args=list(words), config=(tyro.conf.OmitArgPrefixes,))
+    print_completion(_all_commands(), words)
 
 
 def _all_commands() -> Any:
+    """The dataclass of every command, as alternatives: `train` has `Train`."""
     import tyro
 
-    from srgdqn.cli.compare import Compare
-    from srgdqn.cli.evaluate import Evaluate
-    from srgdqn.cli.export import Export
-    from srgdqn.cli.help import first_paragraph
-    from srgdqn.cli.listing import List
-    from srgdqn.cli.replay import Replay
-    from srgdqn.cli.reproduce import Reproduce
-    from srgdqn.cli.show import Show
-    from srgdqn.cli.sweep import help_form as sweep_form
-    from srgdqn.cli.train import help_form as train_form
-    from srgdqn.cli.verify import Verify
-    from srgdqn.cli.video import Video
-    from srgdqn.cli.watch import Watch
-    from srgdqn.config import Configuration
+    def named(name: str) -> Any:
+        form = getattr(importlib.import_module(COMMANDS[name]), name.capitalize())
+        summary = " ".join(inspect.cleandoc(form.__doc__).split("\n\n")[0].split())
+        return Annotated[form, tyro.conf.subcommand(name, description=summary)]
 
-    train, sweep = (form(Configuration(), choices=True) for form in (train_form, sweep_form))
-    forms = (train, Watch, sweep, Evaluate, Show, Verify, Replay, Compare, Export, Video, List, Reproduce)
-    named = (
-        Annotated[form, tyro.conf.subcommand(name, description=first_paragraph(form))]
-        for name, form in zip(COMMANDS, forms, strict=True)
-    )
-    return Union[tuple(named)]  # noqa: UP007, as the alternatives are only known when this runs
+    return Union[tuple(map(named, COMMANDS))]  # noqa: UP007, as the alternatives are only known when this runs

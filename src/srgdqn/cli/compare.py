@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
-from srgdqn.cli.parsing import one_of, parse_with_stray
+from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,29 +23,25 @@ class Compare:
     there on.
     """
 
-    runs: Annotated[
-        tyro.conf.Positional[tuple[Path, ...]],
-        tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="(one or more)"),
-    ] = ()
+    runs: Annotated[tuple[Path, ...], Arg("RUN [RUN ...]", positional=True)]
     """Folders that runs were saved in."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("comparison.png")
+    out: Annotated[Path, Arg("FILE")] = Path("comparison.png")
     """File of the figure; its ending (.png, .pdf or .svg) decides the format."""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: bool = False
     """Replace the file, if there is one."""
     x: Annotated[
         Literal["steps", "queries", "seconds", "episodes"] | None,
-        one_of("x", ("steps", "queries", "seconds", "episodes")),
-        tyro.conf.arg(help_behavior_hint="(default: episodes if every budget is in episodes, steps otherwise)"),
+        Arg(default="episodes if every budget is in episodes, steps otherwise"),
     ] = None
     """What curves are drawn against; seconds are a round's share of the wall clock in training."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print the table as JSON, and nothing else, on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Compares runs."""
-    asked, stray = parse_with_stray(Compare, words, command="compare")
-    folders = [*asked.runs, *map(Path, stray)]
+    asked: Compare = parse(Compare, words, command="compare").form
+    folders = asked.runs
     if not folders:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
 
@@ -125,7 +119,7 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
 
 
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
-    """What a reader of the tables should know before drawing conclusions, and labels do not tell."""
+    """What a reader of the tables should know beside the labels."""
     from srgdqn.config.algorithms import ALGORITHMS
     from srgdqn.runs.comparison import differing_options, option_text
 

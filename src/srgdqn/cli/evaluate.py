@@ -1,4 +1,4 @@
-"""`srgdqn evaluate`: the greedy policies of a saved run, judged on the raw reward."""
+"""`srgdqn evaluate`: the greedy policies of a saved run on the raw reward."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run, whole
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,25 +20,24 @@ class Evaluate:
     """Plays episodes with the greedy policies of a saved run, and shows what they earn of the raw reward.
 
     The protocol is that of the evaluations during training: no exploration, the task's own time limit, and starts that
-    depend on the seed and the episode's number alone, so that all rounds and algorithms are judged alike.
+    depend on the seed and the episode's number alone, the same for all rounds and algorithms.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    episodes: Annotated[int, whole("episodes", 1)] = 100
+    episodes: Annotated[int, Arg(least=1)] = 100
     """Episodes that each round plays."""
-    seed: Annotated[int | None, whole("seed", 0), tyro.conf.arg(help_behavior_hint="(default: the run's)")] = None
+    seed: Annotated[int | None, Arg(default="the run's")] = None
     """Seed of the starts."""
-    round: Annotated[int | None, whole("round", 0), tyro.conf.arg(help_behavior_hint="(default: all)")] = None
+    round: Annotated[int | None, Arg(default="all")] = None
     """The only round to evaluate."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print the statistics as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Evaluates a run."""
-    asked: Evaluate = parse(Evaluate, words, command="evaluate")
-    folder = the_run(asked.run, "evaluate")
+    asked: Evaluate = parse(Evaluate, words, command="evaluate").form
 
     from srgdqn.cli.presentation import (
         count,
@@ -54,7 +52,7 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.runs.comparison import spread_of
     from srgdqn.runs.result import load_result
 
-    result = load_result(folder)
+    result = load_result(asked.run)
     played = result.evaluate(
         episodes=asked.episodes, seed=asked.seed, rounds=None if asked.round is None else [asked.round]
     )
@@ -63,7 +61,7 @@ def run(words: Sequence[str]) -> int:
     if asked.json:
         print_json(
             {
-                "run": str(folder),
+                "run": str(asked.run),
                 "episodes": asked.episodes,
                 "rounds": rows,
                 "overall": {name: vars(spread) for name, spread in overall.items()},
@@ -101,7 +99,7 @@ def run(words: Sequence[str]) -> int:
 
 
 def _per_round(result: Result, played: pl.DataFrame) -> list[dict[str, Any]]:
-    """The means of each round's episodes; a round that diverged is judged by its last finite parameters."""
+    """The means of each round's episodes; a round that diverged played with its last finite parameters."""
     import polars as pl
 
     means = played.group_by("round").agg(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run, whole
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 
 
 @dataclass(frozen=True)
@@ -20,25 +19,24 @@ class Export:
     'q_values' and 'action'. policy.py is a Python module that needs NumPy alone: 'from policy import policy', then
     policy(observation) is the action.
 
-    Normalisation is part of both. Actions are counted from 0; docs/shipping.md tells what they stand for.
+    Normalisation is part of both. Actions are counted from 0; docs/shipping.md says what they stand for.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("policy.onnx")
+    out: Annotated[Path, Arg("FILE")] = Path("policy.onnx")
     """File of the policy; its ending (.onnx or .py) decides the format."""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: bool = False
     """Replace the file, if there is one."""
-    round: Annotated[int | str, whole("round", 0, "best")] = "best"
+    round: int | Literal["best"] = "best"
     """The round whose policy it is: a number, or the one with the best last evaluation."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print what was written as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Exports a policy."""
-    asked: Export = parse(Export, words, command="export")
-    folder = the_run(asked.run, "export")
+    asked: Export = parse(Export, words, command="export").form
 
     from srgdqn.integrations.export import check_export, write_policy
 
@@ -48,13 +46,13 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.integrations.policy import policy_of
     from srgdqn.runs.result import load_result
 
-    result = load_result(folder)
+    result = load_result(asked.run)
     policy = policy_of(result, result.best if isinstance(asked.round, str) else asked.round)
     saved = write_policy(policy, asked.out, overwrite=asked.overwrite)
     if asked.json:
         print_json(
             {
-                "run": str(folder),
+                "run": str(asked.run),
                 "policy": str(saved),
                 "observation": {"kind": policy.observation.kind, "shape": policy.observation.shape},
                 "actions": policy.actions,

@@ -1,8 +1,9 @@
-"""Help: tyro draws the options, the words above them are ours and fit the terminal."""
+"""Help and completion: tyro draws a command's dataclass, the words above its options are ours and fit the terminal."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
 import io
 import os
@@ -10,28 +11,72 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import NoneType
+from typing import Annotated, Any, get_origin
 
+import docstring_parser
 import tyro
+from tyro.constructors import (
+    ConstructorRegistry,
+    PrimitiveConstructorSpec,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
+
+from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of
+from srgdqn.config import Configuration, rooms
+from srgdqn.sweeps.notation import written
 
 _PLACE = "DESCRIPTION-GOES-HERE"
-_WIDEST = 100
+_NARROWEST, _WIDEST = 40, 100  # in a narrower terminal tyro would write a letter or two per line
+_METAVARS = {int: "INT", float: "FLOAT", str: "NAME"}
+_MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
 
 
-def wants_help(words: Sequence[str]) -> bool:
-    """Whether help is among the words."""
-    return any(word in ("-h", "--help") for word in words)
+def print_help(
+    form: Any,
+    *,
+    command: str | None = None,
+    description: str | None = None,
+    defaults: Any = tyro.MISSING_NONPROP,
+    several: bool = False,
+) -> None:
+    """Prints the help of a command, or of the whole program.
 
+    Args:
+      form: the command's dataclass, or a union of all.
+      command: its name.
+      description: what stands above its options, by default the form's docstring.
+      defaults: an instance of the form, whose values are shown as defaults.
+      several: whether a configuration's options take several values.
 
-def print_help(form: Any, *, command: str | None = None, description: str | None = None) -> None:
-    """Prints the help of a command, or of the whole program; by default it is described by the form's docstring."""
-    said = inspect.cleandoc(form.__doc__ or "") if description is None else description
-    prog = "srgdqn" if command is None else f"srgdqn {command}"
+    """
+    text = inspect.cleandoc(form.__doc__ or "") if description is None else description
+    width = max(shutil.get_terminal_size().columns, _NARROWEST)
     drawn = _Drawn(sys.stdout)
-    with contextlib.redirect_stdout(drawn), contextlib.suppress(SystemExit):
-        tyro.cli(form, prog=prog, description=_PLACE, args=["--help"], config=(tyro.conf.OmitArgPrefixes,))
-    sys.stdout.write(drawn.getvalue().replace(_PLACE, filled(said, shutil.get_terminal_size().columns)))
+    with _columns(width), contextlib.redirect_stdout(drawn), contextlib.suppress(SystemExit):
+        _tyro(form, ["--help"], command, several, description=_PLACE, default=defaults)
+    sys.stdout.write(drawn.getvalue().replace(_PLACE, filled(text, width)))
+
+
+def print_options_help(form: Any, asked: Any, command: str, named: Mapping[str, Any], several: bool = False) -> None:
+    """Prints the help of a command that takes the options of a configuration: `named` are the values that its names,
+    and its file, stand for.
+    """
+    whose = "The defaults below are those of no task in particular: name one to see its own."
+    if asked.task is not None:
+        whose = f"The defaults below are those of {asked.task} with {asked.algorithm} ({asked.readings} readings)."
+    defaults = form(readings=asked.readings, options=Configuration().with_options(named))
+    description = inspect.cleandoc(form.__doc__).replace("{shown}", whose)
+    print_help(form, command=command, description=description, defaults=defaults, several=several)
+
+
+def print_completion(form: Any, words: Sequence[str]) -> None:
+    """Prints the completion script that the words ask tyro for."""
+    with contextlib.suppress(SystemExit):
+        _tyro(form, list(words), None, several=False)
 
 
 def filled(text: str, width: int) -> str:
@@ -40,9 +85,103 @@ def filled(text: str, width: int) -> str:
     return "\n\n".join(p if p.startswith("  ") else textwrap.fill(p, min(width, _WIDEST)) for p in paragraphs)
 
 
-def first_paragraph(form: Any) -> str:
-    """What a command does, in brief."""
-    return " ".join(inspect.cleandoc(form.__doc__ or "").split("\n\n")[0].split())
+def _tyro(form: Any, words: list[str], command: str | None, several: bool, **how: Any) -> None:
+    prog = "srgdqn" if command is None else f"srgdqn {command}"
+    tyro.cli(form, prog=prog, args=words, config=_MARKERS, registry=_registry(several), **how)
+
+
+def _registry(several: bool) -> ConstructorRegistry:
+    """How tyro shows what we declare. Nothing is read by it: see `srgdqn.cli.parsing`."""
+    registry = ConstructorRegistry()
+    settings = {type(getattr(Configuration(), room)) for room in rooms()}
+
+    @registry.struct_rule
+    def _options(info: StructTypeInfo) -> StructConstructorSpec | None:
+        if info.type is Configuration:
+            ordered = sorted(rooms(), key=lambda room: room != "training")  # that of the budget first
+            kinds = {room: type(getattr(Configuration(), room)) for room in ordered}
+            return _struct(info, kinds, {})
+        if info.type in settings:
+            mine = {field.name for field in dataclasses.fields(info.type)}
+            kinds = {name: _option(kind, several) for name, kind in configuration_options().items() if name in mine}
+            return _struct(info, kinds, _sentences(info.type))
+        if dataclasses.is_dataclass(info.type) and info.type.__module__.startswith("srgdqn."):
+            kinds = {name: _own(kind, arg) for name, kind, arg in fields_of(info.type)}
+            return _struct(info, kinds, _sentences(info.type))
+        return None
+
+    return registry
+
+
+def _own(kind: Any, arg: Arg) -> Any:
+    """The annotation by which tyro shows a field of a command's dataclass."""
+    if dataclasses.is_dataclass(kind):
+        return Annotated[kind, tyro.conf.arg(name=arg.metavar)]
+    if kind is bool:
+        return tyro.conf.FlagCreatePairsOff[bool]
+    hint = arg.default if arg.default is None else f"({arg.default})" if arg.names else f"(default: {arg.default})"
+    shown = tyro.conf.arg(metavar=arg.metavar, help=", ".join(arg.names) or None, help_behavior_hint=hint)
+    extras = [_shown(arg.metavar or "", arg.names)] if arg.names else []
+    return Annotated[(kind, shown, *extras, *([tyro.conf.Positional] if arg.positional else []))]
+
+
+def _option(kind: Any, several: bool) -> Any:
+    """The annotation by which tyro shows an option of a configuration."""
+    kinds, words = alternatives(kind)
+    if kind is bool and not several:
+        return kind
+    if kind is bool:
+        metavar, words = "{true,false}", ("true", "false")
+    elif get_origin(kind) is tuple:
+        metavar = "INT[+INT ...]" if several else "[INT ...]"
+    else:
+        none = ("none",) if NoneType in kinds else ()
+        words = (*words, *none) if words else ()
+        metavar = "{" + ",".join(words) + "}" if words else "|".join((_METAVARS[kinds[0]], *none))
+    return Annotated[Any, _shown(f"{metavar} ..." if several else metavar, words, written if several else as_text)]
+
+
+def _shown(metavar: str, choices: Sequence[str], text: Callable[[Any], str] = as_text) -> PrimitiveConstructorSpec[Any]:
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=list,
+        is_instance=lambda value: True,
+        str_from_instance=lambda value: text(value).split(),
+        choices=tuple(choices) or None,
+    )
+
+
+def _struct(info: StructTypeInfo, kinds: Mapping[str, Any], sentences: Mapping[str, str]) -> StructConstructorSpec:
+    fields = [StructFieldSpec(name, kind, _default(info, name), sentences.get(name)) for name, kind in kinds.items()]
+    return StructConstructorSpec(instantiate=info.type, fields=tuple(fields))
+
+
+def _default(info: StructTypeInfo, name: str) -> Any:
+    if dataclasses.is_dataclass(info.default):
+        return getattr(info.default, name)
+    field = {field.name: field for field in dataclasses.fields(info.type)}[name]
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return tyro.MISSING_NONPROP if field.default is dataclasses.MISSING else field.default
+
+
+def _sentences(form: type) -> dict[str, str]:
+    """The docstring below each field, on one line: tyro would keep its line breaks."""
+    described = docstring_parser.parse_from_object(form).params
+    return {each.arg_name: " ".join((each.description or "").split()) for each in described}
+
+
+@contextlib.contextmanager
+def _columns(width: int) -> Iterator[None]:
+    """Has tyro take the terminal for as wide as this."""
+    before = dict(os.environ)
+    os.environ["COLUMNS"] = str(width)
+    try:
+        yield
+    finally:
+        os.environ.pop("COLUMNS")
+        os.environ.update(before)
 
 
 class _Drawn(io.StringIO):

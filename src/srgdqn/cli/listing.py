@@ -7,10 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tyro
-
-from srgdqn.cli.options import as_text
-from srgdqn.cli.parsing import parse
+from srgdqn.cli.parsing import as_text, parse
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset
@@ -25,7 +22,7 @@ _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamm
 class List:
     """Lists tasks with their presets, algorithms, sets of readings and estimators."""
 
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print the lists as JSON on standard output."""
 
 
@@ -48,7 +45,7 @@ def direction_formula(estimator: str) -> str:
 
 def run(words: Sequence[str]) -> int:
     """Lists what there is."""
-    asked: List = parse(List, words, command="list")
+    asked: List = parse(List, words, command="list").form
     if asked.json:
         print(json.dumps(contents(), indent=2, ensure_ascii=False))
         return 0
@@ -78,7 +75,7 @@ def _print() -> None:
         ("", *PRESETS),
         [
             ("budget", *(budget(preset) for preset in PRESETS.values())),
-            *((name, *(_text(preset[name]) for preset in PRESETS.values())) for name in _ESSENTIALS),
+            *((name, *(as_text(preset[name]) for preset in PRESETS.values())) for name in _ESSENTIALS),
             (
                 "other rewards",
                 *(", ".join(r for r in t.rewards if r != t.preset["reward"]) for t in COMPILED_TASKS.values()),
@@ -91,7 +88,11 @@ def _print() -> None:
         "Gymnasium's environments with presets",
         ("name", "budget", "what differs from the defaults"),
         [
-            (name, budget(host_preset(name)), ", ".join(f"{n} {_text(v)}" for n, v in own.items() if n not in BUDGETS))
+            (
+                name,
+                budget(host_preset(name)),
+                ", ".join(f"{n} {as_text(v)}" for n, v in own.items() if n not in BUDGETS),
+            )
             for name, own in HOST_PRESETS.items()
         ],
         caption="any other id can be trained, too, with the defaults; options of an environment follow its id, as in "
@@ -119,7 +120,3 @@ def _print() -> None:
         [(name, direction_formula(name)) for name in estimator_names()],
         numeric=False,
     )
-
-
-def _text(value: Any) -> str:
-    return " ".join(map(str, value)) if isinstance(value, tuple) else as_text(value)

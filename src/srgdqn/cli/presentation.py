@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +30,20 @@ CAPTION = (
 
 _DIVERGED_SHOWN = 8
 _WIDE = 72
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 
 
 def console() -> Console:
     """Standard output, without rich's guesses: brackets and colons in a text are what they are."""
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def discard_output(error: OSError) -> bool:
+    """Whether an error is standard output's, as errors of files have names; if so, it is discarded from now on."""
+    if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return True
 
 
 def print_json(content: Any) -> None:
@@ -138,9 +150,9 @@ def diverged(summary: Summary) -> str:
     """Which rounds diverged, and where."""
     if not summary.diverged:
         return "none"
-    told = [f"round {k} at step {count(step)}" for k, step in list(summary.diverged.items())[:_DIVERGED_SHOWN]]
-    more = len(summary.diverged) - len(told)
-    return f"{len(summary.diverged)} of {summary.rounds}: {', '.join(told)}" + (f" and {more} more" if more else "")
+    shown = [f"round {k} at step {count(step)}" for k, step in list(summary.diverged.items())[:_DIVERGED_SHOWN]]
+    more = len(summary.diverged) - len(shown)
+    return f"{len(summary.diverged)} of {summary.rounds}: {', '.join(shown)}" + (f" and {more} more" if more else "")
 
 
 def phase_seconds(result: Result) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""`srgdqn replay`: a stretch of a round lived again, with every outer iteration traced in full."""
+"""`srgdqn replay`: reruns a stretch of a round, and traces every outer iteration in full."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run, whole
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,43 +21,36 @@ _SUFFIXES = (".parquet", ".png", ".pdf", ".svg")
 
 @dataclass(frozen=True)
 class Replay:
-    """Lives a stretch of a round of a saved run again, traces every outer iteration in full, and tells which gradient
-    did it.
+    """Reruns a stretch of a round of a saved run, traces every outer iteration in full, and names the gradient that
+    made it diverge.
 
     By default that is the last sixteen outer iterations: where the round diverged, up to the one that was discarded.
     Of every inner iteration m it shows the norms of g(θ_m; x_m), g(θ_ref; x_m), Δ_m and the step, the transition that
     was picked, its target and its TD error; and what entered Adam and came out.
 
     It begins at the newest checkpoint that the run kept before the stretch (srgdqn train --keep-checkpoints), or else
-    at the round's first step. The exit code is 1 if what was lived again is not what the run did.
+    at the round's first step. The exit code is 1 if the rerun is not what the run did.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    round: Annotated[
-        int | None, whole("round", 0), tyro.conf.arg(help_behavior_hint="(default: the first to diverge)")
-    ] = None
+    round: Annotated[int | None, Arg(default="the first to diverge")] = None
     """The round to replay."""
-    from_step: Annotated[
-        int | None, whole("from-step", 1), tyro.conf.arg(help_behavior_hint="(default: the last 16 outer iterations)")
-    ] = None
+    from_step: Annotated[int | None, Arg(default="the last 16 outer iterations", least=1)] = None
     """Environment step from which on outer iterations are traced."""
-    until_step: Annotated[
-        int | None, whole("until-step", 1), tyro.conf.arg(help_behavior_hint="(default: the round's end)")
-    ] = None
+    until_step: Annotated[int | None, Arg(default="the round's end", least=1)] = None
     """Environment step up to which they are."""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="(default: none)")] = None
+    out: Annotated[Path | None, Arg("FILE", "none")] = None
     """File for the whole trace (.parquet) or for a figure of the norms (.png, .pdf or .svg)."""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: bool = False
     """Replace the file, if there is one."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print everything as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Replays a round."""
-    asked: Replay = parse(Replay, words, command="replay")
-    folder = the_run(asked.run, "replay")
+    asked: Replay = parse(Replay, words, command="replay").form
     if asked.out is not None:
         from srgdqn.runs.destination import check_file
 
@@ -66,14 +58,14 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.runs.result import load_result
 
-    number = asked.round if asked.round is not None else _first_diverged(load_result(folder).rounds)
+    number = asked.round if asked.round is not None else _first_diverged(load_result(asked.run).rounds)
 
     from srgdqn.cli.presentation import print_json
     from srgdqn.inspection.replay import replay_round
     from srgdqn.kernel.program_cache import enable_program_cache
 
     enable_program_cache()
-    done = replay_round(folder, number, from_step=asked.from_step, until_step=asked.until_step)
+    done = replay_round(asked.run, number, from_step=asked.from_step, until_step=asked.until_step)
     saved = None if asked.out is None else done.save(asked.out, overwrite=asked.overwrite)
     if asked.json:
         print_json({**_content(done), "file": None if saved is None else str(saved)})
@@ -95,7 +87,7 @@ def _show(done: Replayed, saved: Path | None) -> None:
     first, last = done.iterations["outer_iteration"][0], done.iterations["outer_iteration"][-1]
     began = "its first step" if done.started_at == 0 else f"the checkpoint of step {done.started_at:,}"
     print_table(
-        f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, lived again from {began}",
+        f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, rerun from {began}",
         ("outer", "step", "loss", "‖θ‖", "‖Δ_0‖", "most ‖Δ_m‖", "most TD", "Adam"),
         [
             (

@@ -8,17 +8,13 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
-from srgdqn.cli import checkpoint_options as care
-from srgdqn.cli import engine_options as where
-from srgdqn.cli.forms import help_text
-from srgdqn.cli.parsing import parse_with_stray, whole
-from srgdqn.engines.choice import ENGINES, ready
+from srgdqn.cli.options import CellCheckpointGroup, CellCheckpoints, EngineGroup, EngineOptions
+from srgdqn.cli.parsing import Arg, parse
+from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -39,39 +35,36 @@ class Reproduce:
     """
 
     experiments: Annotated[
-        tyro.conf.Positional[tuple[str, ...]],
-        tyro.conf.arg(metavar="EXPERIMENT [EXPERIMENT ...]", help_behavior_hint="(default: all)"),
+        tuple[str, ...],
+        Arg("EXPERIMENT [EXPERIMENT ...]", "all", positional=True),
     ] = ()
     """figure-1, figure-2, controls, figure-3-left, figure-3-right, table-2, theorem-1, training-time, anatomy,
     dose-response."""
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
+    out: Annotated[Path, Arg("DIR")] = Path("results")
     """Folder of the report, its figures and tables, and the cells."""
-    quick: tyro.conf.FlagCreatePairsOff[bool] = False
+    quick: bool = False
     """A preview of every figure in a minute or so: few rounds, short budgets."""
-    confirm: tyro.conf.FlagCreatePairsOff[bool] = False
+    confirm: bool = False
     """Judge every claim on fresh seeds, for both sets of readings, before the report is made."""
-    tuned: tyro.conf.FlagCreatePairsOff[bool] = False
+    tuned: bool = False
     """Tune every algorithm's step sizes by the same procedure, and compare them so."""
-    readings: tyro.conf.FlagCreatePairsOff[bool] = False
+    readings: bool = False
     """Run the paper's comparisons over combinations of readings (12 runs of 11 readings)."""
-    exact_rounds: Annotated[int, whole("exact-rounds", 2)] = 10
-    """Rounds of Figure 1, of which the paper tells none."""
-    exact_steps: Annotated[int, whole("exact-steps", 2_000)] = 20_000
-    """Steps of Figure 1, of which the paper tells none; time grows with their square."""
-    resume: tyro.conf.FlagCreatePairsOff[Annotated[bool, help_text(care.GOES_ON)]] = False
-    checkpoint_every: care.CheckpointEvery = None
-    keep_checkpoints: care.KeepCheckpointsOfCells = None
-    engine: where.Engine = ENGINES[0]
-    address: where.Address = None
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    exact_rounds: Annotated[int, Arg(least=2)] = 10
+    """Rounds of Figure 1, which the paper does not give."""
+    exact_steps: Annotated[int, Arg(least=2_000)] = 20_000
+    """Steps of Figure 1, which the paper does not give; time grows with their square."""
+    json: bool = False
     """Print the verdicts as JSON, and nothing else, on standard output."""
-    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    quiet: bool = False
     """Show neither progress nor tables."""
+    checkpoints: CellCheckpointGroup = field(default_factory=CellCheckpoints)
+    engine: EngineGroup = field(default_factory=EngineOptions)
 
 
 def run(words: Sequence[str]) -> int:
     """Reproduces the paper."""
-    asked, stray = parse_with_stray(Reproduce, words, command="reproduce")
+    asked: Reproduce = parse(Reproduce, words, command="reproduce").form
 
     from srgdqn.cli import INTERRUPTED
     from srgdqn.kernel.program_cache import enable_program_cache
@@ -79,7 +72,7 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.runs.destination import make_folder
     from srgdqn.runs.locks import locked
 
-    names = tuple(dict.fromkeys((*asked.experiments, *stray))) or NAMES
+    names = tuple(dict.fromkeys(asked.experiments)) or NAMES
     for name in names:
         if name not in NAMES:
             raise unknown("experiment", name, NAMES)
@@ -94,13 +87,15 @@ def run(words: Sequence[str]) -> int:
         )
     folder = make_folder(asked.out)
     try:
-        with locked(folder, what="the folder of a reproduction"), ready(asked.engine, asked.address):
+        with locked(folder, what="the folder of a reproduction"), ready(asked.engine.engine, asked.engine.address):
             enable_program_cache()  # which imports jax: Ray is better started before
             report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
-        print(f"interrupted: finished cells are kept in {folder}, and the same command goes on there.", file=sys.stderr)
+        print(
+            f"interrupted: finished cells are saved in {folder}, and the same command goes on there.", file=sys.stderr
+        )
         return INTERRUPTED
-    _tell(asked, report, folder)
+    _show(asked, report, folder)
     return 0
 
 
@@ -112,7 +107,7 @@ def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
 
     start = time.perf_counter()
     said: list[str] = []
-    with _console(said, care.pace(vars(asked)), asked.engine, shown=not (asked.quiet or asked.json)) as console:
+    with _console(said, asked.checkpoints.pace, asked.engine.engine, shown=not (asked.quiet or asked.json)) as console:
         for wanted, command in (
             (asked.confirm, commands.confirm),
             (asked.tuned, commands.tune),
@@ -135,7 +130,7 @@ def _scale(asked: Reproduce) -> Scale:
     return dataclasses.replace(PAPER_SCALE, exact_rounds=asked.exact_rounds, exact_steps=asked.exact_steps)
 
 
-def _tell(asked: Reproduce, report: Report, folder: Path) -> None:
+def _show(asked: Reproduce, report: Report, folder: Path) -> None:
     from srgdqn.cli.presentation import print_json, print_table
 
     if asked.json:
@@ -192,7 +187,7 @@ def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterat
             shares.update(dict.fromkeys(names, 0.0))
             bar.reset(task, total=len(names), description=title)
 
-    def hear(name: str, share: float) -> None:
+    def update(name: str, share: float) -> None:
         with lock:
             shares[name] = share
             bar.update(task, completed=sum(shares.values()), description=name)
@@ -202,4 +197,4 @@ def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterat
         terminal.print(text)
 
     with bar:
-        yield Console(begin, hear, say, pace, engine)
+        yield Console(begin, update, say, pace, engine)

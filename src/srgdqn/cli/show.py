@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import parse
 from srgdqn.config import Configuration
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.presets import PRESETS
@@ -21,22 +20,21 @@ if TYPE_CHECKING:
 class Show:
     """Shows what a saved run was, and what it came to."""
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print everything as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Shows a run."""
-    asked: Show = parse(Show, words, command="show")
-    folder = the_run(asked.run, "show")
+    asked: Show = parse(Show, words, command="show").form
 
     from srgdqn.cli.presentation import phase_seconds, print_json, print_rows, print_summary
     from srgdqn.runs.comparison import departures, summarise
     from srgdqn.runs.result import load_result
 
-    result = load_result(folder)
+    result = load_result(asked.run)
     summary = summarise(result)
     configuration = result.configuration
     if asked.json:
@@ -45,7 +43,7 @@ def run(words: Sequence[str]) -> int:
         }
         print_json(
             {
-                "run": str(folder),
+                "run": str(asked.run),
                 "configuration": {
                     "algorithm": configuration.algorithm,
                     "readings": configuration.readings,
@@ -58,7 +56,7 @@ def run(words: Sequence[str]) -> int:
             }
         )
         return 0
-    print_rows(str(folder), _about(result))
+    print_rows(str(asked.run), _about(result))
     print_summary(result, summary)
     return 0
 
@@ -101,13 +99,13 @@ def _host(provenance: Mapping[str, Any]) -> str:
 
 
 def _inputs(provenance: Mapping[str, Any]) -> str:
-    """The hash of what it was computed from, and the user's own parts among that."""
+    """The hash of what it was computed from, and the user's own code among that."""
     inputs = provenance.get("inputs")
     if not isinstance(inputs, dict):
         return ""
     own = inputs.get("own")
-    told = {name: part for name, part in own.items() if isinstance(part, dict)} if isinstance(own, dict) else {}
-    parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in told.items()]
+    known = {name: part for name, part in own.items() if isinstance(part, dict)} if isinstance(own, dict) else {}
+    parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in known.items()]
     configuration = [f"configuration {inputs['configuration']}"] if "configuration" in inputs else []
     return ", ".join([str(inputs.get("digest")), *configuration, *parts])
 

@@ -69,10 +69,10 @@ def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
         if len(shown) < len(swept.cells):
             print(f"{len(swept.cells) - len(shown)} cells with lower scores are not shown.")
     if best is not None:
-        told = " ".join(f"--{name.replace('_', '-')} {written(value)}" for name, value in swept.values(best).items())
+        given = " ".join(f"--{name.replace('_', '-')} {written(value)}" for name, value in swept.values(best).items())
         row = table.row(best, named=True)
         lost = f"; {row['diverged']} of its {row['rounds']} rounds diverged" if row["diverged"] else ""
-        print(f"The best cell: {told} (score {_interval(row, 'score')}{lost})")
+        print(f"The best cell: {given} (score {_interval(row, 'score')}{lost})")
     print("not saved: give --out DIR to keep a sweep" if folder is None else f"The sweep is in {folder}.")
     if figure is not None:
         print(f"The figure is in {figure}.")

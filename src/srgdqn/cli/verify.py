@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, one_of, parse, the_run, whole
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
     from srgdqn.inspection.verify import Verification
@@ -18,49 +17,44 @@ NOT_VERIFIED = 1  # the exit code
 
 @dataclass(frozen=True)
 class Verify:
-    """Recomputes a round of a saved run with its stored configuration, and tells whether it is the same.
+    """Recomputes a round of a saved run with its stored configuration, and says whether it is the same.
 
     Where versions, compiler and instruction set are those that the run was made with, every row of every table
     (timings apart) and every parameter must be the same to the bit. Elsewhere that is not to be expected, as rounds are
     chaotic: then segments are recomputed, each from a checkpoint that the run kept (srgdqn train --keep-checkpoints) to
     the next, and their error is compared with what a change of the last bit grows to.
 
-    The exit code is 0 if the run was verified, and 1 if it differs or nothing could be told.
+    The exit code is 0 if the run was verified, and 1 if it differs or nothing can be said.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    round: Annotated[
-        int | str | None, whole("round", 0, "all"), tyro.conf.arg(help_behavior_hint="(default: one at random)")
-    ] = None
+    round: Annotated[int | Literal["all"] | None, Arg(default="one at random")] = None
     """The round to recompute, or all of them."""
-    steps: Annotated[int | None, whole("steps", 1), tyro.conf.arg(help_behavior_hint="(default: the whole round)")] = (
-        None
-    )
+    steps: Annotated[int | None, Arg(default="the whole round", least=1)] = None
     """Recompute only the first so many environment steps."""
-    seed: Annotated[int | None, whole("seed", 0), tyro.conf.arg(help_behavior_hint="(default: a new one)")] = None
+    seed: Annotated[int | None, Arg(default="a new one")] = None
     """Seed by which a round is chosen at random."""
-    how: Annotated[str, one_of("how", ("auto", "whole", "segments"))] = "auto"
+    how: Literal["auto", "whole", "segments"] = "auto"
     """Whole rounds to the bit, or segments between checkpoints within a bound."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print everything as JSON on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Verifies a run."""
-    asked: Verify = parse(Verify, words, command="verify")
-    folder = the_run(asked.run, "verify")
+    asked: Verify = parse(Verify, words, command="verify").form
 
     from srgdqn.runs.result import load_result
 
-    load_result(folder)  # a folder that is none is told before anything is compiled
+    load_result(asked.run)  # a folder that is none is refused before anything is compiled
 
     from srgdqn.cli.presentation import print_json
     from srgdqn.inspection.verify import verify
     from srgdqn.kernel.program_cache import enable_program_cache
 
     enable_program_cache()
-    done = verify(folder, asked.round, steps=asked.steps, how=asked.how, seed=asked.seed)  # type: ignore[arg-type]
+    done = verify(asked.run, asked.round, steps=asked.steps, how=asked.how, seed=asked.seed)
     if asked.json:
         print_json(_content(done))
     else:
@@ -89,7 +83,7 @@ def _show(done: Verification) -> None:
         )
     if done.segments:
         print_table(
-            "segments, each recomputed from a state that the run kept",
+            "segments, each recomputed from a checkpoint",
             ("round: steps", "moved", "error", "largest", "relative", "share", "bound", "found"),
             [
                 (
@@ -119,7 +113,7 @@ def _verdict(done: Verification) -> str:
         "differs": "NOT VERIFIED: the run is not what its configuration gives"
         + (" here, and its conditions are others." if done.conditions else "."),
         "undecided": f"NOT VERIFIED, and not refuted: {agreeing} of {len(done.segments)} segments agree, and of the "
-        "others nothing can be told. Under other conditions equal bits are not to be expected; the shorter segments "
+        "others nothing can be said. Under other conditions equal bits are not to be expected; the shorter segments "
         "are, the less a last bit grows in them: srgdqn train … --checkpoint-every 0 --keep-checkpoints all.",
     }[done.verdict]
 

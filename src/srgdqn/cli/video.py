@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run, whole
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
     from srgdqn.integrations.video import Film
@@ -25,28 +24,27 @@ class Video:
     evaluations. One of the paper's tasks is filmed with the reward that was learned from.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that a run was saved in."""
-    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("play.mp4")
+    out: Annotated[Path, Arg("FILE")] = Path("play.mp4")
     """File of the video; its ending (.mp4 or .gif) decides the format."""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: bool = False
     """Replace the file, if there is one."""
-    round: Annotated[int | str, whole("round", 0, "best")] = "best"
+    round: int | Literal["best"] = "best"
     """The round whose policy plays: a number, or the one with the best last evaluation."""
-    episodes: Annotated[int, whole("episodes", 1)] = 1
+    episodes: Annotated[int, Arg(least=1)] = 1
     """Episodes, one after the other."""
-    seed: Annotated[int, whole("seed", 0)] = 0
+    seed: int = 0
     """Seed of the first episode's start."""
-    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    quiet: bool = False
     """Show no progress bar."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print what was filmed as JSON, and nothing else, on standard output."""
 
 
 def run(words: Sequence[str]) -> int:
     """Films a policy."""
-    asked: Video = parse(Video, words, command="video")
-    folder = the_run(asked.run, "video")
+    asked: Video = parse(Video, words, command="video").form
 
     from srgdqn.integrations.video_files import check_video
 
@@ -55,7 +53,7 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.cli.presentation import number, print_json, print_table
     from srgdqn.runs.result import load_result
 
-    result = load_result(folder)
+    result = load_result(asked.run)
     chosen = result.best if isinstance(asked.round, str) else asked.round
 
     from srgdqn.integrations.video import video
@@ -71,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     )
     settings = result.configuration.task
     if asked.json:
-        print_json({"run": str(folder), "round": chosen, "reward": settings.reward, **_as_dict(film, asked.seed)})
+        print_json({"run": str(asked.run), "round": chosen, "reward": settings.reward, **_as_dict(film, asked.seed)})
         return 0
     print_table(
         f"{settings.task} · {result.configuration.algorithm} · round {chosen}",

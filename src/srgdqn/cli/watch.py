@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-
-from srgdqn.cli.parsing import OneRun, parse, the_run
+from srgdqn.cli.options import SavedRun
+from srgdqn.cli.parsing import parse
 from srgdqn.errors import InputError
 from srgdqn.integrations.json_lines import LineReader, is_abandoned, live_file
 from srgdqn.integrations.watched import Watched, watched_result
@@ -34,9 +33,9 @@ class Watch:
     until the run is saved; then what it came to, as 'srgdqn show' tells it. Ctrl-C ends the watching, not the run.
     """
 
-    run: OneRun = ()
+    run: SavedRun
     """Folder that the run was given with --out, or the file of a JsonLines logger (*.jsonl)."""
-    once: tyro.conf.FlagCreatePairsOff[bool] = False
+    once: bool = False
     """Print one view and end, as is done where standard output is no terminal."""
 
 
@@ -44,9 +43,8 @@ def run(words: Sequence[str]) -> int:
     """Watches a run to its end."""
     from srgdqn.cli import INTERRUPTED
 
-    asked: Watch = parse(Watch, words, command="watch")
-    folder = the_run(asked.run, "watch")
-    source = _Source(folder)
+    asked: Watch = parse(Watch, words, command="watch").form
+    source = _Source(asked.run)
     try:
         return _look_once(source) if asked.once or not sys.stdout.isatty() else _follow(source)
     except KeyboardInterrupt:

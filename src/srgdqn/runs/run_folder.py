@@ -1,7 +1,7 @@
-"""The folder of work under way, beside the one that it will be saved in: what was asked, and its checkpoints.
+"""The folder of an unfinished run, beside the one that it will be saved in: what was asked, and its checkpoints.
 
-`runs/srg.unfinished` has the checkpoints of what will be `runs/srg`, in `strands`; its manifest tells what was asked
-with which versions. It is gone once the run is saved; the checkpoints that are to be kept are then in
+`runs/srg.unfinished` has the checkpoints of what will be `runs/srg`, in `strands`; its manifest has what was asked and
+with which versions. It is removed once the run is saved; checkpoints that are to be kept are then in
 `runs/srg/checkpoints`.
 """
 
@@ -12,7 +12,7 @@ import itertools
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,9 +26,10 @@ from srgdqn.runs.scratch import remove_what_is_left
 
 STRANDS, CHECKPOINTS = "strands", "checkpoints"
 CELLS_UNDER_WAY = "unfinished"
-"""What the folder is called in which cells of a study or of a sweep are kept while they are under way."""
+"""The folder of the checkpoints of a study's or sweep's unfinished cells."""
 _CONFIGURATION = "configuration.toml"
 _SUFFIX = ".unfinished"
+_LONGEST_VALUE = 60  # letters of a value, of which there may be many in one line
 
 
 class Request(NamedTuple):
@@ -36,42 +37,42 @@ class Request(NamedTuple):
 
     configuration: str  # as TOML
     about: dict[str, Any]  # what the bits depend on beside it: JSON values
-    options: dict[str, Any]  # how it is kept: JSON values
+    options: dict[str, Any]  # how it is checkpointed: JSON values
 
 
 def beside(out: str | os.PathLike[str]) -> Path:
-    """The folder in which a run is kept that will be saved in another."""
+    """The folder of the checkpoints of a run that will be saved in `out`."""
     path = Path(os.path.abspath(out))
     return path.with_name(f"{path.name}{_SUFFIX}")
 
 
 def configuration_file(out: str | os.PathLike[str]) -> Path:
-    """The file that tells what is under way."""
+    """The configuration of the unfinished run that will be saved in `out`."""
     return beside(out) / _CONFIGURATION
 
 
 def read_request(folder: Path) -> Request | None:
-    """What is under way in a folder; None if nothing is."""
+    """What was asked of the unfinished run in a folder; None if there is none."""
     if not os.path.lexists(folder / MANIFEST):
         return None
     listed = read_manifest(folder, manifest.RUN_UNDER_WAY)
     if set(listed.files) != {_CONFIGURATION}:
-        raise InputError(f"{folder / MANIFEST} cannot be used: it lists other files than a run under way has.")
+        raise InputError(f"{folder / MANIFEST} cannot be used: it lists other files than an unfinished run has.")
     data = verified(folder / _CONFIGURATION, listed.files[_CONFIGURATION])
     about, options = listed.provenance.get("about"), listed.provenance.get("options")
     if not isinstance(about, dict) or not isinstance(options, dict):
-        raise InputError(f"{folder / MANIFEST} cannot be used: it does not tell what was asked.")
+        raise InputError(f"{folder / MANIFEST} cannot be used: what was asked is missing.")
     _check(folder, options)
     return Request(data.decode(errors="replace"), about, options)
 
 
 def _check(folder: Path, options: dict[str, Any]) -> None:
-    """An `InputError` where going on would not be as anybody can ask for, or would write elsewhere."""
+    """An `InputError` where the options are none that can be given, or checkpoints would be written elsewhere."""
     every, keep = options.get("every"), options.get("keep")
     often = every is None or (type(every) in (int, float) and every >= 0)
     many = keep in (None, "all") or is_count(keep, 1)
     if not (often and many and type(options.get("overwrite", False)) is bool):
-        raise InputError(f"{folder / MANIFEST} cannot be used: it does not tell how the run is kept.")
+        raise InputError(f"{folder / MANIFEST} cannot be used: it has unusable checkpoint options.")
     check_stays_within(folder / STRANDS)
 
 
@@ -86,21 +87,21 @@ def check_stays_within(folder: Path) -> None:
 
 
 def write_request(folder: Path, request: Request) -> None:
-    """Takes down what is under way in a folder."""
+    """Writes what is asked of the unfinished run in a folder."""
     files = {_CONFIGURATION: request.configuration.encode()}
     write_file(folder / _CONFIGURATION, files[_CONFIGURATION])
-    told = {"about": request.about, "options": request.options}
-    write_file(folder / MANIFEST, manifest.render(files, told, manifest.RUN_UNDER_WAY))
+    asked = {"about": request.about, "options": request.options}
+    write_file(folder / MANIFEST, manifest.render(files, asked, manifest.RUN_UNDER_WAY))
     sync_folder(folder)
 
 
 def has_checkpoints(folder: Path) -> bool:
-    """Whether anything is to go on from."""
+    """Whether there is anything to resume from."""
     return any((folder / STRANDS).glob("*/*.checkpoint"))
 
 
 def how_to_go_on(out: str | os.PathLike[str]) -> str | None:
-    """What there is of a run that was to be saved there, and what goes on with it, in words; None if nothing is."""
+    """Where the checkpoints of a run to `out` are, and the command that resumes it; None if there are none."""
     path = Path(os.path.abspath(out))
     if not path.name or not has_checkpoints(beside(path)):
         return None
@@ -110,7 +111,7 @@ def how_to_go_on(out: str | os.PathLike[str]) -> str | None:
 
 @contextlib.contextmanager
 def occupied(folder: Path, *, what: str) -> Iterator[None]:
-    """The folder, made if there is none, and nobody else's until this ends; gone again if nothing is in it by then."""
+    """Makes the folder if there is none, and locks it; removes it in the end if it has no checkpoints."""
     made = [parent for parent in folder.parents if not parent.exists()]
     with disk_errors_told(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -128,8 +129,8 @@ def occupied(folder: Path, *, what: str) -> Iterator[None]:
 
 
 def clear(folder: Path) -> None:
-    """Forgets what is under way in a folder, which stays somebody's. What tells of the rest goes first, so that nobody
-    takes that for something whole.
+    """Removes the unfinished run in a folder, which stays locked; the manifest first, so that nobody takes the rest
+    for something whole.
     """
     with contextlib.suppress(OSError):
         for name in (MANIFEST, _CONFIGURATION):
@@ -140,14 +141,14 @@ def clear(folder: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Removes the folder, and what is under way in it."""
+    """Removes the folder and everything in it."""
     with contextlib.suppress(OSError):
         (folder / MANIFEST).unlink(missing_ok=True)  # first, so that nobody takes the rest for something whole
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def move_checkpoints(folder: Path, out: Path) -> None:
-    """Puts the checkpoints of a run that was saved into its folder, without what kills have left beside them."""
+    """Moves the checkpoints into the folder of the saved run, without what killed processes left beside them."""
     if has_checkpoints(folder):
         with disk_errors_told(out / CHECKPOINTS):
             for strand in list((folder / STRANDS).iterdir()):
@@ -160,3 +161,24 @@ def move_checkpoints(folder: Path, out: Path) -> None:
                     strand.unlink()
             os.replace(folder / STRANDS, out / CHECKPOINTS)
             sync_folder(out)
+
+
+def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Every name with its value then and now, where these differ; of mappings, the names in them.
+
+    >>> changes({"seed": 0, "options": {"rounds": "8"}}, {"seed": 0, "options": {"rounds": "9", "eta": "0.1"}})
+    ['rounds was 8, and now is 9', 'eta was not given, and now is 0.1']
+    """
+    found = []
+    for name in {**then, **now}:
+        old, new = ((_word(each[name]) if name in each else "not given") for each in (then, now))
+        if isinstance(then.get(name), Mapping) and isinstance(now.get(name), Mapping):
+            found += changes(then[name], now[name])
+        elif name not in then or name not in now or then[name] != now[name]:
+            found.append(f"{name} was {old}, and now is {new}")
+    return found
+
+
+def _word(value: Any) -> str:
+    text = (" ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

@@ -1,4 +1,4 @@
-"""A run that is kept while it goes on, and then saved: killed at any time, it goes on to the same bits."""
+"""A run from start to save: finds it finished, resumes it or begins it, trains with checkpoints, and saves it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, Protocol
 
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
+from srgdqn.engines.choice import for_training
 from srgdqn.errors import InputError
 from srgdqn.runs import configurations
-from srgdqn.runs.changes import changes
 from srgdqn.runs.checkpoint_manager import Keeping, leave_newest
-from srgdqn.runs.checkpoint_options import KEPT, Care
+from srgdqn.runs.checkpoint_options import KEPT, CheckpointOptions
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.destination import MANIFEST, check_destination
 from srgdqn.runs.metadata import is_count
-from srgdqn.runs.provenance import OF_RUNS, what_bits_depend_on
+from srgdqn.runs.provenance import LOCAL, OF_RUNS, what_bits_depend_on
 from srgdqn.runs.result import Result, load_result
+from srgdqn.runs.run import Run
 from srgdqn.runs.run_folder import (
     STRANDS,
     Request,
     beside,
+    changes,
     clear,
     has_checkpoints,
     how_to_go_on,
@@ -34,28 +37,101 @@ from srgdqn.runs.run_folder import (
 )
 
 
-class UnderWay:
-    """A run under way."""
+class Trainable(Protocol):
+    """What a session needs of a run: `srgdqn.api.PreparedRun`."""
 
-    def __init__(self, folder: Path, care: Care, options: dict[str, Any], stamp: str, *, replaces: bool) -> None:
-        self._folder, self._care = folder, care
-        self._keep, self._replaces = options["keep"], replaces
+    @property
+    def configuration(self) -> Configuration:
+        """Checked, and with its kernel chosen."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What determines the bits beside the configuration."""
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its environments are stepped on the host."""
+
+    def train(self, **how: Any) -> Result:
+        """Trains it."""
+
+    def with_user_code(self, run: Run) -> Result:
+        """The run as a result that can act."""
+
+
+class Outcome(NamedTuple):
+    """How a session ended."""
+
+    result: Result
+    saved: Path | None = None
+    was_finished: bool = False  # before the session: nothing was trained
+    failure: EnvironmentFailedError | None = None  # the result is what was reached until then
+
+
+class NotSavedError(InputError):
+    """A run was trained, but could not be saved; `result` is what was trained."""
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+def run_session(
+    run: Trainable,
+    options: CheckpointOptions | None,
+    *,
+    engine: str = LOCAL,
+    resuming: Callable[[list[int]], None] = lambda blocks: None,
+    **how: Any,
+) -> Outcome:
+    """Trains a run and saves it, unless it is finished already. Its folder is `claimed` and the engine `ready`.
+
+    Args:
+      run: what is trained.
+      options: where it is saved and how it is checkpointed; None: neither.
+      engine: the name of what trains it.
+      resuming: called before training, with the blocks that each job has done.
+      **how: passed on to `run.train`.
+
+    """
+    how |= for_training(engine, compiled=not run.on_host)
+    folder = None
+    if options is not None:
+        if (found := _finished(run, options)) is not None:
+            return Outcome(run.with_user_code(found.run), options.out, was_finished=True)
+        folder = _begin(run, options)
+        resuming(folder.blocks_done())
+        how["keeping"] = folder.keeping
+    try:
+        outcome = Outcome(run.train(**how))
+    except EnvironmentFailedError as error:
+        outcome = Outcome(error.result, failure=error)
+    return outcome if folder is None else outcome._replace(saved=folder.save(outcome.result))
+
+
+class _Folder:
+    """The checkpoints of a run, and where it is saved."""
+
+    def __init__(self, options: CheckpointOptions, asked: dict[str, Any], stamp: str, *, replaces: bool) -> None:
+        self._folder, self._out = beside(options.out), options.out
+        self._keep, self._replaces = asked["keep"], replaces
         keep = KEPT if self._keep is None else None if self._keep == "all" else self._keep
-        self.keeping = Keeping(folder / STRANDS, options["every"], keep, stamp)
+        self.keeping = Keeping(self._folder / STRANDS, asked["every"], keep, stamp)
 
-    def reached(self) -> list[int]:
-        """The blocks that each strand had lived at its last checkpoint, of those that have one."""
-        found = (self.keeping.look(name, _blocks_lived) for name in self.keeping.strands())
+    def blocks_done(self) -> list[int]:
+        """The blocks that each job had done at its last checkpoint, of those that have one."""
+        found = (self.keeping.look(name, _blocks_done) for name in self.keeping.strands())
         return [blocks for blocks in found if blocks is not None]
 
     def save(self, result: Result) -> Path:
-        """Saves the run. One that was interrupted can still go on; of one that is finished, what is to be kept is."""
+        """Saves the run. The checkpoints of one that was interrupted stay, so that it can resume."""
         try:
-            path = result.save(self._care.out, overwrite=self._replaces)
-        except BaseException as error:  # then it is saved by going on with it
+            path = result.save(self._out, overwrite=self._replaces)
+        except InputError as error:
+            self.keeping.flush()  # it is saved by resuming it
+            raise NotSavedError(self._why(error), result) from error
+        except BaseException:
             self.keeping.flush()
-            if isinstance(error, InputError) and isinstance(error.__cause__, OSError):
-                raise self._not_saved(error.__cause__) from error
             raise
         if not result.run.provenance.get("interrupted"):
             if self._keep is not None:
@@ -63,131 +139,125 @@ class UnderWay:
             clear(self._folder)
         return path
 
-    def _not_saved(self, refusal: OSError) -> InputError:
-        """What to raise where the disk refuses."""
-        advice = how_to_go_on(self._care.out) or "Then train it again, as there is no checkpoint of it either."
+    def _why(self, error: InputError) -> str:
+        refusal = error.__cause__
+        if not isinstance(refusal, OSError):
+            return str(error)
+        advice = how_to_go_on(self._out) or "Then train it again, as there is no checkpoint of it either."
         reason = refusal.strerror or refusal
-        return InputError(
-            f"the run could not be saved in {self._care.out}: {reason}. Nothing was changed there. Free some space. "
-            f"{advice}"
+        return (
+            f"the run could not be saved in {self._out}: {reason}. Nothing was changed there. Free some space. {advice}"
         )
 
 
-def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> UnderWay:
-    """The run of a configuration, whose `kernel` is decided: begun, or going on, in a folder that is `occupied`.
-
-    `about` is what its bits depend on beside the configuration: a run is not gone on with by what would give others.
-    """
-    folder = beside(care.out)
-    request = Request(configurations.dumps(configuration), about, _options(care, {}))
-    before = _before(folder, request, care)
-    options = request.options if before is None else _options(care, before.options)
-    # One that was interrupted before its first checkpoint has left nothing but its part, which begins again.
-    goes_on = before is not None
-    replaces = options["overwrite"] or (care.resume and _is_part(care.out, configuration, goes_on=goes_on))
-    if care.resume and not replaces and os.path.lexists(care.out / MANIFEST):
-        raise _is_another(care.out, configuration, about, goes_on=goes_on)
-    check_destination(care.out, overwrite=replaces)
+def _begin(run: Trainable, options: CheckpointOptions) -> _Folder:
+    """The folder of a run that begins or resumes. One with another identity, which gives other bits, is not resumed."""
+    folder = beside(options.out)
+    request = Request(configurations.dumps(run.configuration), run.identity, _options(options, {}))
+    before = _before(folder, request, options)
+    asked = request.options if before is None else _options(options, before.options)
+    # One that was interrupted before its first checkpoint has left nothing but what it saved, and begins again.
+    resumes = before is not None
+    replaces = asked["overwrite"] or (options.resume and _is_interrupted(options.out, run.configuration, resumes))
+    if options.resume and not replaces and os.path.lexists(options.out / MANIFEST):
+        raise _is_another(options.out, run, resumes)
+    check_destination(options.out, overwrite=replaces)
     if before is None:
         clear(folder)
         write_request(folder, request)
-    elif options != before.options:
-        # What is said anew holds until something else is said. A disk that refuses to note it is no reason to stop.
+    elif asked != before.options:
+        # What is said now holds until something else is said. A disk that refuses to note it is no reason to stop.
         with contextlib.suppress(InputError):
-            write_request(folder, before._replace(options=options))
-    return UnderWay(folder, care, options, stamp_of(about), replaces=replaces)
+            write_request(folder, before._replace(options=asked))
+    return _Folder(options, asked, stamp_of(run.identity), replaces=replaces)
 
 
-def stamp_of(about: Mapping[str, Any]) -> str:
-    """A word for what bits depend on."""
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+def stamp_of(identity: Mapping[str, Any]) -> str:
+    """A short digest of what determines the bits."""
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def finished_already(configuration: Configuration, about: dict[str, Any], care: Care) -> Result | None:
-    """The run, where going on with it finds it saved and whole: it may have been killed once that was done. `about` is
-    as of `begin`.
-    """
-    if not care.resume or not os.path.lexists(care.out / MANIFEST):
+def _finished(run: Trainable, options: CheckpointOptions) -> Result | None:
+    """The saved run, where `resume` finds it whole: it may have been killed once it was saved."""
+    out, folder = options.out, beside(options.out)
+    if not options.resume or not os.path.lexists(out / MANIFEST):
         return None
-    folder = beside(care.out)
     try:
-        result = load_result(care.out)
+        result = load_result(out)
     except InputError:
         if has_checkpoints(folder):
-            return None  # what is damaged is replaced by what goes on
+            return None  # a damaged run is replaced by the one that resumes
         raise
-    if result.run.provenance.get("interrupted") or result.configuration != configuration:
+    if result.run.provenance.get("interrupted") or result.configuration != run.configuration:
         return None
     made_with = what_bits_depend_on(result.run.provenance)
-    if any(made_with[name] != about[name] for name in OF_RUNS):
+    if any(made_with[name] != run.identity[name] for name in OF_RUNS):
         return None  # it is another one
     left = read_request(folder)
     if left is None:
-        clear(folder)  # which may have been cut short: what tells of the rest goes first
-    elif left.configuration == configurations.dumps(configuration):
+        clear(folder)  # clearing may have been cut short: it removes what describes the rest first
+    elif left.configuration == configurations.dumps(run.configuration):
         if left.about != made_with:
             return None  # it is an older one, which was about to be replaced
-        if (keep := _options(care, left.options)["keep"]) is not None:
-            _keep_checkpoints(folder, care.out, keep)
+        if (keep := _options(options, left.options)["keep"]) is not None:
+            _keep_checkpoints(folder, out, keep)
         clear(folder)
     return result
 
 
-def _blocks_lived(checkpoint: Checkpoint) -> int | None:
+def _blocks_done(checkpoint: Checkpoint) -> int | None:
     """Of a chunk of compiled rounds, or of a round on the host."""
     blocks = checkpoint.about.get("blocks_done", checkpoint.about.get("blocks"))
     return blocks if is_count(blocks) else None
 
 
 def _keep_checkpoints(folder: Path, out: Path, keep: int | Literal["all"]) -> None:
-    """Puts as many as were asked for into the folder of a run that was saved; while it went on there may be more."""
+    """Moves as many checkpoints as were asked for into the saved run; while it ran there may have been more."""
     if keep != "all":
         leave_newest(folder / STRANDS, keep)
     move_checkpoints(folder, out)
 
 
-def _is_part(out: Path, configuration: Configuration, *, goes_on: bool) -> bool:
-    """Whether what is saved there is only a part of the run, which was interrupted; also if it was damaged since, where
-    the run itself goes on.
-    """
+def _is_interrupted(out: Path, configuration: Configuration, resumes: bool) -> bool:
+    """Whether an interrupted run of this configuration is saved there; also a damaged one, where the run resumes."""
     if not os.path.lexists(out / MANIFEST):
         return False
     try:
         result = load_result(out)
     except InputError:
-        if goes_on:
+        if resumes:
             return True
         raise
     return bool(result.run.provenance.get("interrupted") and result.configuration == configuration)
 
 
-def _options(care: Care, before: Mapping[str, Any]) -> dict[str, Any]:
-    """How a run is kept: as is said now, or else as was said before."""
-    said = {"every": care.every, "keep": care.keep, "overwrite": care.overwrite or None}
-    options = {name: before.get(name) if value is None else value for name, value in said.items()}
-    return {**options, "overwrite": bool(options["overwrite"])}
+def _options(options: CheckpointOptions, before: Mapping[str, Any]) -> dict[str, Any]:
+    """How a run is checkpointed: as is said now, or else as was said before."""
+    said = {"every": options.every, "keep": options.keep, "overwrite": options.overwrite or None}
+    asked = {name: before.get(name) if value is None else value for name, value in said.items()}
+    return {**asked, "overwrite": bool(asked["overwrite"])}
 
 
-def _is_another(out: Path, configuration: Configuration, about: Mapping[str, Any], *, goes_on: bool) -> InputError:
-    """What to raise where another run is saved than the one that is to go on."""
+def _is_another(out: Path, run: Trainable, resumes: bool) -> InputError:
+    """The error where another run is saved than the one to resume."""
     there = load_result(out)
     state = "of which a part is saved" if there.run.provenance.get("interrupted") else "which is finished"
     made_with = what_bits_depend_on(there.run.provenance)
-    then, now = ({name: each[name] for name in OF_RUNS} for each in (made_with, about))
-    different = changes({**_values(there.configuration), **then}, {**_values(configuration), **now})
-    told = f" ({different[0]})" if different else ""
-    anew = "give --overwrite as well, to replace it" if goes_on else "begin anew with --overwrite instead of --resume"
+    then, now = ({name: each[name] for name in OF_RUNS} for each in (made_with, run.identity))
+    different = changes({**_values(there.configuration), **then}, {**_values(run.configuration), **now})
+    which = f" ({different[0]})" if different else ""
+    anew = "give --overwrite as well, to replace it" if resumes else "begin anew with --overwrite instead of --resume"
     return InputError(
-        f"{out} exists already: it is another run, {state}{told}. Give what that one was begun with, or another "
+        f"{out} exists already: it is another run, {state}{which}. Give what that one was begun with, or another "
         f"folder, or {anew}."
     )
 
 
-def _before(folder: Path, request: Request, care: Care) -> Request | None:
-    """What was asked when the run began that now goes on; None if one begins."""
-    if not has_checkpoints(folder) or (care.overwrite and not care.resume):
+def _before(folder: Path, request: Request, options: CheckpointOptions) -> Request | None:
+    """What was asked when the run began that resumes now; None if one begins."""
+    if not has_checkpoints(folder) or (options.overwrite and not options.resume):
         return None
-    if not care.resume:
+    if not options.resume:
         raise InputError(
             f"{folder} has the checkpoints of a run that was not finished. Go on with it (--resume, or resume=True in "
             "Python), or begin anew (--overwrite, or overwrite=True)."
@@ -197,7 +267,8 @@ def _before(folder: Path, request: Request, care: Care) -> Request | None:
         return None
     anew = "Give what it was begun with, or begin anew with --overwrite instead of --resume."
     if before.configuration != request.configuration:
-        raise InputError(f"the run in {folder} was begun with another configuration{_told(before, request)}. {anew}")
+        which = _first_change(before, request)
+        raise InputError(f"the run in {folder} was begun with another configuration{which}. {anew}")
     changed = [name for name in request.about if before.about.get(name) != request.about[name]]
     if changed:
         raise InputError(
@@ -207,8 +278,8 @@ def _before(folder: Path, request: Request, care: Care) -> Request | None:
     return before
 
 
-def _told(before: Request, now: Request) -> str:
-    """The first option in which two requests differ."""
+def _first_change(before: Request, now: Request) -> str:
+    """The first option in which two requests differ, in words."""
     try:
         then, asked = (configurations.loads(each.configuration) for each in (before, now))
     except InputError:

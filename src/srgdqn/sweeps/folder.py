@@ -16,11 +16,10 @@ from typing import Any, NamedTuple
 from srgdqn.config.checks import check_option
 from srgdqn.errors import InputError
 from srgdqn.runs import strict_json
-from srgdqn.runs.changes import changes
 from srgdqn.runs.destination import check_destination, make_folder, write_file
 from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.locks import LOCK, locked
-from srgdqn.runs.run_folder import CELLS_UNDER_WAY, check_stays_within
+from srgdqn.runs.run_folder import CELLS_UNDER_WAY, changes, check_stays_within
 from srgdqn.runs.scratch import is_scratch
 from srgdqn.sweeps.grid import Base, Values
 from srgdqn.sweeps.notation import read_value
