@@ -206,8 +206,9 @@ class Agent:
                 try:
                     for _ in segments(round_, halt=halt):
                         progress.tell(everything=True)
-                        # What nobody reads is not to pile up.
-                        _ = reports.note() if loggers else reports.read()
+                        reports.note()
+                        if not loggers:
+                            reports.read()  # which nobody else does, and they would pile up
                     after_block.says_stop()
                     if interrupted.is_set():
                         raise KeyboardInterrupt
@@ -237,7 +238,7 @@ class Agent:
             )
 
     def log_evaluation(self, returns: np.ndarray, lengths: np.ndarray) -> None:
-        """Has the loggers of the `learn` that is under way told of episodes that were played."""
+        """Logs episodes that were played, while `learn` runs."""
         if self._reports is not None:
             self._reports.judged(returns, lengths)
 
