@@ -31,7 +31,7 @@ class NativeProgram:
         known = make(configuration.task)
         if (program.task.environment, program.task.raw) != (known.environment, known.raw):
             raise ValueError(
-                "the kernel knows the paper's tasks alone, evaluated by their raw reward: give kernel='xla'"
+                "the kernel knows the paper's tasks with raw evaluations alone: give kernel='xla'"
             )
         widths = (observation_size(environment), *configuration.network.hidden, action_count(environment))
 
@@ -44,7 +44,7 @@ class NativeProgram:
                 task=structures.task_of(configuration, reward),
             )
 
-        self._shape, self._evaluated = shape(configuration.task.reward), shape("raw")
+        self._shape, self._raw = shape(configuration.task.reward), shape("raw")
         self._block, self._limit = program.block, program.task.evaluation_limit
 
     def segment(
@@ -80,7 +80,7 @@ class NativeProgram:
         leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(parameters)]
         starts = np.asarray(jax.random.key_data(keys.start))
         played: Any = calls.run_evaluation(
-            self._evaluated, structures.tree(leaves), starts, self._limit, len(leaves[0])
+            self._raw, structures.tree(leaves), starts, self._limit, len(leaves[0])
         )
         return Evaluation(*played)
 
