@@ -25,7 +25,7 @@ from measuring import pinned_to, usable, without_a_cache_of_programs
 
 # The function that chooses actions while training, as `watch_function` takes it; without one, acting is not told from
 # bookkeeping.
-ACTING_BY: str | None = "srgdqn.training.host.learner:_StudentPolicy.one"
+ACTING_BY: str | None = "srgdqn.training.host.learner:_KernelPolicy.one"
 
 ENVIRONMENT, ACTING, BOOKKEEPING, LEARNING = "environment", "acting", "bookkeeping", "learning"
 IDLE, LEARNED = "idle", "learned"

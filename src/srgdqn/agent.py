@@ -244,7 +244,7 @@ class Agent:
             )
 
     def log_evaluation(self, returns: np.ndarray, lengths: np.ndarray) -> None:
-        """Has the loggers of the `learn` that is under way told of episodes that were played."""
+        """Logs episodes that were played, while `learn` runs."""
         if self._progress is not None:
             self._progress.add_evaluation(self._round.steps, returns, lengths)
 

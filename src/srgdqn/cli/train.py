@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from srgdqn.adapters.defaults import defaults_of
 from srgdqn.cli.options import (
     Algorithm,
     AnyTask,
@@ -34,6 +35,7 @@ from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
 
 if TYPE_CHECKING:
+    from srgdqn.integrations import Logger
     from srgdqn.runs.result import Result
     from srgdqn.runs.session import Outcome
     from srgdqn.training.rounds import Listener

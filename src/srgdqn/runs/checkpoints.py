@@ -1,4 +1,4 @@
-"""The checkpoints of one strand of work, such as a chunk of rounds: each whole or not there, and the last good one
+"""The checkpoints of one job, or of one round on the host: each whole or not there, and the last good one
 survives a damaged newer one.
 
 A checkpoint consists of a few files. `000012.checkpoint` has what is small, whole every time. `000012.replay.piece` has

@@ -1,6 +1,6 @@
 """Where an outer iteration's batch D, its inner picks and, if need be, its anchor come from.
 
-The live replay is the usual source. Another, such as a recording of an earlier run with anchors over all that was
+The replay is the usual source. Another, such as a recording of an earlier run with anchors over all that was
 recorded (SVR-DQN with exact anchors), takes its place among a run's `Instruments`: the loop is the same.
 """
 
@@ -39,7 +39,7 @@ class Occasion(NamedTuple):
     network: Network
     learner: LearnerState | None  # None where a past batch is looked at again
     ring: Ring
-    block: Int[Array, ""]  # the number of the one just lived
+    block: Int[Array, ""]  # the number of the one just done
     draws: Draws
     data: Any  # the round's own, where the run was given any
 
@@ -48,7 +48,7 @@ BatchSource = Callable[[Occasion], Served]
 
 
 def from_replay(occasion: Occasion) -> Served:
-    """D drawn from the live replay, and the picks from D."""
+    """D drawn from the replay, and the picks from D."""
     ring = occasion.ring
     slots, picks = choose_rows(occasion.configuration, ring.shape[0], occasion.block, occasion.draws)
     return Served(unpack(ring[slots]), picks)
@@ -57,7 +57,7 @@ def from_replay(occasion: Occasion) -> Served:
 def choose_rows(
     configuration: Configuration, slots: int, block: Int[Array, ""], draws: Draws
 ) -> tuple[Int[Array, " rows"], Int[Array, "M b"]]:
-    """Which of a replay's slots make up D once a block has been lived, and the picks from D."""
+    """Which of a replay's slots make up D once a block is done, and the picks from D."""
     inner, rows = configuration.estimator, batch_rows(configuration)
     written = (block + 1) * configuration.training.learning_frequency
     slots_key, picks_key = jax.random.split(draws.sampling)

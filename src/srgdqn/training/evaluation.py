@@ -1,4 +1,4 @@
-"""Greedy evaluation on the raw reward: the protocol by which every round of every algorithm is judged alike.
+"""Greedy evaluation on the raw reward: the same protocol for every round of every algorithm.
 
 Each evaluation plays `evaluation_episodes` episodes without exploration, from starts that depend on the run's seed and
 the episode's number alone, each for at most the task's evaluation limit.

@@ -30,7 +30,7 @@ class NativeProgram:
             raise ValueError("the kernel takes neither a source of batches nor a probe: give kernel='xla'")
         known = make(configuration.task)
         if (program.task.environment, program.task.raw) != (known.environment, known.raw):
-            raise ValueError("the kernel knows the paper's tasks alone, judged by their raw reward: give kernel='xla'")
+            raise ValueError("the kernel knows the paper's tasks with raw evaluations alone: give kernel='xla'")
         widths = (observation_size(environment), *configuration.network.hidden, action_count(environment))
 
         def shape(reward: str) -> structures.Shape:
@@ -42,7 +42,7 @@ class NativeProgram:
                 task=structures.task_of(configuration, reward),
             )
 
-        self._shape, self._judged = shape(configuration.task.reward), shape("raw")
+        self._shape, self._raw = shape(configuration.task.reward), shape("raw")
         self._block, self._limit = program.block, program.task.evaluation_limit
 
     def segment(
@@ -77,7 +77,7 @@ class NativeProgram:
         del normaliser
         leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(parameters)]
         starts = np.asarray(jax.random.key_data(keys.start))
-        played: Any = calls.run_evaluation(self._judged, structures.tree(leaves), starts, self._limit, len(leaves[0]))
+        played: Any = calls.run_evaluation(self._raw, structures.tree(leaves), starts, self._limit, len(leaves[0]))
         return Evaluation(*played)
 
 

@@ -131,7 +131,7 @@ def _compile(
         key = _what_evaluations_depend_on(program, user_network, width)
         keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
         evaluate = jax.jit(_evaluate_of(program))
-        return _evaluations.get(key, lambda: evaluate.lower(*_judged(lanes), keys).compile(some_effort()))[0]
+        return _evaluations.get(key, lambda: evaluate.lower(*_policies(lanes), keys).compile(some_effort()))[0]
 
     if native:
         fused = NativeProgram(program)
@@ -143,7 +143,7 @@ def _compile(
     return Programs(
         run_init,
         run_segment,
-        lambda lanes, keys: run_evaluate(*_judged(lanes), keys),
+        lambda lanes, keys: run_evaluate(*_policies(lanes), keys),
         time.perf_counter() - start,
         width,
         min(TEAM, width) if native else width,
@@ -195,7 +195,7 @@ def _evaluate_of(program: Program) -> Callable[[Parameters, Normaliser, Evaluati
     return evaluate
 
 
-def _judged(lanes: Lane) -> tuple[Parameters, Normaliser]:
+def _policies(lanes: Lane) -> tuple[Parameters, Normaliser]:
     """What a greedy policy is made of."""
     return lanes.learner.parameters, lanes.normaliser
 

@@ -33,7 +33,7 @@ class Plan:
         steps_before: int = 0,
         blocks_before: int = 0,
     ) -> None:
-        """`steps_before` were lived before the budget began, and `blocks_before` before the memory did."""
+        """`steps_before` were made before the budget began, and `blocks_before` before the memory did."""
         self._program, self._block = program, block
         self._given: tuple[Any, ...] = (key, numbers)
         self._conditions: tuple[Any, ...] = (limits, np.int32(steps_before), np.int32(blocks_before))

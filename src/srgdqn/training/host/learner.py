@@ -92,7 +92,7 @@ class NativeLearning:
         shape = structures.shape_of(configuration, widths=widths, rows=batch_rows(configuration))
         self._student = HostLearner(shape, structures.numbers_of(configuration.numbers(), 1))
         self._like = state
-        self.policy: GreedyPolicy = _StudentPolicy(self._student)
+        self.policy: GreedyPolicy = _KernelPolicy(self._student)
 
     @property
     def state(self) -> LearnerState:
@@ -132,7 +132,7 @@ class NativeLearning:
         return student.learn(float(progress))
 
 
-class _StudentPolicy:
+class _KernelPolicy:
     """What the kernel's round would do."""
 
     def __init__(self, student: HostLearner) -> None:

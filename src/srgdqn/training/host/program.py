@@ -70,11 +70,11 @@ def host_program(
 
 
 def _shape(configuration: Configuration) -> Configuration:
-    """What is compiled anew when it changes: which environment it is, and how it is judged, is not."""
+    """What is compiled anew when it changes: which environment it is, and how it is evaluated, is not."""
     shape, default = shape_of_program(configuration), Configuration()
     task = dataclasses.replace(default.task, reward_clip=shape.task.reward_clip, reward_scale=shape.task.reward_scale)
-    judging = ("evaluation_episodes", "evaluation_limit", "lanes")
-    training = dataclasses.replace(shape.training, **{name: getattr(default.training, name) for name in judging})
+    evaluation = ("evaluation_episodes", "evaluation_limit", "lanes")
+    training = dataclasses.replace(shape.training, **{name: getattr(default.training, name) for name in evaluation})
     return dataclasses.replace(shape, task=task, training=training)
 
 

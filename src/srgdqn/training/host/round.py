@@ -71,7 +71,7 @@ def state_form(program: HostProgram, environments: int) -> RoundState:
     learner, normaliser, _ = jax.eval_shape(program.begin, np.uint32(0), np.uint32(0))
     key, count = jax.ShapeDtypeStruct((2,), np.uint32), jax.ShapeDtypeStruct((), np.int64)
     begun = jax.ShapeDtypeStruct((environments,), np.int64)  # nothing so large is made as a file may ask for
-    return RoundState(key, learner, normaliser, *[count] * 6, begun)
+    return RoundState(key, learner, normaliser, count, count, count, count, count, count, begun)
 
 
 class HostRound:
