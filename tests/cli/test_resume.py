@@ -320,7 +320,7 @@ GRID = ["sweep", "CartPole", "dqn-sgd", "--eta", "1e-3", "1e-2", "2e-2", "--quie
 
 @pytest.fixture
 def cut_sweep(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.sweeps.together.train_side_by_side")
+    return CutShort(monkeypatch, "srgdqn.sweeps.cells.train_side_by_side")
 
 
 @pytest.mark.parametrize(("how", "words"), [("kill", ["--resume"]), ("interrupt", [])], ids=["asked to", "by itself"])
@@ -353,7 +353,7 @@ def test_ctrl_c_amid_a_sweep_tells_what_is_there(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    name = "srgdqn.sweeps.gridded.shelves" if begun else "srgdqn.sweeps.gridded.run_grid"
+    name = "srgdqn.sweeps.run_grid.SweepCells" if begun else "srgdqn.sweeps.run_grid.run_grid"
     monkeypatch.setattr(name, interrupted)
     assert main([*GRID, "--out", str(tmp_path / "grid")]) == 130
     assert (tmp_path / "grid").exists() == begun

@@ -24,11 +24,8 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ENGINES, ready
 from srgdqn.errors import InputError
 from srgdqn.sweeps.folder import ABOUT, check_folder
-from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
-from srgdqn.sweeps.notation import read_value, written
-from srgdqn.sweeps.ranges import space_from_words
-from srgdqn.sweeps.scores import SCORES, Score
-from srgdqn.sweeps.search_plan import SearchPlan, search_plan
+from srgdqn.sweeps.grid import SCORES, Base, Score, SweepCell, cells_of, checked_values, name_of, read_value, written
+from srgdqn.sweeps.space import SearchPlan, search_plan, space_from_words
 
 if TYPE_CHECKING:
     from srgdqn.sweeps.sweep import Sweep
@@ -78,7 +75,7 @@ def run(words: Sequence[str]) -> int:
             "--eta 1e-3 1e-2."
         )
     plan: SearchPlan | None = None
-    cells: list[Cell] = []
+    cells: list[SweepCell] = []
     if asked.search is None:
         for name in ("trials", "at_once", "sampler_seed"):
             if name in asked.own:
@@ -201,7 +198,7 @@ def _figure(asked: _Asked, folder: Path | None) -> Path | None:
     return None if folder is None else folder / "heat-map.png"
 
 
-def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Path | None) -> Sweep:
+def _train(asked: _Asked, cells: list[SweepCell], plan: SearchPlan | None, folder: Path | None) -> Sweep:
     from srgdqn.integrations.progress import reporting
 
     base, quiet = asked.base, asked.flag("quiet")
@@ -224,10 +221,10 @@ def _train(asked: _Asked, cells: list[Cell], plan: SearchPlan | None, folder: Pa
         enable_program_cache()
         pace = care_options.pace(asked.own)
         if plan is None:
-            from srgdqn.sweeps.gridded import run_grid
+            from srgdqn.sweeps.run_grid import run_grid
 
             return run_grid(base, checked_values(asked.tried), cells, folder, score, listener, say, pace, engine)
-        from srgdqn.sweeps.searching import run_search
+        from srgdqn.sweeps.run_search import run_search
 
         return run_search(base, plan, folder, score, listener, say, pace, engine)
 

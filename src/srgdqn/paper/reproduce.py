@@ -17,7 +17,7 @@ from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.report.contents import Table
 from srgdqn.paper.studies import readings_study, tuning
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell, compute
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell, compute
 from srgdqn.paper.studies.controls import contrast_table, interaction_table
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.studies.pilot import pilot_of, read_pilot
@@ -48,7 +48,7 @@ class Console:
     """Where cells are computed; it is ready."""
 
 
-def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Console) -> dict[str, Any]:
+def run_cells(title: str, cells: Sequence[StudyCell], folder: Path, console: Console) -> dict[str, Any]:
     """The outcomes of cells, each of which may be asked for several times."""
     unique = {cell.name: cell for cell in cells}
     # Long ones first, so that no core is left with one at the end.
@@ -83,7 +83,7 @@ def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIR
     pilot = read_pilot()
     console.begin("verdicts", tuple(scales))
     judgements = {
-        each: judge(outcomes, each, pilot, hear=lambda share, name=each: console.hear(name, share))  # type: ignore[misc]
+        each: judge(outcomes, each, pilot, report=lambda share, name=each: console.hear(name, share))  # type: ignore[misc]
         for each in scales
     }
     compared = ("svr-dqn", "dqn-sgd", "srg-dqn-no-adam", "sgd-inner", "sgd-inner-adam")

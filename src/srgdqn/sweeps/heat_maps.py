@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from srgdqn.figures.charts import BLUE, RED, Panel, Series, Style
 from srgdqn.figures.images import draw_panel
-from srgdqn.sweeps.notation import written
+from srgdqn.sweeps.grid import written
 
 if TYPE_CHECKING:
     from srgdqn.sweeps.sweep import Sweep

@@ -38,7 +38,7 @@ def judge(
     pilot: Pilot,
     *,
     only: Sequence[str] | None = None,
-    hear: Callable[[float], None] = lambda share: None,
+    report: Callable[[float], None] = lambda share: None,
 ) -> list[Judgement]:
     """The verdicts for one set of readings; `only` judges some claims, with the correction for these alone."""
     pending: Mapping[str, Sequence[Contrast]] = {
@@ -52,6 +52,6 @@ def judge(
         for contrast in contrasts:
             measured.append(Measured(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit))
             done += 1
-            hear(done / count)
+            report(done / count)
         judgements.append(Judgement(name, verdict_on(measured), tuple(measured)))
     return judgements

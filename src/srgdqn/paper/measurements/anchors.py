@@ -22,8 +22,8 @@ from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fr
 from srgdqn.paper.measurements.compiled import call_compiled
 from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
-    Hear,
     RecordedRun,
+    Report,
     at_moment,
     at_steps,
     batch_at,
@@ -44,13 +44,13 @@ class Plan:
     steps: tuple[int, ...]
 
 
-def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Distances for every estimator and inner iteration, the anatomy, and Theorem 1's bound on η, at every moment of
     every round that did not diverge.
     """
     run = record(
         plan.configuration,
-        lambda share: hear(_TRAINING_SHARE * share),
+        lambda share: report(_TRAINING_SHARE * share),
         stop,
         probe=first_layers,  # Table 2's, so that both have the same program
         probe_at=at_steps(plan.configuration, plan.steps),
@@ -65,7 +65,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         place: dict[str, Any] = {"round": number, "step": run.steps_of(int(run.blocks[position]))}
         distances += [place | row for row in look.distances(number, position)]
         anatomy.append(place | look.anatomy(number, position))
-        hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
+        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
     bounds = paper_eta_rows(
         run.configuration,
         run.network,

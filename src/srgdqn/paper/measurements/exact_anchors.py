@@ -27,7 +27,7 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Parameters
 from srgdqn.paper.measurements.exact_gradient import exact_gradient
-from srgdqn.paper.measurements.recorded import Hear, at_steps, record
+from srgdqn.paper.measurements.recorded import Report, at_steps, record
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds
@@ -67,13 +67,13 @@ def _exact(occasion: Occasion) -> Parameters:
     return exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, occasion.data.rows)
 
 
-def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """The evaluations of the three arms, and which of their rounds diverged."""
     configuration = plan.configuration
     task = judged_as_trained(tasks.make(configuration.task))
     # The anchors take nearly all the time: the recorded run counts for little of it.
     ordinary = record(
-        configuration, lambda share: hear(0.04 * share), stop, probe_at=at_steps(configuration, ()), task=task
+        configuration, lambda share: report(0.04 * share), stop, probe_at=at_steps(configuration, ()), task=task
     )
     data = Recording(ordinary.recording)
     arms = {"ordinary": ordinary.trained}
@@ -81,7 +81,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         arms[name] = train_rounds(
             configuration,
             task,
-            listener=functools.partial(_hear_half, hear, position),
+            listener=functools.partial(_report_half, report, position),
             workers=1,
             stop=stop,
             instruments=Instruments(source=source),
@@ -95,8 +95,8 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
     }
 
 
-def _hear_half(hear: Hear, position: int, report: Progress) -> None:
-    hear(0.04 + 0.48 * (position + report.share))
+def _report_half(report: Report, position: int, progress: Progress) -> None:
+    report(0.04 + 0.48 * (position + progress.share))
 
 
 def judged_as_trained(task: Task) -> Task:

@@ -26,7 +26,7 @@ from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import Instruments, round_keys
 from srgdqn.training.rounds import Choice
 
-Hear = Callable[[float], None]
+Report = Callable[[float], None]
 
 
 class RecordedRun(NamedTuple):
@@ -65,7 +65,7 @@ def theta_before(learner: LearnerState, trace: Trace) -> Parameters:
 
 def record(
     configuration: Configuration,
-    hear: Hear,
+    report: Report,
     stop: threading.Event,
     *,
     probe: Callable[[LearnerState, Trace], Any] = theta_before,
@@ -78,7 +78,7 @@ def record(
     trained = train_rounds(
         configuration,
         task,
-        listener=lambda report: hear(report.share),
+        listener=lambda progress: report(progress.share),
         workers=1,
         stop=stop,
         instruments=instruments,

@@ -20,7 +20,7 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters
-from srgdqn.paper.measurements.recorded import Hear
+from srgdqn.paper.measurements.recorded import Report
 from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
 from srgdqn.paper.measurements.theorem_growth import GROWTH_SCHEMA, growth_rows
 from srgdqn.paper.measurements.theorem_inequality import RunLoop, inequality_rows, make_loop, with_verdicts
@@ -105,7 +105,7 @@ class TheoremPlan:
 
 
 def measure(
-    plan: TheoremPlan, hear: Hear = lambda share: None, stop: threading.Event | None = None
+    plan: TheoremPlan, report: Report = lambda share: None, stop: threading.Event | None = None
 ) -> dict[str, pl.DataFrame]:
     """The tables `inequality`, `queries` and `growth`."""
     if plan.replications < 2:
@@ -123,7 +123,7 @@ def measure(
     def part_is_done() -> None:
         nonlocal done
         done += 1
-        hear(done / parts)
+        report(done / parts)
         if stop is not None and stop.is_set():
             raise ToldToStopError
 

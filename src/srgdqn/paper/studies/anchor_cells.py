@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from srgdqn.paper.measurements import anchors
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import configured
 from srgdqn.paper.studies.scale import Scale
 
@@ -20,7 +20,7 @@ def cell_name(readings: str, trajectory: str) -> str:
     return f"anchors-{trajectory}-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per algorithm whose run is looked at."""
     moments = np.linspace(_FIRST * scale.anchor_steps, scale.anchor_steps, scale.anchor_moments).round(-2)
     listed = []

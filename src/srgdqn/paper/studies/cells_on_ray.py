@@ -19,12 +19,12 @@ from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.precision import is_double
 
 if TYPE_CHECKING:
-    from srgdqn.paper.studies.cells import AnyCell
+    from srgdqn.paper.studies.cells import StudyCell
 
 
 def compute_on_ray(
-    cells: Sequence[AnyCell], keeping: Keeping, listener: Callable[[str, float], None]
-) -> Iterator[tuple[AnyCell, Any]]:
+    cells: Sequence[StudyCell], keeping: Keeping, listener: Callable[[str, float], None]
+) -> Iterator[tuple[StudyCell, Any]]:
     """The cells that have come to their end, as they do, each computed on one core of the cluster. Those under way are
     kept where `keeping` says, if that is to be seen from their node, and otherwise begin anew where one dies.
     """
@@ -43,7 +43,7 @@ class _Work:
     mark: Mark | None
     double: bool
 
-    def __call__(self, cell: AnyCell, stop: threading.Event, tell: Tell) -> Any:
+    def __call__(self, cell: StudyCell, stop: threading.Event, tell: Tell) -> Any:
         due = seldom()
 
         def hear(share: float) -> None:

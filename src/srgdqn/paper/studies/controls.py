@@ -10,7 +10,7 @@ from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.cells import AnyCell
+from srgdqn.paper.studies.cells import StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
 from srgdqn.paper.studies.scale import Scale
@@ -21,7 +21,7 @@ from srgdqn.runs.statistics import Interval, bootstrap_interval, log_sd_ratio_in
 CHAMPION = "srg-dqn"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The controls of each task, beside Figure 2's own cells."""
     own = [cell for task, names in scale.controls.items() for cell in figure_2.task_cells(scale, readings, task, names)]
     return [*figure_2.cells(scale, readings), *own]

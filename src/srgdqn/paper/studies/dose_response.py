@@ -19,7 +19,7 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
 from srgdqn.paper.studies.pilot import read_pilot
 from srgdqn.paper.studies.scale import Scale
@@ -38,7 +38,7 @@ def cell_name(readings: str, dose: Dose) -> str:
     return f"dose-c{dose[0]:g}-b{dose[1]}-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per dose: the coefficient c of the recursion, and the b transitions of an inner iteration."""
     moments = np.linspace(scale.dose_steps / _MOMENTS, scale.dose_steps, _MOMENTS).astype(int)
     listed = []

@@ -9,7 +9,7 @@ from typing import Any
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.paper.report.contents import Section
-from srgdqn.paper.studies.cells import AnyCell
+from srgdqn.paper.studies.cells import StudyCell
 from srgdqn.paper.studies.scale import Scale
 
 Outcomes = Mapping[str, Any]
@@ -23,7 +23,7 @@ class Experiment:
     name: str
     title: str
     paper_says: str
-    cells: Callable[[Scale, str], Sequence[AnyCell]]
+    cells: Callable[[Scale, str], Sequence[StudyCell]]
     """The cells for a scale and a set of readings."""
     show: Callable[[Scale, Sequence[str], Outcomes], Section]
     """The section of the report for a scale and the sets of readings that were run."""

@@ -18,7 +18,7 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
 from srgdqn.paper.studies.pilot import read_pilot
 from srgdqn.paper.studies.scale import Scale
@@ -42,7 +42,7 @@ def cell_name(readings: str) -> str:
     return f"exact-anchors-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The three arms as one cell: the second and third need the first's recording."""
     configuration = configured(
         scale,

@@ -13,7 +13,7 @@ from srgdqn.config.presets import FIGURE_2_ROUNDS
 from srgdqn.figures.charts import Chart, Panel
 from srgdqn.figures.learning_panels import Band, learning_panel
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, Cell
+from srgdqn.paper.studies.cells import RunCell, StudyCell
 from srgdqn.paper.studies.experiment import RANDOM, Experiment, Outcomes, configured
 from srgdqn.paper.studies.results_panels import over_episodes, per_window
 from srgdqn.paper.studies.scale import Scale
@@ -31,19 +31,19 @@ def cell_name(task: str, readings: str, algorithm: str) -> str:
     return f"{task}-{algorithm}-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per task and algorithm, and one per task for the random policy."""
     return [cell for task in TASKS for cell in task_cells(scale, readings, task, (*PAPER, RANDOM))]
 
 
-def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[Cell]:
+def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[RunCell]:
     """A cell per algorithm on one task."""
     budget: Mapping[str, int] = scale.shorter.get(task, {})
     listed = []
     for algorithm in algorithms:
         rounds = min(scale.rounds[task], _RANDOM_ROUNDS) if algorithm == RANDOM else scale.rounds[task]
         configuration = configured(scale, task, algorithm, readings, rounds=rounds, **budget)
-        listed.append(Cell(cell_name(task, readings, algorithm), configuration))
+        listed.append(RunCell(cell_name(task, readings, algorithm), configuration))
     return listed
 
 

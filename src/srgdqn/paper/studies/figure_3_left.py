@@ -10,7 +10,7 @@ import polars as pl
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, Cell
+from srgdqn.paper.studies.cells import RunCell, StudyCell
 from srgdqn.paper.studies.experiment import RANDOM, Experiment, Outcomes, configured
 from srgdqn.paper.studies.scale import Scale
 from srgdqn.paper.studies.scores import diverged_rounds, mean_lengths
@@ -29,7 +29,7 @@ def cell_name(readings: str, algorithm: str) -> str:
     return f"episodes-{algorithm}-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per algorithm, and one for the random policy."""
     listed = []
     for algorithm in (*(PAPER if scale.name in ("paper", "quick") else ALGORITHMS), RANDOM):
@@ -42,7 +42,7 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
             episodes=scale.episodes,
             evaluation_interval=None,
         )
-        listed.append(Cell(cell_name(readings, algorithm), configuration))
+        listed.append(RunCell(cell_name(readings, algorithm), configuration))
     return listed
 
 

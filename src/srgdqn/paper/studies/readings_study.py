@@ -15,7 +15,7 @@ import numpy as np
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import PRESETS
-from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.experiment import RANDOM, configured
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.paper.studies.figure_3_left import ALGORITHMS as EPISODE_ALGORITHMS
@@ -77,7 +77,7 @@ def label(run: int) -> str:
     return f"run-{run:02d}"
 
 
-def cells(scale: Scale, run: int) -> list[Cell]:
+def cells(scale: Scale, run: int) -> list[RunCell]:
     """Figure 2 and Figure 3, left, with the readings of a run."""
     chosen = [reading for reading, other in zip(READINGS, design()[run], strict=True) if other]
     listed = []
@@ -86,11 +86,11 @@ def cells(scale: Scale, run: int) -> list[Cell]:
             budget = scale.shorter.get(task, {})
             rounds = ROUNDS[task] if scale.lanes is None else scale.lanes
             configuration = _configured(scale, chosen, task, algorithm, rounds=rounds, **budget)
-            listed.append(Cell(cell_name(task, label(run), algorithm), configuration))
+            listed.append(RunCell(cell_name(task, label(run), algorithm), configuration))
     for algorithm in (*EPISODE_ALGORITHMS, RANDOM):
         rounds = EPISODE_ROUNDS if scale.lanes is None else scale.lanes
         configuration = _configured(scale, chosen, "MountainCar", algorithm, rounds=rounds, episodes=scale.episodes)
-        listed.append(Cell(episodes_name(label(run), algorithm), configuration))
+        listed.append(RunCell(episodes_name(label(run), algorithm), configuration))
     return listed
 
 

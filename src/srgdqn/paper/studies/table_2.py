@@ -17,7 +17,7 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
 from srgdqn.paper.studies.scale import Scale
 from srgdqn.paper.studies.seconds import seconds_of
@@ -58,7 +58,7 @@ def steps(scale: Scale) -> tuple[int, ...]:
     return (*first, *last)
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per algorithm."""
     listed = []
     for algorithm in ALGORITHMS:

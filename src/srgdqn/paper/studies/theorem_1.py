@@ -20,7 +20,7 @@ from srgdqn.paper.measurements import theorem_1
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.studies import anchor_cells
 from srgdqn.paper.studies.anchor_cells import TRAJECTORIES
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes
 from srgdqn.paper.studies.scale import Scale
 from srgdqn.paper.studies.seconds import seconds_of
@@ -38,7 +38,7 @@ def cell_name(readings: str) -> str:
     return "theorem-1"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The smooth problems; whether η satisfies the bound is asked of the runs whose anchors are looked at."""
     quick = scale.theorem == "quick"
     plan = theorem_1.TheoremPlan.quick(scale.seed) if quick else theorem_1.TheoremPlan(seed=scale.seed)

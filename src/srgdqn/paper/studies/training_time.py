@@ -13,7 +13,7 @@ from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.paper.studies.pilot import Pilot, read_pilot
@@ -31,7 +31,7 @@ def times_cell(readings: str) -> str:
     return f"step-times-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """Figure 2's own cells, and one that times every algorithm in turn with nothing beside it."""
     configurations = {
         f"{task}-{algorithm}": with_kernel(configured(scale, task, algorithm, readings))
