@@ -21,7 +21,7 @@ from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import Measured
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import Cell
-from srgdqn.paper.studies.figure_2 import FIGURE_2, TASKS
+from srgdqn.paper.studies.figure_2 import EXPERIMENT, TASKS
 from srgdqn.runs.statistics import Interval
 from tiny import TINY
 
@@ -35,7 +35,7 @@ def small_cells(scale: Any, readings: str) -> list[Cell]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(FIGURE_2, cells=small_cells))
+    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(EXPERIMENT, cells=small_cells))
     monkeypatch.setenv("COLUMNS", "160")
 
 

@@ -19,7 +19,7 @@ from srgdqn.cli import main
 from srgdqn.config.configure import configure
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import Cell
-from srgdqn.paper.studies.figure_2 import FIGURE_2
+from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.result import Result
@@ -384,7 +384,7 @@ def test_a_reproduction_goes_on_from_its_checkpoints(
     cut: CutShort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, and killed again, as it is asked to."""
-    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(FIGURE_2, cells=cells))
+    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(EXPERIMENT, cells=cells))
     total = 15 * 2 * 208
     command = ["reproduce", "figure-2", "--quick", "--quiet", "--out", str(tmp_path), "--checkpoint-every", "0"]
     folder = tmp_path / "quick" / "cells"

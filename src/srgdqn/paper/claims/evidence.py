@@ -116,7 +116,7 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
 
 def _parse(content: Mapping[str, Any]) -> Evidence:
     for needed, kind in _ABOUT.items():
-        _typed(content["about"][needed], *kind)  # what is missing is told by its name
+        _typed(content["about"][needed], *kind)  # a KeyError names what is missing
     judgements = {
         label: [
             Judgement(
@@ -145,12 +145,12 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
     return Evidence(_typed(content["kind"], str), judgements, tables, content["about"])
 
 
-def _rows(told: Any) -> pl.DataFrame:
+def _rows(content: Any) -> pl.DataFrame:
     """A table of texts and numbers."""
-    for row in _typed(told, list):
+    for row in _typed(content, list):
         for value in row.values():
             _typed(value, str, int, float, bool, type(None))
-    return pl.DataFrame(told)
+    return pl.DataFrame(content)
 
 
 def _typed(value: Any, *kinds: type) -> Any:
@@ -187,7 +187,7 @@ def _judgement_json(judgement: Judgement) -> dict[str, Any]:
 
 
 def _json(value: float) -> float | str | None:
-    """JSON has no infinities: they are told apart from what cannot be told."""
+    """JSON has no infinities: they are written as words, NaN as null."""
     if math.isnan(value):
         return None
     return value if math.isfinite(value) else str(value)

@@ -1,4 +1,4 @@
-"""The anchors of one algorithm's training run, looked at again: their distances, and the anatomy of their error."""
+"""The anchors of one algorithm's training run: their distances from exact ones, and the anatomy of their error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.replay import pack
 from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
 from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
-from srgdqn.paper.measurements.compiled import call_compiled
 from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
     RecordedRun,
@@ -27,6 +26,7 @@ from srgdqn.paper.measurements.recorded import (
     at_moment,
     at_steps,
     batch_at,
+    call_compiled,
     record,
 )
 from srgdqn.paper.measurements.theorem_1 import paper_eta_rows

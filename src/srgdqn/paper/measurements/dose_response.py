@@ -20,10 +20,16 @@ import polars as pl
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
-from srgdqn.paper.measurements.compiled import call_compiled
-from srgdqn.paper.measurements.exact_gradient import exact_gradient
 from srgdqn.paper.measurements.gradient_spread import first_layers
-from srgdqn.paper.measurements.recorded import Report, at_moment, at_steps, batch_at, record
+from srgdqn.paper.measurements.recorded import (
+    Report,
+    at_moment,
+    at_steps,
+    batch_at,
+    call_compiled,
+    exact_gradient,
+    record,
+)
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.interaction import action_count
 

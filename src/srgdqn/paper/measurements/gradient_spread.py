@@ -26,8 +26,7 @@ from srgdqn.learner.networks import MLP, Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
 from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, alike
-from srgdqn.paper.measurements.compiled import call_compiled
-from srgdqn.paper.measurements.recorded import RecordedRun, Report, block_of, record
+from srgdqn.paper.measurements.recorded import RecordedRun, Report, block_of, call_compiled, record
 from srgdqn.runs.interrupts import ToldToStopError
 
 QUANTITIES = ("delta", "gradient")
@@ -36,7 +35,7 @@ _TRAINING_SHARE = 0.5  # of the time, roughly
 
 @dataclass(frozen=True)
 class Plan:
-    """Whose run, the ends of the windows to look at, and how often D and the picks are drawn again."""
+    """Whose run, the ends of the windows to look at, and how often D and the picks are redrawn."""
 
     configuration: Configuration
     steps: tuple[int, ...]

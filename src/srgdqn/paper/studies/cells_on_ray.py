@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 def compute_on_ray(
     cells: Sequence[StudyCell], keeping: Keeping, listener: Callable[[str, float], None]
 ) -> Iterator[tuple[StudyCell, Any]]:
-    """The cells that have come to their end, as they do, each computed on one core of the cluster. Those under way are
-    kept where `keeping` says, if that is to be seen from their node, and otherwise begin anew where one dies.
+    """The cells and their outcomes as they finish, each computed on one core of the cluster.
+
+    Cells resume from the checkpoints in `keeping` if their node sees that folder, and otherwise begin anew.
     """
     with marked(keeping.folder) as mark:
         work = _Work(keeping, mark, is_double())
@@ -37,7 +38,7 @@ def compute_on_ray(
 
 @dataclass(frozen=True)
 class _Work:
-    """Computes a cell on a node; None if it was told to stop."""
+    """Computes a cell on a node; None if it was stopped."""
 
     keeping: Keeping
     mark: Mark | None
@@ -46,12 +47,12 @@ class _Work:
     def __call__(self, cell: StudyCell, stop: threading.Event, tell: Tell) -> Any:
         due = seldom()
 
-        def hear(share: float) -> None:
+        def report(share: float) -> None:
             if due():
                 tell(share)
 
         with jax.enable_x64(self.double), claimed(self.mark, cell.name) as mine:
             try:
-                return cell.compute(hear, stop, self.keeping if mine else None, RAY)
+                return cell.compute(report, stop, self.keeping if mine else None, RAY)
             except ToldToStopError:
                 return None

@@ -1,7 +1,7 @@
 """Every reading: the paper's comparisons over combinations of what the paper leaves open.
 
 Eleven readings with two options each, in the twelve runs of Plackett and Burman (1946): every option stands beside
-every other equally often, so that each reading's main effect can be told apart from the others', though not from
+every other equally often, so that each reading's main effect can be separated from the others', though not from
 interactions of two. The first run is the set `corrected`.
 """
 
@@ -73,7 +73,7 @@ def design() -> np.ndarray:
 
 
 def label(run: int) -> str:
-    """What a run's set of readings is called."""
+    """The name of a run's set of readings."""
     return f"run-{run:02d}"
 
 
