@@ -7,7 +7,7 @@ Three arms, round by round:
   included) as its anchor. It acts as well, but learns nothing from what it does.
 - `oracle` acts and learns for itself, with the same oracle's anchor.
 
-All are evaluated by the same separate greedy roll-outs, on the reward that they learn from: mean reward per action is the
+All are evaluated by the same greedy roll-outs, on the reward that they learn from: mean reward per action is the
 total reward over the total length of episodes from the same starts.
 """
 
