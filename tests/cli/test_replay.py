@@ -40,7 +40,7 @@ def test_the_first_round_that_diverged_is_told_of(diverged: Path, capsys: pytest
     assert main(["replay", str(diverged)]) == 0
     shown = words_of(capsys)
     assert f"round {number} · outer iterations" in shown
-    assert f"to {iterations:,}, lived again from its first step" in shown
+    assert f"to {iterations:,}, rerun from its first step" in shown
     assert "left its usual size of this stretch" in shown
     assert "was the first that was no finite number" in shown or "every number was still finite" in shown
     assert "did not diverge" not in shown

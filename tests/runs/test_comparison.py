@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from srgdqn.errors import InputError
 from srgdqn.runs.comparison import (
     Spread,
     as_table,
@@ -14,7 +15,6 @@ from srgdqn.runs.comparison import (
     spread_of,
     summarise,
 )
-from srgdqn.errors import InputError
 from srgdqn.runs.result import Result
 from synthetic_runs import synthetic
 

@@ -3,6 +3,7 @@ import pytest
 
 import srgdqn
 from host_environments import SMALL
+from srgdqn.figures.learning_panels import learning_panel
 from srgdqn.runs.curves import (
     AXES,
     Curve,
@@ -11,7 +12,6 @@ from srgdqn.runs.curves import (
     points_of,
     seconds_at,
 )
-from srgdqn.figures.learning_panels import learning_panel
 from synthetic_runs import synthetic
 
 

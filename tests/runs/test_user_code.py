@@ -9,10 +9,10 @@ import pytest
 
 import srgdqn
 from host_environments import SMALL, Counting
-from srgdqn.config.configure import configure
 from srgdqn.adapters.environments import source_of
-from srgdqn.runs.cache import why_invalid
+from srgdqn.config.configure import configure
 from srgdqn.learner.estimators import ESTIMATORS, estimator
+from srgdqn.runs.cache import why_invalid
 from srgdqn.runs.user_code import own_parts
 from tiny import LEVERS, STUBBORN, Stubborn
 

@@ -95,7 +95,7 @@ def _show(done: Replayed, saved: Path | None) -> None:
     first, last = done.iterations["outer_iteration"][0], done.iterations["outer_iteration"][-1]
     began = "its first step" if done.started_at == 0 else f"the checkpoint of step {done.started_at:,}"
     print_table(
-        f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, lived again from {began}",
+        f"{done.run} · round {done.number} · outer iterations {first:,} to {last:,}, rerun from {began}",
         ("outer", "step", "loss", "‖θ‖", "‖Δ_0‖", "most ‖Δ_m‖", "most TD", "Adam"),
         [
             (

@@ -1,16 +1,15 @@
-"""A compiled round lived again by the program that trained it, as far as is asked for, alone or beside copies."""
+"""A compiled round rerun by the program that trained it, alone or beside copies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from srgdqn.inspection.iteration import Moment
-from srgdqn.inspection.saved_run import Subject
+from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack
@@ -22,43 +21,38 @@ from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.job import policy_arrays
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, Lane
 from srgdqn.training.lane_packing import Board, Boards
-from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
+from srgdqn.training.program import SEGMENT_BLOCKS, lane_numbers
+
+if TYPE_CHECKING:
+    from srgdqn.inspection.saved_run import SavedRun
 
 _DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 
 
-def programs_of(subject: Subject) -> Programs:
-    """What trained the run's rounds, compiled if need be."""
-    assert isinstance(subject.task, Task)
-    return programs_for(subject.configuration, subject.task, subject.network)[0]
+class CompiledRerun:
+    """A round of a saved run, and copies of it."""
 
-
-class CompiledRound:
-    """A round of a run, and copies of it."""
-
-    def __init__(self, subject: Subject, number: int, start: tuple[int, Lane] | None = None) -> None:
-        """From its first step, or from so many blocks and the state that it had by then (as a checkpoint has it, with
-        an axis of one round first).
-        """
-        assert isinstance(subject.task, Task)
-        configuration, self._programs = subject.configuration, programs_of(subject)
-        self._configuration, self._number, self._task = configuration, number, subject.task
+    def __init__(self, saved: SavedRun, number: int, start: tuple[int, Lane] | None = None) -> None:
+        """From its first step, or from a number of blocks and the state after them (leading axis: one round)."""
+        assert isinstance(saved.task, Task)
+        configuration, self._programs = saved.configuration, saved.programs
+        self._configuration, self._number, self._task = configuration, number, saved.task
         self._limits = limits_of(configuration.training, configuration.task.time_limit)
         self._last_block = total_blocks(configuration.training)
         self.blocks = 0 if start is None else start[0]
         self.ends: list[np.ndarray] = []  # environment steps at which episodes of the first copy ended
-        self._boards = self._seated(1)
+        self._boards = self._boards_of(1)
         if start is not None:
-            self._boards = self._seated(1, start[1])
+            self._boards = self._boards_of(1, start[1])
         self._network = make_network(
             configuration.network,
-            observation_size(subject.task.environment),
-            action_count(subject.task.environment),
-            subject.network,
+            observation_size(saved.task.environment),
+            action_count(saved.task.environment),
+            saved.network,
         )
         self._draw = jax.jit(self._drawn)
 
-    def _seated(self, copies: int, lanes: Lane | None = None) -> Boards:
+    def _boards_of(self, copies: int, lanes: Lane | None = None) -> Boards:
         seed = jnp.asarray(self._configuration.training.seed, jnp.uint32)
         return Boards(
             self._programs.width,
@@ -71,12 +65,12 @@ class CompiledRound:
 
     @property
     def steps(self) -> int:
-        """Environment steps lived."""
+        """Environment steps made."""
         return self.blocks * self._configuration.training.learning_frequency
 
     @property
     def active(self) -> bool:
-        """Whether there is anything left to live."""
+        """Whether the round has not ended."""
         within = self._last_block is None or self.blocks < self._last_block
         return within and self._boards.any_active
 
@@ -86,14 +80,14 @@ class CompiledRound:
         return self._network
 
     def beside_copies(self, count: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Goes on beside so many copies of itself, in whose state every array of real numbers has been changed."""
+        """Adds copies of the round, with `change` applied to every array of their state."""
         lanes = self._boards.on_host()
-        others = [jax.tree.map(lambda leaf: _changed(leaf, change), lanes) for _ in range(count)]
+        others = [jax.tree.map(lambda leaf: change(np.asarray(leaf)), lanes) for _ in range(count)]
         together: Lane = jax.tree.map(lambda *leaves: np.concatenate(leaves), lanes, *others)
-        self._boards = self._seated(1 + count, together)
+        self._boards = self._boards_of(1 + count, together)
 
     def policies(self) -> list[dict[str, np.ndarray]]:
-        """What the policy of every copy is made of, by path; the first is the round's own."""
+        """The arrays of the policy of every copy, by path; the first is the round's own."""
         lanes = self._boards.on_host()
         stored = policy_arrays(lanes.learner.parameters, lanes.normaliser)
         return [{path: array[copy] for path, array in stored.items()} for copy in range(len(lanes.active))]
@@ -103,15 +97,15 @@ class CompiledRound:
         return jax.tree.map(lambda leaf: leaf[0], self._boards.on_host())
 
     def advance(self, block: int) -> None:
-        """Lives until so many blocks have been lived, or nothing is left to live."""
+        """Runs until that many blocks are done, or the round ends."""
         block = block if self._last_block is None else min(block, self._last_block)
         while self.blocks < block and self.active:
-            self._live(min(block - self.blocks, SEGMENT_BLOCKS))
+            self._run(min(block - self.blocks, SEGMENT_BLOCKS))
 
-    def live(self) -> Moment | None:
-        """Lives one block, and gives the outer iteration at its end; None where there was none."""
+    def next_iteration(self) -> IterationInputs | None:
+        """Runs one block, and returns the outer iteration at its end; None where there was none."""
         block, before = self.blocks, self.state()
-        log, after = self._live(1), self.state()
+        log, after = self._run(1), self.state()
         due = int(self._limits.first_learning) <= block < int(self._limits.last_block)
         if not (before.active and due):
             return None
@@ -122,8 +116,8 @@ class CompiledRound:
             outer_iterations=before.learner.iterations,
             episodes=after.episodes,
         )
-        told = np.array([np.asarray(getattr(log, name))[0, 0] for name in _DIAGNOSTICS])
-        return Moment(
+        logged = np.array([np.asarray(getattr(log, name))[0, 0] for name in _DIAGNOSTICS])
+        return IterationInputs(
             block=block,
             step=self.steps,
             before=before.learner,
@@ -134,7 +128,7 @@ class CompiledRound:
             picks=picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
-            told=told,
+            logged=logged,
             discarded=bool(after.diverged_at >= 0),
         )
 
@@ -145,7 +139,7 @@ class CompiledRound:
         draws = draw_block(configuration, key, block, actions=actions, rows=rows)
         return choose_rows(configuration, self._programs.form.ring.shape[1], block, draws)
 
-    def _live(self, count: int) -> BlockLog:
+    def _run(self, count: int) -> BlockLog:
         first: Any = np.asarray(self.blocks, np.int32)
         blocks: Any = np.asarray(count, np.int32)
 
@@ -158,7 +152,3 @@ class CompiledRound:
         self.ends.append(self.steps + ended + 1)
         self.blocks += count
         return log
-
-
-def _changed(leaf: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    return change(leaf) if np.issubdtype(leaf.dtype, np.floating) else leaf

@@ -18,8 +18,8 @@ from srgdqn.config import Configuration
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.configure import named_options
 from srgdqn.config.readings import READINGS
-from srgdqn.runs.curves import training_seconds, windows_of
 from srgdqn.errors import InputError
+from srgdqn.runs.curves import training_seconds, windows_of
 from srgdqn.runs.result import Result
 
 

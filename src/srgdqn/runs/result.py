@@ -17,9 +17,9 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.network import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
+from srgdqn.runs.metadata import required
 from srgdqn.runs.run import Run, load, save
 from srgdqn.runs.tables import frame
-from srgdqn.runs.metadata import required
 
 if TYPE_CHECKING:
     import equinox as eqx
@@ -208,8 +208,8 @@ class Result:
         import jax
 
         from srgdqn.adapters.environments import source_of
-        from srgdqn.training.host.stored_policies import evaluate_policies, policy_of, same_task
         from srgdqn.learner.normalisation import Normaliser
+        from srgdqn.training.host.stored_policies import evaluate_policies, policy_of, same_task
 
         name = self.configuration.task.task
         if environment is not None:
