@@ -63,9 +63,9 @@ def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.cli.presentation import summary_rows
     from srgdqn.cli.show import _about
     from srgdqn.errors import InputError, printable
+    from srgdqn.integrations.export_formats import python_bytes
     from srgdqn.integrations.finished import watched_to_the_end
     from srgdqn.integrations.policy import policy_of
-    from srgdqn.integrations.python_file import python_bytes
     from srgdqn.runs.comparison import summarise
     from srgdqn.runs.curves import curve, points_of
 
