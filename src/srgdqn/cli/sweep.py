@@ -191,7 +191,7 @@ def _folder(asked: _Asked, plan: SearchPlan | None) -> Path | None:
 
 
 def _figure(asked: _Asked, folder: Path | None) -> Path | None:
-    from srgdqn.figures.paths import check_figure
+    from srgdqn.figures import check_figure
 
     if "figure" in asked.own:
         return check_figure(asked.own["figure"], overwrite=True)

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
+from srgdqn.figures import check_figure
 from srgdqn.figures.charts import Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, default_axes, learning_panel
-from srgdqn.figures.paths import check_figure
 from srgdqn.runs.curves import AXES, Axis
 from srgdqn.runs.destination import disk_errors_told, written_whole
 from srgdqn.runs.result import Result

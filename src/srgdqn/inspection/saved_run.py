@@ -38,6 +38,7 @@ from srgdqn.training.host.task import HostTask
 from srgdqn.training.job import identity
 from srgdqn.training.lane import Lane
 from srgdqn.training.precision import is_double
+from srgdqn.training.program import Programs, programs_for
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.tables import endings_of
 

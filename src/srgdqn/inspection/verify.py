@@ -164,7 +164,7 @@ def check_rounds(
 ) -> Iterator[RoundCheck]:
     """Retrains rounds, or their first `steps`, and compares. All rounds of a complete run use every core."""
     everyone = saved.result.rounds["round"].to_list()
-    whole = not saved.result.run.provenance.get("interrupted") and len(everyone) == _planned(saved)
+    whole = not saved.result.interrupted and len(everyone) == _planned(saved)
     if list(numbers) == everyone and whole and steps is None:
         yield from _check_all(saved, listener)
         return

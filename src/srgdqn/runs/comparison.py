@@ -102,7 +102,7 @@ def summarise(result: Result, label: str | None = None) -> Summary:
         readings=configuration.readings,
         rounds=rounds.height,
         planned=configuration.training.rounds,
-        interrupted=bool(result.run.provenance.get("interrupted", False)),
+        interrupted=result.interrupted,
         diverged=dict(zip(diverged["round"].to_list(), diverged["diverged_at"].to_list(), strict=True)),
         censored=int(rounds["censored"].sum()),
         reward=_spread(final, _PER_ACTION),
