@@ -62,7 +62,7 @@ class CellFolder:
 
     folder: Path | None
     say: Say = lambda text: None
-    """Is told why a stored cell is computed anew."""
+    """Called with the reason why a stored cell is computed again."""
     checkpoints: Keeping | None = None
     """Checkpoints of cells that are being computed."""
 

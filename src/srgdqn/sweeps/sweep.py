@@ -76,7 +76,7 @@ class Sweep:
 
     @property
     def tied(self) -> tuple[int, ...]:
-        """The numbers of all cells that have the highest score: more than one if the score cannot tell them apart."""
+        """The numbers of all cells that have the highest score: more than one where there is a tie."""
         scores = self.table["score"].to_list() if self.cells else []
         finite = [score for score in scores if score is not None and math.isfinite(score)]
         if not finite:
