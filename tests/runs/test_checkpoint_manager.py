@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.runs import checkpoint_manager as module
 from srgdqn.runs import destination
-from srgdqn.runs.checkpoint_manager import EVERY, Keeping, Pace, leave_newest
 from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot, Stream
+from srgdqn.runs import checkpoint_manager as module
+from srgdqn.runs.checkpoint_manager import EVERY, Keeping, Pace, leave_newest
 
 
 class Clock:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from srgdqn.errors import InputError
-from srgdqn.runs.digest_file import Form, seal, unseal
 from srgdqn.runs.parameters import digest as digest_of_tensors
+from srgdqn.runs.digest_file import Form, seal, unseal
 from tiny import bits
 
 FORM = Form("letter", "test-letter", 2)

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.runs.metadata import check_told, required
 from srgdqn.runs.provenance import provenance
+from srgdqn.runs.metadata import check_told, required
 
 
 def test_what_runs_tell_is_sound() -> None:

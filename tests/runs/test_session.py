@@ -15,14 +15,14 @@ import pytest
 
 import srgdqn
 from cut_short import CutShort, Killed
-from srgdqn.errors import InputError
-from srgdqn.runs import destination
 from srgdqn.runs import session as under_way
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.errors import InputError
+from srgdqn.runs.result import Result
+from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.result import Result
 from srgdqn.runs.run_folder import Request, beside, read_request, write_request
+from srgdqn.runs.checkpoint_manager import Keeping
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64, "kernel": "xla"}

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from srgdqn.errors import InputError
+from srgdqn.runs.interrupts import is_interrupt
 from srgdqn.runs import manifest
 from srgdqn.runs.destination import MANIFEST, check_destination
 from srgdqn.runs.folders import read_manifest, read_ordinary
-from srgdqn.runs.interrupts import is_interrupt
 from srgdqn.runs.run_folder import beside, has_checkpoints, occupied
 
 KEPT = 2

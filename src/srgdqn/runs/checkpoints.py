@@ -21,8 +21,8 @@ import numpy as np
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_options import KEPT
 from srgdqn.runs.destination import disk_errors_told, sync_folder, write_file
-from srgdqn.runs.digest_file import Form, Opened, Tensors, seal, unseal
 from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.digest_file import Form, Opened, Tensors, seal, unseal
 
 _CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 2, oldest=2)  # before, pieces had no parts
 _PIECE = Form("piece", "srgdqn-piece", 1)

@@ -21,8 +21,8 @@ from srgdqn.runs import manifest
 from srgdqn.runs.destination import MANIFEST, disk_errors_told, sync_folder, write_file
 from srgdqn.runs.folders import read_manifest, verified
 from srgdqn.runs.locks import LOCK, locked
-from srgdqn.runs.metadata import is_count
 from srgdqn.runs.scratch import remove_what_is_left
+from srgdqn.runs.metadata import is_count
 
 STRANDS, CHECKPOINTS = "strands", "checkpoints"
 CELLS_UNDER_WAY = "unfinished"

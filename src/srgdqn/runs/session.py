@@ -12,15 +12,14 @@ from typing import Any, Literal
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.runs import configurations
-from srgdqn.runs.changes import changes
-from srgdqn.runs.checkpoint_manager import Keeping, leave_newest
-from srgdqn.runs.checkpoint_options import KEPT, Care
-from srgdqn.runs.checkpoints import Checkpoint
-from srgdqn.runs.destination import MANIFEST, check_destination
-from srgdqn.runs.metadata import is_count
-from srgdqn.runs.provenance import OF_RUNS, what_bits_depend_on
 from srgdqn.runs.result import Result, load_result
+from srgdqn.runs import configurations
+from srgdqn.runs.checkpoint_options import KEPT, Care
+from srgdqn.runs.changes import changes
+from srgdqn.runs.destination import MANIFEST, check_destination
+from srgdqn.runs.checkpoints import Checkpoint
+from srgdqn.runs.provenance import OF_RUNS, what_bits_depend_on
+from srgdqn.runs.metadata import is_count
 from srgdqn.runs.run_folder import (
     STRANDS,
     Request,
@@ -32,6 +31,7 @@ from srgdqn.runs.run_folder import (
     read_request,
     write_request,
 )
+from srgdqn.runs.checkpoint_manager import Keeping, leave_newest
 
 
 class UnderWay:

@@ -8,9 +8,9 @@ import equinox as eqx
 import gymnasium as gym
 from gymnasium.experimental.functional import FuncEnv
 
-from srgdqn.adapters.environments import Source
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
+from srgdqn.adapters.environments import Source
 from srgdqn.learner.estimators import ESTIMATORS
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.inputs import told, told_of_entry_point, told_of_environment
