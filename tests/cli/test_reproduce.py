@@ -18,7 +18,7 @@ from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
-from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import Cell
 from srgdqn.paper.studies.figure_2 import EXPERIMENT, TASKS
@@ -41,7 +41,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def confirmed(folder: Path) -> None:
     """Verdicts as of a confirmatory run."""
-    weak = Measured("final reward", Interval(-0.25, -0.5, 0.0), 0.1, 0.1)
+    weak = MeasuredContrast("final reward", Interval(-0.25, -0.5, 0.0), 0.1, 0.1)
     judgements = {
         label: [Judgement(claim.name, verdict, (weak,)) for claim in CLAIMS]
         for label, verdict in (("corrected", "fails"), ("printed", "undecided"))

@@ -12,7 +12,7 @@ import pytest
 from srgdqn.paper import reproduce as commands
 from srgdqn.paper.answer import answer_from
 from srgdqn.paper.claims import CLAIMS, Judgement, contrasts
-from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.reproduce import Console, readings_of, run_cells, runs_table, shares_table
 from srgdqn.paper.studies import readings_study, tuning
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
@@ -225,7 +225,7 @@ def test_every_reading_is_judged_in_its_own_units(tmp_path: Path, monkeypatch: p
 
 
 def judgement(name: str, verdict: Any, *contrasts_: tuple[float, float]) -> Judgement:
-    measured = tuple(Measured("", Interval(estimate, -9.0, 9.0), 0.0, unit) for estimate, unit in contrasts_)
+    measured = tuple(MeasuredContrast("", Interval(estimate, -9.0, 9.0), 0.0, unit) for estimate, unit in contrasts_)
     return Judgement(name, verdict, measured)
 
 

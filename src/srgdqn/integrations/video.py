@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,11 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
 from srgdqn.integrations.video_files import check_video, filming, video_writer
+from srgdqn.runs.policies import Act
 
 if TYPE_CHECKING:
     from srgdqn.runs.result import Result
 
-
-Act = Callable[[Any], Any]
 
 _NO_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}
 _USUAL_RATE = 30.0  # images per second, where an environment has no render_fps

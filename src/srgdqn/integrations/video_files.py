@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 Add: TypeAlias = "Callable[[np.ndarray], None]"
-Listener = Callable[[int, int], None]
+Report = Callable[[int, int], None]
 """Called with the number of finished episodes and of images."""
 
 SUFFIXES = (".mp4", ".gif")
@@ -123,8 +123,8 @@ def _gif(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
 
 
 @contextmanager
-def filming(title: str, episodes: int, limit: int | None, show: bool | None = None) -> Iterator[Listener]:
-    """A listener that draws a progress bar on standard error (by default only where that is a terminal).
+def filming(title: str, episodes: int, limit: int | None, show: bool | None = None) -> Iterator[Report]:
+    """A function that draws a progress bar on standard error (by default only where that is a terminal).
 
     An episode counts as long as its limit; the bar jumps where it ends before.
     """

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from srgdqn.learner.networks import Network, NetworkFactory
     from srgdqn.learner.normalisation import Moments
 
-Policy = Callable[[Any], Any]
+Act = Callable[[Any], Any]
+"""From an observation to an action."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class RoundPolicies:
             raise InputError(f"this run has {len(known)} rounds, and the parameters of {stored}: it is damaged.")
         return rows
 
-    def policy(self, number: int) -> Policy:
+    def policy(self, number: int) -> Act:
         """The greedy policy of a round."""
         import jax
 

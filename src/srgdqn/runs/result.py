@@ -13,7 +13,7 @@ import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.runs.policies import Policy, RoundPolicies
+from srgdqn.runs.policies import Act, RoundPolicies
 from srgdqn.runs.run import Run, load, save
 from srgdqn.runs.tables import frame
 
@@ -102,7 +102,7 @@ class Result:
             raise InputError(f"this run has evaluations of round {best}, but no such round: it is damaged.")
         return best
 
-    def policy(self, number: int) -> Policy:
+    def policy(self, number: int) -> Act:
         """The greedy policy of a round: a function from an observation to an action, or from rows of them to actions.
 
         It takes observations as the environment gives them (several dimensions are flattened, a number of a Discrete

@@ -21,7 +21,7 @@ import polars as pl
 from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
 from srgdqn.paper.claims.judgement import Judgement
-from srgdqn.paper.claims.rules import Measured, Verdict
+from srgdqn.paper.claims.rules import MeasuredContrast, Verdict
 from srgdqn.paper.report.contents import Table
 from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
@@ -123,7 +123,7 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
                 _typed(entry["name"], str),
                 _verdict(entry["verdict"]),
                 tuple(
-                    Measured(
+                    MeasuredContrast(
                         _typed(part["label"], str),
                         Interval(*(_number(part[key]) for key in _BOUNDS)),
                         _typed(part["margin"], int, float),

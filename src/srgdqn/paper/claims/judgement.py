@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from srgdqn.paper.claims.rules import (
     Contrast,
-    Measured,
+    MeasuredContrast,
     Verdict,
     deciding,
     level_for,
@@ -24,10 +24,10 @@ class Judgement:
 
     name: str
     verdict: Verdict
-    contrasts: tuple[Measured, ...]
+    contrasts: tuple[MeasuredContrast, ...]
 
     @property
-    def deciding(self) -> Measured:
+    def deciding(self) -> MeasuredContrast:
         """The contrast that a reader should see first."""
         return deciding(self.contrasts)
 
@@ -50,7 +50,9 @@ def judge(
     for name, contrasts in pending.items():
         measured = []
         for contrast in contrasts:
-            measured.append(Measured(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit))
+            measured.append(
+                MeasuredContrast(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit)
+            )
             done += 1
             report(done / count)
         judgements.append(Judgement(name, verdict_on(measured), tuple(measured)))

@@ -23,10 +23,10 @@ from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
     RecordedRun,
     Report,
-    at_moment,
     at_steps,
     batch_at,
     call_compiled,
+    probed_at,
     record,
 )
 from srgdqn.paper.measurements.theorem_1 import paper_eta_rows
@@ -69,7 +69,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     bounds = paper_eta_rows(
         run.configuration,
         run.network,
-        [at_moment(run, *moment)[0] for moment in moments],
+        [probed_at(run, *moment)[0] for moment in moments],
         [look.batch(*moment) for moment in moments],
         [row["step"] for row in anatomy],
     )
@@ -157,4 +157,4 @@ class _Look:
         return {name: float(value) for name, value in found._asdict().items()}
 
     def _moment(self, number: int, position: int) -> tuple[Any, np.ndarray, int]:
-        return at_moment(self.run, number, position)[0], self.run.recording[number], int(self.run.blocks[position])
+        return probed_at(self.run, number, position)[0], self.run.recording[number], int(self.run.blocks[position])

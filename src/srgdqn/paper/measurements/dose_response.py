@@ -23,11 +23,11 @@ from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
     Report,
-    at_moment,
     at_steps,
     batch_at,
     call_compiled,
     exact_gradient,
+    probed_at,
     record,
 )
 from srgdqn.runs.interrupts import ToldToStopError
@@ -62,7 +62,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
         if stop.is_set():
             raise ToldToStopError
         block = int(run.blocks[position])
-        place = at_moment(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
+        place = probed_at(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
         error, norm = call_compiled((__name__, shape), error_of, *place, numbers)
         rows.append({"round": number, "step": run.steps_of(block), "error": float(error), "norm": float(norm)})
         report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))

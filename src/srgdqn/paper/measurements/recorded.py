@@ -122,7 +122,7 @@ def batch_at(
     return served.transitions, served.picks
 
 
-def at_moment(run: RecordedRun, number: int, position: int) -> Any:
+def probed_at(run: RecordedRun, number: int, position: int) -> Any:
     """What was probed of a round at one of the blocks."""
     return jax.tree.map(lambda leaf: leaf[number, position], run.probed)
 
