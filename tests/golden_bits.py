@@ -42,8 +42,8 @@ from srgdqn.paper.measurements import (
 from srgdqn.paper.reproduce import CONFIRMATORY_SCALES
 from srgdqn.paper.studies import readings_study, tuning
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
+from srgdqn.paper.studies.experiment import final_scores
 from srgdqn.paper.studies.scale import CONFIRMATORY
-from srgdqn.paper.studies.scores import final_scores
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.versions import VERSIONS, identity
 from synthetic_outcomes import CHANCE, PILOT, world

@@ -11,8 +11,7 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
-from srgdqn.paper.measurements.theorem_1 import PAPER_ETA_SCHEMA
-from srgdqn.paper.measurements.theorem_growth import GROWTH_SCHEMA
+from srgdqn.paper.measurements.theorem_1 import GROWTH_SCHEMA, PAPER_ETA_SCHEMA
 from srgdqn.paper.measurements.theorem_inequality import INEQUALITY_SCHEMA
 from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA
 from srgdqn.paper.studies.pilot import Pilot

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from srgdqn.learner.estimators import Estimator, register_estimator
     from srgdqn.runs.comparison import compare
     from srgdqn.runs.result import Result
-    from srgdqn.sweeps.gridded import sweep
-    from srgdqn.sweeps.searching import search
+    from srgdqn.sweeps.run_grid import sweep
+    from srgdqn.sweeps.run_search import search
     from srgdqn.sweeps.sweep import Sweep, load_sweep
 
 _HOMES = {
@@ -45,8 +45,8 @@ _HOMES = {
     "load_sweep": "srgdqn.sweeps.sweep",
     "register_estimator": "srgdqn.learner.estimators",
     "replay_round": "srgdqn.inspection.replay",
-    "search": "srgdqn.sweeps.searching",
-    "sweep": "srgdqn.sweeps.gridded",
+    "search": "srgdqn.sweeps.run_search",
+    "sweep": "srgdqn.sweeps.run_grid",
     "train": "srgdqn.api",
     "verify": "srgdqn.inspection.verify",
     "video": "srgdqn.integrations.video",

@@ -26,11 +26,10 @@ from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, listening
 from srgdqn.integrations.export import write_policy
-from srgdqn.integrations.filmed_episodes import without_screen
 from srgdqn.integrations.numpy_policy import PlainPolicy
 from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.integrations.progress import reporting
-from srgdqn.integrations.video import Film, film
+from srgdqn.integrations.video import Film, film, without_screen
 from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.runs.inputs import inputs_of

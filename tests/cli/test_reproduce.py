@@ -18,10 +18,10 @@ from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
-from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import Cell
-from srgdqn.paper.studies.figure_2 import FIGURE_2, TASKS
+from srgdqn.paper.studies.figure_2 import EXPERIMENT, TASKS
 from srgdqn.runs.statistics import Interval
 from tiny import TINY
 
@@ -35,13 +35,13 @@ def small_cells(scale: Any, readings: str) -> list[Cell]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(FIGURE_2, cells=small_cells))
+    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(EXPERIMENT, cells=small_cells))
     monkeypatch.setenv("COLUMNS", "160")
 
 
 def confirmed(folder: Path) -> None:
     """Verdicts as of a confirmatory run."""
-    weak = Measured("final reward", Interval(-0.25, -0.5, 0.0), 0.1, 0.1)
+    weak = MeasuredContrast("final reward", Interval(-0.25, -0.5, 0.0), 0.1, 0.1)
     judgements = {
         label: [Judgement(claim.name, verdict, (weak,)) for claim in CLAIMS]
         for label, verdict in (("corrected", "fails"), ("printed", "undecided"))

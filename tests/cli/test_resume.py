@@ -19,7 +19,7 @@ from srgdqn.cli import main
 from srgdqn.config.configure import configure
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import Cell
-from srgdqn.paper.studies.figure_2 import FIGURE_2
+from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.result import Result
@@ -320,7 +320,7 @@ GRID = ["sweep", "CartPole", "dqn-sgd", "--eta", "1e-3", "1e-2", "2e-2", "--quie
 
 @pytest.fixture
 def cut_sweep(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.sweeps.together.train_side_by_side")
+    return CutShort(monkeypatch, "srgdqn.sweeps.cells.train_side_by_side")
 
 
 @pytest.mark.parametrize(("how", "words"), [("kill", ["--resume"]), ("interrupt", [])], ids=["asked to", "by itself"])
@@ -353,7 +353,7 @@ def test_ctrl_c_amid_a_sweep_tells_what_is_there(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    name = "srgdqn.sweeps.gridded.shelves" if begun else "srgdqn.sweeps.gridded.run_grid"
+    name = "srgdqn.sweeps.run_grid.SweepCells" if begun else "srgdqn.sweeps.run_grid.run_grid"
     monkeypatch.setattr(name, interrupted)
     assert main([*GRID, "--out", str(tmp_path / "grid")]) == 130
     assert (tmp_path / "grid").exists() == begun
@@ -384,7 +384,7 @@ def test_a_reproduction_goes_on_from_its_checkpoints(
     cut: CutShort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By itself, and killed again, as it is asked to."""
-    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(FIGURE_2, cells=cells))
+    monkeypatch.setitem(EXPERIMENTS, "figure-2", dataclasses.replace(EXPERIMENT, cells=cells))
     total = 15 * 2 * 208
     command = ["reproduce", "figure-2", "--quick", "--quiet", "--out", str(tmp_path), "--checkpoint-every", "0"]
     folder = tmp_path / "quick" / "cells"

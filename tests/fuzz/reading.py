@@ -63,8 +63,8 @@ def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.cli.presentation import summary_rows
     from srgdqn.cli.show import _about
     from srgdqn.errors import InputError, printable
+    from srgdqn.integrations.export_formats import python_bytes
     from srgdqn.integrations.policy import policy_of
-    from srgdqn.integrations.python_file import python_bytes
     from srgdqn.integrations.watched import watched_result
     from srgdqn.runs.comparison import summarise
     from srgdqn.runs.curves import curve, points_of

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from kept_runs import kept_run
-from srgdqn.inspection.relearn import ForcedLearning
-from srgdqn.inspection.saved_checkpoints import checkpoints_of
-from srgdqn.inspection.saved_run import subject_of
+from srgdqn.inspection.saved_run import checkpoints_of, open_run
+from srgdqn.inspection.segments import Relearning
 
 
 @pytest.mark.parametrize("options", [{}, {"normalise_observations": True}, {"target": "hard", "schedule": "linear"}])
@@ -19,10 +18,10 @@ def test_it_ends_where_the_run_did(options: dict, tmp_path: Path) -> None:
     """
     usual = dict(kernel="xla", replay_capacity=64, batch_size=4)
     kept_run(tmp_path / "run", **{**usual, **options})
-    subject = subject_of(tmp_path / "run")
-    learning, checked = ForcedLearning(subject), 0
+    saved = open_run(tmp_path / "run")
+    learning, checked = Relearning(saved), 0
     for number in range(3):
-        kept = [each for each in checkpoints_of(subject, number) if not each.at_the_end]
+        kept = [each for each in checkpoints_of(saved, number) if not each.at_the_end]
         for start, end in itertools.pairwise(kept):
             states = start.open(), end.open()
             assert learning.possible(*states)
@@ -38,6 +37,6 @@ def test_it_ends_where_the_run_did(options: dict, tmp_path: Path) -> None:
 
 def test_segments_longer_than_the_replay_are_not_at_hand(tmp_path: Path) -> None:
     kept_run(tmp_path / "run", kernel="xla")
-    subject = subject_of(tmp_path / "run")
-    first, *_, last = (each for each in checkpoints_of(subject, 0) if not each.at_the_end)
-    assert not ForcedLearning(subject).possible(first.open(), last.open())
+    saved = open_run(tmp_path / "run")
+    first, *_, last = (each for each in checkpoints_of(saved, 0) if not each.at_the_end)
+    assert not Relearning(saved).possible(first.open(), last.open())

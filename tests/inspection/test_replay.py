@@ -10,9 +10,8 @@ import reference
 import srgdqn
 from kept_runs import hosted_run, kept_run, with_another_bit
 from srgdqn.errors import InputError
-from srgdqn.inspection.open_round import lived_again
-from srgdqn.inspection.saved_run import subject_of
-from srgdqn.inspection.trace_tables import INNER, ITERATIONS
+from srgdqn.inspection.saved_run import open_run, rerun
+from srgdqn.inspection.trace import INNER, ITERATIONS
 from tiny import BLOCK, HIDDEN
 from translation import options_of
 
@@ -56,25 +55,25 @@ def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(dive
     which inner iteration does something first grow beyond what single precision holds?
     """
     for number in (0, 1):
-        replay, subject = srgdqn.replay_round(diverged, number), subject_of(diverged)
-        with lived_again(subject, number) as lived:
-            moments = [lived.live() for _ in range(subject.row_of(number)["steps"] // BLOCK)]
-        moment = moments[-1]
-        assert moment is not None
-        size = moment.transitions.observation.shape[1]
-        options = options_of(subject.configuration, (size, HIDDEN, 2))
+        replay, saved = srgdqn.replay_round(diverged, number), open_run(diverged)
+        with rerun(saved, number) as round_:
+            iterations_made = [round_.next_iteration() for _ in range(saved.row_of(number)["steps"] // BLOCK)]
+        inputs = iterations_made[-1]
+        assert inputs is not None
+        size = inputs.transitions.observation.shape[1]
+        options = options_of(saved.configuration, (size, HIDDEN, 2))
         theta = np.concatenate(
             [
                 np.ravel(np.asarray(part, np.float64))
-                for layer in moment.before.parameters.layers
+                for layer in inputs.before.parameters.layers
                 for part in (layer.weight, layer.bias)
             ]
         )
         data = [
             reference.Transition(np.asarray(s, float), int(a), float(r), np.asarray(n, float), bool(t))
-            for s, a, r, n, t in zip(*moment.transitions, strict=True)
+            for s, a, r, n, t in zip(*inputs.transitions, strict=True)
         ]
-        picks = moment.picks.tolist()
+        picks = inputs.picks.tolist()
         with np.errstate(all="ignore"):
             _, record = reference.outer_iteration("srg-dqn", options, reference.init(options, theta), data, picks)
         beyond = [

@@ -13,8 +13,7 @@ import reference
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import algorithm
 from srgdqn.config.readings import readings
-from srgdqn.inspection.iteration import Moment
-from srgdqn.inspection.trace import Tracer, scaled_norm
+from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import init_learner
@@ -26,7 +25,7 @@ CLOSE = 1e-9
 
 def problem(
     name: str, which: str = "corrected", seed: int = 0, **options: Any
-) -> tuple[Configuration, Any, Moment, Any]:
+) -> tuple[Configuration, Any, IterationInputs, Any]:
     """A configuration, its network, an outer iteration in double precision, and the same for the reference."""
     usual = dict(hidden=SIZES[1:-1], batch_size=ROWS, inner_iterations=INNER, eta=0.05, alpha=0.01)
     configuration = Configuration().with_options({**readings(which), **algorithm(name).options, **usual, **options})
@@ -35,7 +34,7 @@ def problem(
     )
     network = make_network(configuration.network, SIZES[0], SIZES[-1])
     learner = init_learner(configuration, to_parameters(theta, SIZES))
-    moment = Moment(
+    inputs = IterationInputs(
         block=0,
         step=16,
         before=jax.tree.map(np.asarray, learner),
@@ -46,10 +45,10 @@ def problem(
         picks=np.array(picks, np.int32),
         progress=np.array(0.0),
         numbers={key: np.float64(value) for key, value in configuration.numbers().items()},
-        told=np.zeros(4),
+        logged=np.zeros(4),
         discarded=False,
     )
-    return configuration, network, moment, (theta, data, picks)
+    return configuration, network, inputs, (theta, data, picks)
 
 
 def norms(vectors: list[np.ndarray]) -> list[float]:
@@ -60,8 +59,8 @@ def norms(vectors: list[np.ndarray]) -> list[float]:
 @pytest.mark.parametrize("name", ["srg-dqn", "svr-dqn", "sgd-inner", "dqn-sgd", "dqn-gd-adam", "dqn-adam"])
 def test_every_norm_is_the_references(name: str, which: str) -> None:
     with jax.enable_x64(True):
-        configuration, network, moment, (theta, data, picks) = problem(name, which)
-        traced = Tracer(configuration, network).trace(moment)
+        configuration, network, inputs, (theta, data, picks) = problem(name, which)
+        traced = Tracer(configuration, network).trace(inputs)
         options = options_of(configuration, SIZES)
     start = reference.init(options, theta)
     after, record = reference.outer_iteration(name, options, start, data, picks)
@@ -104,8 +103,8 @@ def test_every_norm_is_the_references(name: str, which: str) -> None:
 @pytest.mark.parametrize("name", ["srg-dqn", "dqn-adam"])
 def test_adam_is_the_references(name: str, which: str) -> None:
     with jax.enable_x64(True):
-        configuration, network, moment, (theta, data, picks) = problem(name, which, clip_norm=0.3)
-        traced = Tracer(configuration, network).trace(moment)
+        configuration, network, inputs, (theta, data, picks) = problem(name, which, clip_norm=0.3)
+        traced = Tracer(configuration, network).trace(inputs)
         options = options_of(configuration, SIZES)
     after, record = reference.outer_iteration(name, options, reference.init(options, theta), data, picks)
     assert traced.adam is not None
@@ -126,8 +125,8 @@ def test_adam_is_the_references(name: str, which: str) -> None:
 
 def test_targets_that_are_frozen_are_those_of_their_own_parameters() -> None:
     with jax.enable_x64(True):
-        configuration, network, moment, (theta, data, picks) = problem("srg-dqn", target="outer")
-        traced = Tracer(configuration, network).trace(moment)
+        configuration, network, inputs, (theta, data, picks) = problem("srg-dqn", target="outer")
+        traced = Tracer(configuration, network).trace(inputs)
         options = options_of(configuration, SIZES)
     expected = [[reference.bellman_target(options, theta, data[row]) for row in pick] for pick in picks]
     assert traced.on_picks.target == pytest.approx(np.array(expected), rel=CLOSE)
@@ -135,8 +134,8 @@ def test_targets_that_are_frozen_are_those_of_their_own_parameters() -> None:
 
 def test_picks_of_several_transitions() -> None:
     with jax.enable_x64(True):
-        configuration, network, moment, (theta, data, picks) = problem("srg-dqn", inner_batch=3)
-        traced = Tracer(configuration, network).trace(moment)
+        configuration, network, inputs, (theta, data, picks) = problem("srg-dqn", inner_batch=3)
+        traced = Tracer(configuration, network).trace(inputs)
         options = options_of(configuration, SIZES)
     _, record = reference.outer_iteration("srg-dqn", options, reference.init(options, theta), data, picks)
     assert traced.on_picks.q.shape == (INNER, 3)

@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from srgdqn.inspection.trace_story import Story, tell
-from srgdqn.inspection.trace_tables import INNER, ITERATIONS, joined
+from srgdqn.inspection.trace import INNER, ITERATIONS, joined
+from srgdqn.inspection.trace_story import Story, story_of
 
 M = 3
 NAN, INF = float("nan"), float("inf")
@@ -34,7 +34,7 @@ def tables(deltas: list[list[float]], discarded: bool = False, **changed: Any) -
 
 
 def story(deltas: list[list[float]], **given: Any) -> Story:
-    return tell(*tables(deltas, **given))
+    return story_of(*tables(deltas, **given))
 
 
 CALM = [[1.0, 1.1, 0.9, 1.0]] * 4

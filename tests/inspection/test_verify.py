@@ -14,8 +14,8 @@ import srgdqn
 from kept_runs import kept_run, resealed, with_another_bit, with_another_value
 from srgdqn.api import result_of, task_of, with_kernel
 from srgdqn.errors import InputError
-from srgdqn.inspection.conditions import differing
-from srgdqn.inspection.saved_run import subject_of
+from srgdqn.inspection.differences import differing_conditions
+from srgdqn.inspection.saved_run import open_run
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run import load
 from srgdqn.training.rounds import train_rounds
@@ -159,19 +159,19 @@ def test_interrupted_runs_are_verified_as_far_as_they_went(tmp_path: Path) -> No
 
 class TestConditions:
     def test_none_differ_here(self, compiled: Path) -> None:
-        assert differing(subject_of(compiled)) == []
+        assert differing_conditions(open_run(compiled)) == []
 
     def test_those_that_differ_are_told(self, compiled: Path, tmp_path: Path) -> None:
         told = load(compiled).provenance
         then = {**told, "instruction_sets": ["sve"], "versions": {**told["versions"], "jax": "0.0.1"}}
-        found = differing(subject_of(resealed(compiled, tmp_path / "other", provenance=then)))
+        found = differing_conditions(open_run(resealed(compiled, tmp_path / "other", provenance=then)))
         assert [condition.name for condition in found] == ["version of jax", "instruction sets"]
         assert found[0].words.startswith("version of jax: 0.0.1 then, ")
 
     def test_engine_host_and_inputs_are_none(self, compiled: Path, tmp_path: Path) -> None:
         told = load(compiled).provenance
         then = {**told, "engine": "ray", "cores": 1_000, "memory_gib": 1, "inputs": {"digest": "other"}}
-        assert differing(subject_of(resealed(compiled, tmp_path / "other", provenance=then))) == []
+        assert differing_conditions(open_run(resealed(compiled, tmp_path / "other", provenance=then))) == []
 
 
 def test_what_cannot_be_asked(compiled: Path) -> None:

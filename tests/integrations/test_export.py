@@ -23,7 +23,7 @@ from random_policies import ACTIVATIONS, clear, convolutional, exact, perceptron
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.integrations.export import write_policy
-from srgdqn.integrations.onnx_file import OPSET, onnx_bytes
+from srgdqn.integrations.export_formats import OPSET, onnx_bytes
 from srgdqn.integrations.policy import Policy, configuration_digest, make_policy, numpy_policy, policy_of
 from srgdqn.runs.result import Result
 from srgdqn.runs.run import Run

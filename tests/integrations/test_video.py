@@ -19,8 +19,7 @@ from host_environments import SMALL
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.integrations.filmed_episodes import Played, play, playing_environment, without_screen
-from srgdqn.integrations.video import film
+from srgdqn.integrations.video import Played, film, play, playing_environment, without_screen
 from srgdqn.integrations.video_files import video_writer
 from srgdqn.runs.result import Result
 from tiny import LEVERS, STUBBORN, TINY

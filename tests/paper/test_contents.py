@@ -13,7 +13,7 @@ from srgdqn.paper.answer import QUESTION
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
-from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.contents import contrast_text, make_report
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
@@ -42,8 +42,8 @@ def nothing_released(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
 
 def confirmed(folder: Path, claims: str | None = None) -> Evidence:
     def judged(name: str, place: int) -> Judgement:
-        shown = Measured("the weaker", Interval(-0.5 * place, -1.0, 0.01), 0.1, 0.1)
-        other = Measured("the stronger", Interval(1.0, 0.5, 2.0), 0.1, 0.1)
+        shown = MeasuredContrast("the weaker", Interval(-0.5 * place, -1.0, 0.01), 0.1, 0.1)
+        other = MeasuredContrast("the stronger", Interval(1.0, 0.5, 2.0), 0.1, 0.1)
         return Judgement(name, "fails" if place else "undecided", (other, shown))
 
     judgements = {
@@ -139,7 +139,7 @@ def test_only_a_preview_says_that_it_is_one(outcomes: dict[str, Any], tmp_path: 
 def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
     outcomes: dict[str, Any], tmp_path: Path
 ) -> None:
-    told = Measured("final reward over svr-dqn", Interval(0.5, 0.25, 0.75), 0.1, 0.1)
+    told = MeasuredContrast("final reward over svr-dqn", Interval(0.5, 0.25, 0.75), 0.1, 0.1)
     given = {"C2": "holds", "C3": "fails"}
     judgements = [Judgement(name, verdict, (told,)) for name, verdict in given.items()]  # type: ignore[arg-type]
     table = Table("tuned-scores", "Scores", outcomes["theorem-1"].tables["growth"])
@@ -180,4 +180,4 @@ def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
     ],
 )
 def test_contrasts_in_words(interval: Interval, text: str) -> None:
-    assert contrast_text(Measured("steadiness", interval, 0.04879, 0.04879)) == text
+    assert contrast_text(MeasuredContrast("steadiness", interval, 0.04879, 0.04879)) == text

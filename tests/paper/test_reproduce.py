@@ -12,11 +12,11 @@ import pytest
 from srgdqn.paper import reproduce as commands
 from srgdqn.paper.answer import answer_from
 from srgdqn.paper.claims import CLAIMS, Judgement, contrasts
-from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.reproduce import Console, readings_of, run_cells, runs_table, shares_table
 from srgdqn.paper.studies import readings_study, tuning
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.scale import CONFIRMATORY, PAPER_SCALE, QUICK
 from srgdqn.runs.statistics import Interval
 from synthetic_outcomes import DOSES, PILOT, ROUNDS, TASKS, planted_run, world
@@ -63,7 +63,7 @@ def test_cells_are_computed_once_measurements_first(tmp_path: Path, monkeypatch:
     def compute(cells: Sequence[Any], folder: Path, **_: Any) -> dict[str, Any]:
         seen.extend(cell.name for cell in cells)
         assert folder == tmp_path / "cells"
-        kinds = [isinstance(cell, Cell) for cell in cells]
+        kinds = [isinstance(cell, RunCell) for cell in cells]
         assert kinds == sorted(kinds)
         return {}
 
@@ -225,7 +225,7 @@ def test_every_reading_is_judged_in_its_own_units(tmp_path: Path, monkeypatch: p
 
 
 def judgement(name: str, verdict: Any, *contrasts_: tuple[float, float]) -> Judgement:
-    measured = tuple(Measured("", Interval(estimate, -9.0, 9.0), 0.0, unit) for estimate, unit in contrasts_)
+    measured = tuple(MeasuredContrast("", Interval(estimate, -9.0, 9.0), 0.0, unit) for estimate, unit in contrasts_)
     return Judgement(name, verdict, measured)
 
 

@@ -12,7 +12,7 @@ from host_environments import SMALL, Counting
 from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.learner.estimators import ESTIMATORS, estimator
-from srgdqn.runs.cache import why_not_this
+from srgdqn.runs.cache import why_invalid
 from srgdqn.runs.user_code import own_parts
 from tiny import LEVERS, STUBBORN, Stubborn
 
@@ -92,7 +92,7 @@ def test_runs_and_agents_tell_engine_and_inputs() -> None:
 
 def test_another_engine_makes_no_run_stale() -> None:
     result = srgdqn.train("CartPole", "dqn-adam", steps=1_200, evaluation_episodes=1, progress=False)
-    assert why_not_this(result, result.configuration) is None
+    assert why_invalid(result, result.configuration) is None
     for told, stale in (({"engine": "ray"}, False), ({"cores": 1_000}, False), ({"computation": "training 0"}, True)):
         run = dataclasses.replace(result.run, provenance={**result.run.provenance, **told})
-        assert (why_not_this(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
+        assert (why_invalid(dataclasses.replace(result, run=run), result.configuration) is not None) == stale

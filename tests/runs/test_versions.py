@@ -10,12 +10,12 @@ import golden_bits
 from golden_bits import COMPUTATIONS, EVERYWHERE, bits_of, kind_of_machine, problem, recorded, with_record
 from srgdqn.paper.claims import contrasts, rules, statements
 from srgdqn.paper.studies import (
-    anchor_cells,
     dose_response,
+    experiment,
     figure_1,
+    figure_3_right,
     pilot,
     readings_study,
-    scores,
     theorem_1,
     training_time,
     tuning,
@@ -91,8 +91,8 @@ def test_verdicts_are_not_current_once_something_is_measured_otherwise(monkeypat
         (contrasts, "RESAMPLES", 9_999),
         (contrasts, "LOG_MARGIN", 0.1),
         (statements, "_REASON", 0.06),
-        (scores, "LAST_SHARE", 0.7),
-        (scores, "LAST_EPISODES", 110),
+        (experiment, "LAST_SHARE", 0.7),
+        (experiment, "LAST_EPISODES", 110),
         (pilot, "_SHARE", 0.06),
         (training_time, "_WINDOWS", 1),
         (theorem_1, "_PRECISION", 1e-1),
@@ -110,7 +110,7 @@ def test_whatever_decides_verdicts_is_among_the_golden_bits_of_claims(
     [
         (golden_bits, "CONFIRMATORY", dataclasses.replace(CONFIRMATORY, seed=1)),
         (figure_1, "_EVALUATIONS", 10),
-        (anchor_cells, "_FIRST", 0.05),
+        (figure_3_right, "_FIRST", 0.05),
         (dose_response, "_MOMENTS", 5),
         (tuning, "_TUNING_ROUNDS", 26),
         (readings_study, "SEED_OFFSET", 3),

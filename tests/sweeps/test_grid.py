@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import HOST_DEFAULTS, IMAGE_DEFAULTS
 from srgdqn.errors import InputError
-from srgdqn.sweeps.grid import Base, cells_of, checked_values
-from srgdqn.sweeps.notation import read_value, written
+from srgdqn.sweeps.grid import Base, cells_of, checked_values, read_value, written
 
 
 def test_every_combination_once() -> None:

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import Base, cells_of, checked_values
-from srgdqn.sweeps.gridded import plan_of
 from srgdqn.sweeps.heat_maps import sweep_figure
+from srgdqn.sweeps.run_grid import plan_of
 from srgdqn.sweeps.sweep import Sweep
 from synthetic_runs import synthetic
 

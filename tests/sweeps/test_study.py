@@ -13,9 +13,8 @@ import pytest
 
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import Base, Values
-from srgdqn.sweeps.ranges import space_of
-from srgdqn.sweeps.search_plan import SearchPlan, search_plan
-from srgdqn.sweeps.study import Study, open_study
+from srgdqn.sweeps.run_search import Study, open_study
+from srgdqn.sweeps.space import SearchPlan, search_plan, space_of
 from tiny import TINY
 
 optuna = pytest.importorskip("optuna")
@@ -50,10 +49,10 @@ def score(values: Values) -> float:
 
 def make(study: Study, plan: SearchPlan) -> None:
     """All trials of a search, without training anything."""
-    study.go_on()
-    while study.told < plan.trials:
+    study.resume()
+    while study.ended < plan.trials:
         for number, values in study.ask().items():
-            study.tell(number, score(values))
+            study.end(number, score(values))
 
 
 def trials(path: Path) -> list[tuple[int, str, dict[str, Any], Any]]:
@@ -123,11 +122,11 @@ def test_a_batch_is_seeded_by_what_came_before_it(tmp_path: Path) -> None:
     path = tmp_path / "parts.sqlite3"
     for _ in range(40):  # a process for every trial that is told
         with open_study(path, plan_of()) as study:
-            study.go_on()
-            if study.told == 17:
+            study.resume()
+            if study.ended == 17:
                 break
             number, values = next(iter(study.ask().items()))
-            study.tell(number, score(values))
+            study.end(number, score(values))
     assert trials(path) == whole
 
 
@@ -138,7 +137,7 @@ def test_it_goes_on_with_other_numbers_at_once_and_with_options_in_another_order
     plan = plan_of(trials=7, at_once=2)
     turned = dataclasses.replace(plan, space=dict(reversed(plan.space.items())))
     with open_study(path, turned) as study:
-        study.go_on()
+        study.resume()
         assert study.ask() == first
         make(study, turned)
         again = study.values()
@@ -156,13 +155,13 @@ def test_a_failed_trial_is_made_again_once_by_another_process(tmp_path: Path) ->
         asked = study.ask()
         study.fail(1, "it misbehaved")
         for number in (0, 2):
-            study.tell(number, score(asked[number]))
-        assert study.told == 3
+            study.end(number, score(asked[number]))
+        assert study.ended == 3
         assert study.failures() == [(asked[1], "it misbehaved")]
     for _ in range(2):  # asked for once, however often that is seen to
         with open_study(path, plan) as study:
-            study.go_on()
-            assert study.told == 2
+            study.resume()
+            assert study.ended == 2
             assert study.ask() == {3: asked[1]}
     with open_study(path, plan) as study:
         make(study, plan)
@@ -177,4 +176,4 @@ def test_a_forged_batch_is_refused(tmp_path: Path) -> None:
             study.ask()
             study._optuna.Trial(study._study, study._trials()[-1]._trial_id).set_user_attr("batch", forged)
             with pytest.raises(InputError, match="which no search has written"):
-                study.go_on()
+                study.resume()

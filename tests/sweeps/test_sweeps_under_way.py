@@ -22,7 +22,7 @@ SPACE = {"eta": (1e-4, 1e-1), "gamma": [0.9, 0.99]}
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.sweeps.together.train_side_by_side")
+    return CutShort(monkeypatch, "srgdqn.sweeps.cells.train_side_by_side")
 
 
 def swept(folder: Path | None = None, **how: Any) -> Sweep:

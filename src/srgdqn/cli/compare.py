@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     if not folders:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
 
-    from srgdqn.figures.paths import check_figure
+    from srgdqn.figures import check_figure
 
     check_figure(asked.out, overwrite=asked.overwrite)
 

@@ -27,7 +27,7 @@ from tyro.constructors import (
 
 from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of
 from srgdqn.config import Configuration, rooms
-from srgdqn.sweeps.notation import written
+from srgdqn.sweeps.grid import written
 
 _PLACE = "DESCRIPTION-GOES-HERE"
 _NARROWEST, _WIDEST = 40, 100  # in a narrower terminal tyro would write a letter or two per line

@@ -68,7 +68,7 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.cli import INTERRUPTED
     from srgdqn.kernel.program_cache import enable_program_cache
-    from srgdqn.paper.studies.names import NAMES
+    from srgdqn.paper.studies.catalogue import NAMES
     from srgdqn.runs.destination import make_folder
     from srgdqn.runs.locks import locked
 

@@ -25,11 +25,8 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.sweeps.folder import ABOUT, check_folder
-from srgdqn.sweeps.grid import Base, Cell, cells_of, checked_values, name_of
-from srgdqn.sweeps.notation import read_value, written
-from srgdqn.sweeps.ranges import space_from_words
-from srgdqn.sweeps.scores import SCORES, Score
-from srgdqn.sweeps.search_plan import SearchPlan, search_plan
+from srgdqn.sweeps.grid import SCORES, Base, Score, SweepCell, cells_of, checked_values, name_of, read_value, written
+from srgdqn.sweeps.space import SearchPlan, search_plan, space_from_words
 
 if TYPE_CHECKING:
     from srgdqn.sweeps.sweep import Sweep as Swept
@@ -109,7 +106,7 @@ def run(words: Sequence[str]) -> int:
     typed = [word.partition("=")[0].strip("-").replace("-", "_") for word in words]
     tried = {name: values[name] for name in sorted(values.keys() - fixed, key=typed.index)}  # as tables show them
     plan: SearchPlan | None = None
-    cells: list[Cell] = []
+    cells: list[SweepCell] = []
     if asked.search is None:
         for name in _OF_SEARCH:
             if getattr(asked, name) is not None:
@@ -153,7 +150,7 @@ def _plan(asked: Sweep, words: Sequence[str], base: Base, tried: dict[str, tuple
 
 
 def _figure(asked: Sweep, folder: Path | None) -> Path | None:
-    from srgdqn.figures.paths import check_figure
+    from srgdqn.figures import check_figure
 
     if asked.figure is not None:
         return check_figure(asked.figure, overwrite=True)
@@ -164,7 +161,7 @@ def _train(
     asked: Sweep,
     base: Base,
     tried: dict[str, tuple[Any, ...]],
-    cells: list[Cell],
+    cells: list[SweepCell],
     plan: SearchPlan | None,
     folder: Path | None,
 ) -> Swept:
@@ -187,10 +184,10 @@ def _train(
         enable_program_cache()
         how = (folder, asked.score, listener, say, asked.checkpoints.pace, asked.engine.engine)
         if plan is None:
-            from srgdqn.sweeps.gridded import run_grid
+            from srgdqn.sweeps.run_grid import run_grid
 
             return run_grid(base, checked_values(tried), cells, *how)
-        from srgdqn.sweeps.searching import run_search
+        from srgdqn.sweeps.run_search import run_search
 
         return run_search(base, plan, *how)
 

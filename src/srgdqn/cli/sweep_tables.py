@@ -7,7 +7,7 @@ from typing import Any
 
 from srgdqn.cli.presentation import NOTHING, number, print_json, print_table
 from srgdqn.errors import InputError
-from srgdqn.sweeps.notation import written
+from srgdqn.sweeps.grid import SCORES, written
 from srgdqn.sweeps.sweep import Sweep
 
 _SHOWN = 30  # cells of a longer table
@@ -73,6 +73,12 @@ def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
         row = table.row(best, named=True)
         lost = f"; {row['diverged']} of its {row['rounds']} rounds diverged" if row["diverged"] else ""
         print(f"The best cell: {given} (score {_interval(row, 'score')}{lost})")
+        if (equals := len(swept.tied)) > 1:
+            other = next(score for score in SCORES if score != swept.score)
+            print(
+                f"{equals} cells tie for the best score; this one has the highest final reward of them. To tell them "
+                f"apart, give --score {other} or train longer."
+            )
     print("not saved: give --out DIR to keep a sweep" if folder is None else f"The sweep is in {folder}.")
     if figure is not None:
         print(f"The figure is in {figure}.")
@@ -98,6 +104,7 @@ def _best(swept: Sweep) -> int | None:
         return None
 
 
-def _rank(swept: Sweep, cell: int) -> tuple[bool, float]:
-    score = swept.table["score"][cell]
-    return (True, 0.0) if score is None else (False, -score)
+def _rank(swept: Sweep, cell: int) -> tuple[bool, float, bool, float]:
+    """By score, then by final reward, each with None last."""
+    score, reward = swept.table["score"][cell], swept.table["final_reward"][cell]
+    return score is None, -(score or 0.0), reward is None, -(reward or 0.0)

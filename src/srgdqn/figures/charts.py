@@ -20,7 +20,7 @@ class Style(NamedTuple):
     dashes: str | tuple = "-"
 
 
-# The paper's four have its colours (blue, green, purple, orange), in shades that colour-blind readers tell apart;
+# The paper's four have its colours (blue, green, purple, orange), in shades that colour-blind readers can distinguish;
 # controls have the colour of what they control for, or one of their own.
 BLUE, GREEN, PURPLE, ORANGE = "#0066b4", "#00916b", "#8c4ba0", "#e68a00"
 SKY, RED, GREY, BLACK, OLIVE = "#4fb3e8", "#c8321e", "#8a8a8a", "#202020", "#8a8a1e"
@@ -57,9 +57,9 @@ class Series:
     high: np.ndarray | None = None
     kind: Literal["line", "points", "bars"] = "line"
     group: str = ""
-    """What is switched on and off together, such as a set of readings; beside the label in legends."""
+    """Series that are switched on and off together, such as a set of readings; beside the label in legends."""
     shown: bool = True
-    """Whether an interactive figure starts with it on. An image shows only what is."""
+    """Whether an interactive figure starts with it on. An image shows only those that do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     categories: tuple[str, ...] = ()
-    """Names of the positions 0, 1, 2, … where x is no number."""
+    """Names of the positions 0, 1, 2, … where x is not a number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +82,13 @@ class Chart:
     """A figure: panels side by side, `columns` in a row, and a sentence that says what is drawn."""
 
     name: str
-    """What its files are called."""
+    """The name of its files."""
     title: str
     caption: str
     panels: tuple[Panel, ...]
     columns: int = 3
     alternatives: tuple[str, ...] = field(default=())
-    """Names of charts that show the same otherwise, for a reader to go on to."""
+    """Names of charts that show the same in another way."""
 
 
 def data_of(chart: Chart) -> pl.DataFrame:

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
+from srgdqn.figures import check_figure
 from srgdqn.figures.charts import Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, default_axes, learning_panel
-from srgdqn.figures.paths import check_figure
 from srgdqn.runs.curves import AXES, Axis
 from srgdqn.runs.destination import disk_errors_told, written_whole
 from srgdqn.runs.result import Result
@@ -69,7 +69,7 @@ def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[
       groups: all groups of the chart that the panel belongs to, so that each looks the same in every panel.
 
     Returns:
-      By label and group what stands for each series in a legend.
+      The legend handle of each series, by label and group.
 
     """
     along = next(iter(panel.x_labels))
@@ -80,7 +80,7 @@ def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[
     for series, offset in zip(drawn, offsets, strict=True):
         x = np.asarray(series.x[along], float) + offset
         handles[series.label, series.group] = _draw_series(axes, series, x, width, order[series.group])
-    _dress(axes, panel, along, drawn)
+    _format_axes(axes, panel, along, drawn)
     return handles
 
 
@@ -125,7 +125,7 @@ def curve_panel(
 def comparison_figure(
     results: Sequence[Result], *, x: Axis | None = None, band: Band = "interval", labels: Sequence[str] | None = None
 ) -> Figure:
-    """A figure of one panel, with a line below it that says what is drawn."""
+    """A figure of one panel, with a caption."""
     figure = Figure(figsize=(6.8, 4.4), layout="constrained")
     curve_panel(figure.subplots(), results, x=x, band=band, labels=labels)
     shown = {
@@ -140,7 +140,7 @@ def comparison_figure(
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Writes a figure in the format of its suffix, whole or not at all; the same figure gives the same bytes."""
+    """Writes a figure in the format of its suffix, atomically; the same figure gives the same bytes."""
     target = check_figure(path, overwrite=overwrite)
     suffix = target.suffix.removeprefix(".").lower()
     dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
@@ -194,7 +194,7 @@ def _side_by_side(drawn: Sequence[Series], along: str, panel: Panel) -> tuple[li
     return [float(next(slots)) if move else 0.0 for move in moved], width
 
 
-def _dress(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) -> None:
+def _format_axes(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) -> None:
     axes.set(title=panel.title, xlabel=panel.x_labels[along], ylabel=panel.y_label)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="0.9", linewidth=0.6)
@@ -202,7 +202,7 @@ def _dress(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) -> Non
     if panel.log_x:
         axes.set_xscale("log")
     elif along in AXES and all(series.kind == "line" for series in drawn):
-        # What is spent starts at nothing.
+        # Costs start at 0.
         axes.margins(x=0)
         axes.set_xlim(left=0)
     if panel.log_y:

@@ -38,7 +38,7 @@ X_LABELS: dict[Axis, str] = {
     "seconds": "training seconds per round",
 }
 
-# For what has no style of its own, and for further runs of what is drawn already.
+# For algorithms without a style, and for further runs of one that is drawn already.
 _SPARE = (
     Style(BLACK),
     Style(SKY),
@@ -72,10 +72,10 @@ def learning_panel(
         all that there are, the budget's unit first.
       band: the mean's 95 % bootstrap `interval`, one `sd` over rounds to either side, or `none`.
       labels: one per run, which has the style of that name, if there is one, and of its algorithm otherwise; by
-        default the algorithms and what else tells the runs apart.
+        default the algorithm and what else differs between the runs.
       without_band: algorithms that are drawn without their band.
       title: by default the task.
-      group: what the curves are switched on and off with.
+      group: curves that are switched on and off together.
       count_diverged: whether labels say how many rounds diverged. Panels that share a legend need equal labels.
 
     """
@@ -135,14 +135,14 @@ def _styles(results: Sequence[Result], labels: Sequence[str]) -> list[Style]:
     taken = {STYLES[name] for name in names if name in STYLES}
     spare = [style for style in _SPARE if style not in taken]
     styles: list[Style] = []
-    met: set[str] = set()
+    seen: set[str] = set()
     for name in names:
-        if name in STYLES and name not in met:
+        if name in STYLES and name not in seen:
             styles.append(STYLES[name])
         else:
             spare.append(spare[0])
             styles.append(spare.pop(0))
-        met.add(name)
+        seen.add(name)
     return styles
 
 

@@ -1,1 +1,1 @@
-"""Rounds of a saved run, lived once more: from their beginning, or from a checkpoint that was kept."""
+"""Rounds of a saved run rerun, from their beginning or from a checkpoint: to verify them, or to trace them."""

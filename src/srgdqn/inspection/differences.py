@@ -1,14 +1,19 @@
-"""Where a recomputed round differs from the stored one, to the bit."""
+"""What differs between a stored run and a recomputed one: bits of tables and parameters, and conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import polars as pl
 
+from srgdqn.api import provenance_of
+from srgdqn.inspection.saved_run import SavedRun
+from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.tables import SCHEMAS, frame
+from srgdqn.runs.user_code import own_parts
 from srgdqn.training.tables import Tables
 
 COMPARED = tuple(name for name in SCHEMAS if name != "timings")
@@ -21,14 +26,14 @@ class Difference(NamedTuple):
     where: str  # the table's name, or the path of the parameter
     column: str | None  # None for parameters, and where one table has more rows
     place: tuple[int, ...]  # the row among the round's own, or the index in the array
-    step: int | None  # environment steps by then, where the table tells
+    step: int | None  # environment steps by then, where the table has them
     stored: Any
     recomputed: Any
     relative: float | None  # of all of a parameter's numbers: the norm of the difference over the stored norm
 
     @property
     def words(self) -> str:
-        """What differs, in words."""
+        """What differs, as text."""
         at = "" if self.step is None else f" (step {self.step:,})"
         if self.column is None and self.relative is None:
             return f"{self.where} has {self.stored} rows of the round, and {self.recomputed} were recomputed"
@@ -122,3 +127,76 @@ def _differ(then: pl.Series, now: pl.Series) -> np.ndarray:
 def _bits(array: np.ndarray) -> np.ndarray:
     array = np.ascontiguousarray(array)
     return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "f" else array
+
+
+_YOURS = "your "
+_ALWAYS = ("machine", "instruction_sets", "compiler", "backend", "computation")
+
+
+class Condition(NamedTuple):
+    """A condition that differs."""
+
+    name: str
+    then: Any
+    now: Any
+
+    @property
+    def words(self) -> str:
+        """Both values, as text."""
+        return f"{self.name}: {_shown(self.then)} then, {_shown(self.now)} here"
+
+
+def differing_conditions(saved: SavedRun) -> list[Condition]:
+    """The conditions that differ here from when the run was made. Where there are none, equal bits are promised.
+
+    What a run of an older release does not record counts as different.
+    """
+    then = saved.result.run.provenance
+    now = {
+        **provenance_of(saved.configuration, on_host=saved.result.on_host),
+        "backend": jax.default_backend(),
+    }
+    before, versions = then.get("versions") or {}, now["versions"]
+    found = [
+        Condition(f"version of {name}", before.get(name), versions.get(name))
+        for name in dict.fromkeys((*before, *versions))
+        if before.get(name) != versions.get(name)
+    ]
+    found += [
+        Condition(name.replace("_", " "), then.get(name), now.get(name))
+        for name in _ALWAYS
+        if then.get(name) != now.get(name)
+    ]
+    return found + _changed_user_code(saved)
+
+
+def only_sources(conditions: list[Condition]) -> bool:
+    """Whether nothing differs but the package's version or the user's code, which may well compute the same."""
+    named = ("computation", "version of srgdqn")
+    return all(each.name in named or each.name.startswith(_YOURS) for each in conditions)
+
+
+def _changed_user_code(saved: SavedRun) -> list[Condition]:
+    """The user's own code that has changed. What only one of the two records may be the same, such as an environment
+    that was given as an instance and is made from its id now.
+    """
+    then = what_bits_depend_on(saved.result.run.provenance)["own"]
+    now = own_parts(saved.configuration, saved.network, saved.environment)
+    return [
+        Condition(f"{_YOURS}{name}", _part(then[name]), _part(now[name]))
+        for name in now
+        if name in then and then[name] != now[name]
+    ]
+
+
+def _part(about: dict[str, Any]) -> str:
+    digests = [str(about[name]) for name in ("source", "values") if about.get(name) is not None]
+    return " ".join([str(about.get("name")), *digests])
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    return str(value)

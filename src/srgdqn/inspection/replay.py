@@ -1,4 +1,4 @@
-"""`srgdqn.replay_round`: a stretch of a round lived again, with every outer iteration traced in full."""
+"""`srgdqn.replay_round`: a part of a round rerun, with every outer iteration traced in full."""
 
 from __future__ import annotations
 
@@ -15,52 +15,59 @@ from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment
 from srgdqn.errors import InputError
-from srgdqn.inspection.conditions import Condition, differing
-from srgdqn.inspection.differences import parameter_differences
-from srgdqn.inspection.open_round import lived_again
-from srgdqn.inspection.rerun_compiled import CompiledRound
-from srgdqn.inspection.rerun_host import HostedRound
-from srgdqn.inspection.saved_checkpoints import Kept, checkpoints_of
-from srgdqn.inspection.saved_run import Subject, subject_of
+from srgdqn.figures.charts import (
+    BLACK,
+    BLUE,
+    GREEN,
+    RED,
+    Chart,
+    Panel,
+    Series,
+    Style,
+)
+from srgdqn.inspection.differences import Condition, differing_conditions, parameter_differences
+from srgdqn.inspection.rerun_compiled import CompiledRerun
+from srgdqn.inspection.rerun_host import HostRerun
+from srgdqn.inspection.saved_run import SavedRun, checkpoints_of, open_run, rerun
 from srgdqn.inspection.segments import parted_at
-from srgdqn.inspection.trace import Tracer
-from srgdqn.inspection.trace_story import Story, tell
-from srgdqn.inspection.trace_tables import Traced, inner_table, iterations_table, joined
+from srgdqn.inspection.trace import Traced, Tracer, inner_table, iterations_table, joined
+from srgdqn.inspection.trace_story import Story, story_of
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.destination import check_file, write_file
 from srgdqn.runs.parquet import encode_any
 from srgdqn.tasks import Task
 
+_AXIS = {"outer_iterations": "outer iteration, with its inner ones"}
 DEFAULT_STRETCH = 16
 """Outer iterations that are traced where nobody says which."""
 
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """A stretch of a round."""
+    """A traced stretch of a round."""
 
     run: str
     number: int
     diverged_at: int | None
     """The environment step at which the round diverged; None if it did not."""
     started_at: int
-    """Environment steps of the checkpoint that it was lived again from; 0 for the round's beginning."""
+    """Environment steps of the checkpoint that the rerun began at; 0 for the round's beginning."""
     iterations: pl.DataFrame
-    """A row per outer iteration; `srgdqn.inspection.trace_tables.ITERATIONS` tells its columns."""
+    """A row per outer iteration; columns: `srgdqn.inspection.trace.ITERATIONS`."""
     inner: pl.DataFrame
-    """A row per inner iteration and transition of its pick; columns: `inspection.trace_tables.INNER`."""
+    """A row per inner iteration and transition of its pick; columns: `srgdqn.inspection.trace.INNER`."""
     story: Story
-    """What grew first, and what first was no number."""
+    """What grew first, and what first was not finite."""
     problems: tuple[str, ...]
-    """How what was lived again is not what the run did; none where nothing speaks against it."""
+    """How the rerun differs from the run; empty where no difference was found."""
     checked: tuple[str, ...]
-    """What was held against the run."""
+    """What was compared with the run."""
     conditions: tuple[Condition, ...]
-    """What is other here than when the run was made."""
+    """What differs here from when the run was made."""
 
     def __repr__(self) -> str:
-        """In a line, without the tables."""
+        """One line, without the tables."""
         first, last = self.iterations["outer_iteration"][0], self.iterations["outer_iteration"][-1]
         end = "did not diverge" if self.diverged_at is None else f"diverged at step {self.diverged_at:,}"
         faithful = "faithful" if self.faithful else "not what the run did"
@@ -68,7 +75,7 @@ class Replay:
 
     @property
     def faithful(self) -> bool:
-        """Whether it is what the run did, as far as that can be told."""
+        """Whether the rerun did what the run did, as far as could be compared."""
         return not self.problems
 
     @property
@@ -88,7 +95,6 @@ class Replay:
             check_file(place, (".parquet",), what="trace", overwrite=overwrite)
             return write_file(place, encode_any(self.table))
         from srgdqn.figures.images import draw_chart, save_figure
-        from srgdqn.inspection.trace_chart import chart_of
 
         return save_figure(draw_chart(chart_of(self)), place, overwrite=overwrite)
 
@@ -102,9 +108,9 @@ def replay_round(
     network: eqx.Module | NetworkFactory | None = None,
     environment: FuncEnv | Environment | None = None,
 ) -> Replay:
-    """Lives a round of a saved run again, and traces a stretch of it in full.
+    """Reruns a round of a saved run, and traces a stretch of it in full.
 
-    It begins at the newest good checkpoint before the stretch, or at the round's beginning where there is none.
+    The rerun begins at the newest undamaged checkpoint before the stretch, or at the round's beginning.
 
     Args:
       folder: where the run was saved.
@@ -118,54 +124,50 @@ def replay_round(
       The tables of the stretch, and what happened in it.
 
     """
-    subject = subject_of(folder, network=network, environment=environment)
-    first, stop = _stretch(subject, round, from_step, until_step)
-    starts = [each for each in checkpoints_of(subject, round) if _serves(each, first)]
-    with lived_again(subject, round, *starts) as lived:
-        began = lived.steps
-        traced = list(_traced(subject, lived, first, stop))
-        problems, checked = _held_against(subject, round, lived, began, stop)
+    saved = open_run(folder, network=network, environment=environment)
+    first, stop = _stretch(saved, round, from_step, until_step)
+    starts = [each for each in checkpoints_of(saved, round) if each.blocks <= first and not each.at_the_end]
+    with rerun(saved, round, *starts) as round_:
+        began = round_.steps
+        traced = list(_traced(saved, round_, first, stop))
+        problems, checked = _compare_with_run(saved, round, round_, began, stop)
     iterations, inner = iterations_table(traced), inner_table(traced)
     return Replay(
         str(folder),
         round,
-        subject.row_of(round)["diverged_at"],
+        saved.row_of(round)["diverged_at"],
         began,
         iterations,
         inner,
-        tell(iterations, inner),
+        story_of(iterations, inner),
         tuple(problems),
         tuple(checked),
-        tuple(differing(subject)),
+        tuple(differing_conditions(saved)),
     )
 
 
-def _serves(kept: Kept, first: int) -> bool:
-    return kept.blocks <= first and not kept.at_the_end
+def _traced(saved: SavedRun, round_: CompiledRerun | HostRerun, first: int, stop: int) -> Iterator[Traced]:
+    round_.advance(first)
+    lanes = whole_teams(saved.configuration.training.lanes) if isinstance(saved.task, Task) else None
+    tracer = Tracer(saved.configuration, round_.network, lanes)
+    while round_.blocks < stop and round_.active:
+        inputs = round_.next_iteration()
+        if inputs is not None:
+            yield Traced(inputs, tracer.trace(inputs))
 
 
-def _traced(subject: Subject, lived: CompiledRound | HostedRound, first: int, stop: int) -> Iterator[Traced]:
-    lived.advance(first)
-    lanes = whole_teams(subject.configuration.training.lanes) if isinstance(subject.task, Task) else None
-    tracer = Tracer(subject.configuration, lived.network, lanes)
-    while lived.blocks < stop and lived.active:
-        moment = lived.live()
-        if moment is not None:
-            yield Traced(moment, tracer.trace(moment))
-
-
-def _stretch(subject: Subject, number: int, from_step: int | None, until_step: int | None) -> tuple[int, int]:
+def _stretch(saved: SavedRun, number: int, from_step: int | None, until_step: int | None) -> tuple[int, int]:
     """The first block whose outer iteration is traced, and the one after the last."""
-    row, block, learning = subject.row_of(number), subject.block, subject.configuration.training.first_learning_block
-    lived, made = row["steps"], row["outer_iterations"]
+    row, block, learning = saved.row_of(number), saved.block, saved.configuration.training.first_learning_block
+    steps, made = row["steps"], row["outer_iterations"]
     if made == 0:
-        raise InputError(f"round {number} made no outer iteration in its {lived:,} steps. There is nothing to replay.")
+        raise InputError(f"round {number} made no outer iteration in its {steps:,} steps. There is nothing to replay.")
     ends = learning + made  # blocks
     for name, step in (("from-step", from_step), ("until-step", until_step)):
         if step is not None and not 1 <= step <= ends * block:
             raise InputError(
                 f"--{name} is {step:,}, but round {number} made its outer iterations from step "
-                f"{(learning + 1) * block:,} to step {min(ends * block, lived):,}. Give one of these."
+                f"{(learning + 1) * block:,} to step {min(ends * block, steps):,}. Give one of these."
             )
     stop = ends if until_step is None else until_step // block
     first = stop - DEFAULT_STRETCH if from_step is None else -(-from_step // block) - 1
@@ -178,30 +180,64 @@ def _stretch(subject: Subject, number: int, from_step: int | None, until_step: i
     return first, stop
 
 
-def _held_against(
-    subject: Subject, number: int, lived: CompiledRound | HostedRound, began: int, stop: int
+def _compare_with_run(
+    saved: SavedRun, number: int, round_: CompiledRerun | HostRerun, began: int, stop: int
 ) -> tuple[list[str], list[str]]:
-    """What of the run contradicts what was lived again, and what was compared."""
+    """How the rerun differs from the run, and what was compared."""
     problems, checked = [], []
-    row = subject.row_of(number)
-    ends = np.concatenate(lived.ends) if lived.ends else np.zeros(0, int)
-    until = min(lived.steps, row["steps"])
-    parted = parted_at(subject, number, began, until, ends)
+    row = saved.row_of(number)
+    ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
+    until = min(round_.steps, row["steps"])
+    parted = parted_at(saved, number, began, until, ends)
     checked.append(f"{int((ends <= until).sum()):,} ends of episodes")
     if parted is not None:
         problems.append(f"from step {parted:,} on, episodes ended otherwise than in the run")
-    at_the_end = stop * subject.block >= row["steps"] - subject.block + 1 and not _goes_on(subject, row, stop)
+    at_the_end = stop * saved.block >= row["steps"] - saved.block + 1 and not _continues(saved, row, stop)
     if at_the_end:
-        differences, arrays = parameter_differences(subject.result.parameters_of(number), _policy(lived))
+        differences, arrays = parameter_differences(saved.result.parameters_of(number), round_.policies()[0])
         checked.append(f"{arrays} arrays of final parameters, to the bit")
         problems += [each.words for each in differences[:1]]
     return problems, checked
 
 
-def _goes_on(subject: Subject, row: dict[str, Any], stop: int) -> bool:
+def _continues(saved: SavedRun, row: dict[str, Any], stop: int) -> bool:
     """Whether the round made outer iterations after the stretch."""
-    return stop < subject.configuration.training.first_learning_block + row["outer_iterations"]
+    return stop < saved.configuration.training.first_learning_block + row["outer_iterations"]
 
 
-def _policy(lived: CompiledRound | HostedRound) -> dict[str, np.ndarray]:
-    return lived.policies()[0]
+def chart_of(replay: Replay) -> Chart:
+    """Gradients and Δ, errors, and parameters and steps, inner iteration by inner iteration."""
+    inner = replay.inner.filter(pl.col("sample") == 0)
+    count = max(inner["m"].to_list(), default=0) + 2
+    x = {"outer_iterations": inner["outer_iteration"].to_numpy() + inner["m"].to_numpy() / count}
+    outer = {"outer_iterations": replay.iterations["outer_iteration"].to_numpy().astype(float)}
+
+    def line(label: str, style: Style, column: str, along: dict, table: pl.DataFrame) -> Series:
+        values = np.abs(table[column].cast(pl.Float64).fill_null(np.nan).to_numpy())
+        return Series(label, style, along, np.where(np.isfinite(values) & (values > 0), values, np.nan))
+
+    gradients = [
+        line("‖g(θ_m; x_m)‖", Style(BLUE), "gradient_norm", x, inner),
+        line("‖g(θ_ref; x_m)‖", Style(BLUE, "--"), "reference_norm", x, inner),
+        line("‖Δ_m‖", Style(RED), "delta_norm", x, inner),
+    ]
+    errors = [
+        line("|TD error| of the pick", Style(GREEN), "td_error", x, inner),
+        line("largest on D", Style(GREEN, "--"), "largest_td_error", outer, replay.iterations),
+        line("loss on D", Style(BLACK, ":"), "loss", outer, replay.iterations),
+    ]
+    moves = [
+        line("‖θ_m‖", Style(BLACK), "theta_norm", x, inner),
+        line("step", Style(RED, "--"), "step_norm", x, inner),
+        line("Adam's step", Style(BLUE, ":"), "adam_step_norm", outer, replay.iterations),
+    ]
+    panels = tuple(
+        Panel(title, label, _AXIS, tuple(each for each in series if np.isfinite(each.y).any()), log_y=True)
+        for title, label, series in (
+            ("gradients", "norm", gradients),
+            ("errors", "size", errors),
+            ("parameters and steps", "norm", moves),
+        )
+    )
+    caption = "A gap is where a value was no finite number."
+    return Chart("replay", f"round {replay.number}", caption, panels)

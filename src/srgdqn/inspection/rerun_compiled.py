@@ -1,16 +1,15 @@
-"""A compiled round lived again by the program that trained it, as far as is asked for, alone or beside copies."""
+"""A compiled round rerun by the program that trained it, alone or beside copies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from srgdqn.inspection.iteration import Moment
-from srgdqn.inspection.saved_run import Subject
+from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack
@@ -21,27 +20,22 @@ from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, Lane
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.program import Programs, lane_numbers, programs_for
+from srgdqn.training.program import lane_numbers
+
+if TYPE_CHECKING:
+    from srgdqn.inspection.saved_run import SavedRun
 
 _DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
 
 
-def programs_of(subject: Subject) -> Programs:
-    """What trained the run's rounds, compiled if need be."""
-    assert isinstance(subject.task, Task)
-    return programs_for(subject.configuration, subject.task, subject.network)[0]
+class CompiledRerun:
+    """A round of a saved run, and copies of it."""
 
-
-class CompiledRound:
-    """A round of a run, and copies of it."""
-
-    def __init__(self, subject: Subject, number: int, start: tuple[int, Lane] | None = None) -> None:
-        """From its first step, or from so many blocks and the state that it had by then (as a checkpoint has it, with
-        an axis of one round first).
-        """
-        assert isinstance(subject.task, Task)
-        configuration, self._programs = subject.configuration, programs_of(subject)
-        self._configuration, self._number, self._task = configuration, number, subject.task
+    def __init__(self, saved: SavedRun, number: int, start: tuple[int, Lane] | None = None) -> None:
+        """From its first step, or from a number of blocks and the state after them (leading axis: one round)."""
+        assert isinstance(saved.task, Task)
+        configuration, self._programs = saved.configuration, saved.programs
+        self._configuration, self._number, self._task = configuration, number, saved.task
         self._limits = limits_of(configuration.training, configuration.task.time_limit)
         self.ends: list[np.ndarray] = []  # environment steps at which episodes of the first copy ended
         self._rounds = LaneRounds(configuration, self._programs, [number])
@@ -51,9 +45,9 @@ class CompiledRound:
             self._rounds.resume(*start)
         self._network = make_network(
             configuration.network,
-            observation_size(subject.task.environment),
-            action_count(subject.task.environment),
-            subject.network,
+            observation_size(saved.task.environment),
+            action_count(saved.task.environment),
+            saved.network,
         )
         self._draw = jax.jit(self._drawn)
 
@@ -69,7 +63,7 @@ class CompiledRound:
 
     @property
     def active(self) -> bool:
-        """Whether there is anything left to live."""
+        """Whether the round has not ended."""
         return self._rounds.active
 
     @property
@@ -78,16 +72,16 @@ class CompiledRound:
         return self._network
 
     def beside_copies(self, count: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
-        """Goes on beside so many copies of itself, in whose state every array of real numbers has been changed."""
+        """Adds copies of the round, with `change` applied to every array of their state."""
         lanes = self._rounds.on_host()
-        others = [jax.tree.map(lambda leaf: _changed(leaf, change), lanes) for _ in range(count)]
+        others = [jax.tree.map(lambda leaf: change(np.asarray(leaf)), lanes) for _ in range(count)]
         together: Lane = jax.tree.map(lambda *leaves: np.concatenate(leaves), lanes, *others)
         copies = LaneRounds(self._configuration, self._programs, [self._number] * (1 + count))
         copies.resume(self.blocks, together)
         self._rounds = copies
 
     def policies(self) -> list[dict[str, np.ndarray]]:
-        """What the policy of every copy is made of, by path; the first is the round's own."""
+        """The arrays of the policy of every copy, by path; the first is the round's own."""
         stored, copies = self._rounds.policies(), range(len(self._rounds.divergence))
         return [{path: array[copy] for path, array in stored.items()} for copy in copies]
 
@@ -96,12 +90,12 @@ class CompiledRound:
         return jax.tree.map(lambda leaf: leaf[0], self._rounds.on_host())
 
     def advance(self, block: int) -> None:
-        """Lives until so many blocks have been lived, or nothing is left to live."""
+        """Runs until that many blocks are done, or the round ends."""
         while self.blocks < block and self.active:
             self._run(next_stop(self._configuration.training, self.blocks, block - self.blocks))
 
-    def live(self) -> Moment | None:
-        """Lives one block, and gives the outer iteration at its end; None where there was none."""
+    def next_iteration(self) -> IterationInputs | None:
+        """Runs one block, and returns the outer iteration at its end; None where there was none."""
         block, before = self.blocks, self.state()
         log, after = self._run(block + 1), self.state()
         due = int(self._limits.first_learning) <= block < int(self._limits.last_block)
@@ -114,8 +108,8 @@ class CompiledRound:
             outer_iterations=before.learner.iterations,
             episodes=after.episodes,
         )
-        told = np.array([np.asarray(getattr(log, name))[0, 0] for name in _DIAGNOSTICS])
-        return Moment(
+        logged = np.array([np.asarray(getattr(log, name))[0, 0] for name in _DIAGNOSTICS])
+        return IterationInputs(
             block=block,
             step=self.steps,
             before=before.learner,
@@ -126,7 +120,7 @@ class CompiledRound:
             picks=picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
-            told=told,
+            logged=logged,
             discarded=bool(after.diverged_at >= 0),
         )
 
@@ -144,7 +138,3 @@ class CompiledRound:
         ended = np.flatnonzero(np.asarray(log.flags[0]).ravel() & (TERMINATED | TRUNCATED))
         self.ends.append(steps + ended + 1)
         return log
-
-
-def _changed(leaf: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    return change(leaf) if np.issubdtype(leaf.dtype, np.floating) else leaf

@@ -1,5 +1,5 @@
-"""Segments of a round recomputed where equal bits are not to be expected, each from a state that the run itself kept.
-Where they are to be expected after all, any other bit is a difference.
+"""Segments of a round rerun, each from a checkpoint of the run, where equal bits are not expected.
+Where conditions are unchanged after all, any other bit is a difference.
 
 Rounds are chaotic: a difference in the last bit grows until two trajectories have nothing in common. So ends of runs
 say nothing, and segments are compared, each from a checkpoint to the next. How much of an error rounding explains is
@@ -7,25 +7,39 @@ measured in the same segment: copies of the round begin with a state of which ev
 bit, and the distance at which they typically end, times a factor, is the bound.
 
 An error beyond it may still be rounding's: where two actions were as good as each other, the other one may have been
-taken. Then the segment's learning is repeated on the transitions that the run itself made, which its checkpoints hold.
+taken, which leads to other transitions. The checkpoints at both ends of a segment hold the transitions that the run
+made in it; then its learning is repeated on those, so that nothing but rounding is left to differ.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
+from jaxtyping import Array
 
+from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import parameter_differences
-from srgdqn.inspection.open_round import lived_again
-from srgdqn.inspection.relearn import forced_learning
-from srgdqn.inspection.saved_checkpoints import Kept, checkpoints_of
-from srgdqn.inspection.saved_run import Subject
+from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_of, rerun
+from srgdqn.learner.networks import Network, make_network
+from srgdqn.learner.normalisation import Normaliser, observe
+from srgdqn.learner.outer_iteration import LearnerState, batch_rows
+from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
+from srgdqn.training.batches import Served, choose_rows
+from srgdqn.training.clock import Limits, limits_of
+from srgdqn.training.draws import draw_block
+from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.lane import Lane, learn_on
+from srgdqn.training.loop import policy_arrays
+from srgdqn.training.program import lane_numbers
 
 FACTOR = 100.0
 """Programs of another kind round in every operation of every iteration, the copies were changed but once."""
@@ -38,7 +52,7 @@ Finding = Literal["agrees", "differs", "undecided"]
 
 @dataclass(frozen=True)
 class SegmentCheck:
-    """A segment that was recomputed."""
+    """A rerun segment."""
 
     number: int
     from_step: int
@@ -54,7 +68,7 @@ class SegmentCheck:
     rounding: float
     """How far copies typically ended that began with other last bits: the median."""
     forced: bool
-    """Whether it was learned again on the transitions that the run made, as those made here were others."""
+    """Whether it was relearned on the transitions that the run made, as those made here were others."""
     parted_at: int | None
     """The environment step by which episodes ended otherwise here than in the run; None if all ended alike."""
     same_bits: bool
@@ -80,7 +94,7 @@ class SegmentCheck:
     @property
     def finding(self) -> Finding:
         """Whether it agrees: to the bit where that is to be expected. Elsewhere, where rounding explains any error, or
-        may have led to other transitions and those of the run are not at hand, nothing can be told.
+        may have led to other transitions and those of the run are not at hand, nothing is decided.
         """
         if self.exact:
             return "agrees" if self.same_bits else "differs"
@@ -108,70 +122,70 @@ class SegmentCheck:
         return f"{said}, beyond the bound of {self.bound:.2g}, but other actions may have been taken here"
 
 
-def check_segments(subject: Subject, number: int, *, exact: bool) -> Iterator[SegmentCheck]:
+def check_segments(saved: SavedRun, number: int, *, exact: bool) -> Iterator[SegmentCheck]:
     """Every segment of a round: from its beginning to its first checkpoint, from each to the next, and from the last to
     its end, whose parameters the run has. Where a checkpoint is damaged, segments go from the one before to the next.
 
     `exact`: whether conditions are as when the run was made.
     """
-    lived = subject.row_of(number)["steps"]
-    end = -(-lived // subject.block)
-    kept = [each for each in checkpoints_of(subject, number) if not each.at_the_end and each.blocks < end]
-    starts: list[Kept] = []
-    for upcoming in [*kept, None]:
+    steps = saved.row_of(number)["steps"]
+    end = -(-steps // saved.block)
+    checkpoints = [each for each in checkpoints_of(saved, number) if not each.at_the_end and each.blocks < end]
+    starts: list[RoundCheckpoint] = []
+    for upcoming in [*checkpoints, None]:
         blocks = end if upcoming is None else upcoming.blocks
-        stored = subject.result.parameters_of(number) if upcoming is None else upcoming.policy()
-        check = _lived(subject, number, starts, min(blocks * subject.block, lived), blocks, stored, exact)
-        starts = [each for each in starts if each.blocks * subject.block <= check.from_step]  # those after it are bad
+        stored = saved.result.parameters_of(number) if upcoming is None else upcoming.policy()
+        check = _rerun(saved, number, starts, min(blocks * saved.block, steps), blocks, stored, exact)
+        starts = [each for each in starts if each.blocks * saved.block <= check.from_step]  # those after it are bad
         if check.finding == "undecided" and starts and upcoming is not None:
-            check = _forced(subject, check, starts[-1], upcoming, stored) or check
+            check = _relearned(saved, check, starts[-1], upcoming, stored) or check
         yield check
         if upcoming is not None:
             starts.append(upcoming)
 
 
-def _lived(
-    subject: Subject,
+def _rerun(
+    saved: SavedRun,
     number: int,
-    starts: Sequence[Kept],
+    starts: Sequence[RoundCheckpoint],
     until: int,
     blocks: int,
     stored: dict[str, np.ndarray],
     exact: bool,
 ) -> SegmentCheck:
-    with lived_again(subject, number, *starts) as round_:
+    with rerun(saved, number, *starts) as round_:
         first, begin = round_.steps, round_.policies()[0]
-        round_.beside_copies(_copies(subject), _nudge(np.random.default_rng(0)))
+        round_.beside_copies(_copies(saved), _nudge(np.random.default_rng(0)))
         round_.advance(blocks)
         policies = round_.policies()
         ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
-    parted = parted_at(subject, number, first, until, ends)
-    return _found((number, first, until), begin, stored, policies, forced=False, parted=parted, exact=exact)
+    parted = parted_at(saved, number, first, until, ends)
+    return _checked((number, first, until), begin, stored, policies, forced=False, parted=parted, exact=exact)
 
 
-def _forced(
-    subject: Subject, check: SegmentCheck, start: Kept, end: Kept, stored: dict[str, np.ndarray]
+def _relearned(
+    saved: SavedRun, check: SegmentCheck, start: RoundCheckpoint, end: RoundCheckpoint, stored: dict[str, np.ndarray]
 ) -> SegmentCheck | None:
     """The same on the transitions that the run made; None where they are not at hand."""
-    if not isinstance(subject.task, Task):
+    if not isinstance(saved.task, Task):
         return None
-    learning = forced_learning(subject)
+    learning = relearning(saved)
     try:
         states = start.open(), end.open()
-    except InputError:  # the end's replay is damaged, which is told of when the next segment begins
+    except InputError:  # the end's replay is damaged, which is warned about when the next segment begins
         return None
     if not learning.possible(*states):
         return None
-    policies = learning.learned(*states, _copies(subject), _nudge(np.random.default_rng(0)))
+    policies = learning.learned(*states, _copies(saved), _nudge(np.random.default_rng(0)))
     span = check.number, check.from_step, check.until_step
-    return _found(span, start.policy(), stored, policies, forced=True, parted=check.parted_at, exact=check.exact)
+    return _checked(span, start.policy(), stored, policies, forced=True, parted=check.parted_at, exact=check.exact)
 
 
-def _copies(subject: Subject) -> int:
-    return COPIES[isinstance(subject.task, Task)]
+def _copies(saved: SavedRun) -> int:
+    return COPIES[isinstance(saved.task, Task)]
 
 
-def _found(
+def _checked(
     span: tuple[int, int, int],
     begin: dict[str, np.ndarray],
     stored: dict[str, np.ndarray],
@@ -201,6 +215,8 @@ def _nudge(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]
     """From numbers to the next ones above or below, at random. Whole numbers, such as actions, stay what they are."""
 
     def nudge(numbers: np.ndarray) -> np.ndarray:
+        if not np.issubdtype(numbers.dtype, np.floating):
+            return numbers
         towards = np.where(generator.random(numbers.shape) < 0.5, -np.inf, np.inf).astype(numbers.dtype)
         return np.where(numbers == np.round(numbers), numbers, np.nextafter(numbers, towards))
 
@@ -220,9 +236,9 @@ def _relative(apart: np.ndarray, stored: np.ndarray) -> float:
     return float((np.abs(apart) / np.maximum(sizes, floor)).max())
 
 
-def parted_at(subject: Subject, number: int, first: int, until: int, ends: np.ndarray) -> int | None:
-    """When the ends of episodes first were others."""
-    mine = subject.result.episodes.filter((pl.col("round") == number) & pl.col("step").is_between(first + 1, until))
+def parted_at(saved: SavedRun, number: int, first: int, until: int, ends: np.ndarray) -> int | None:
+    """The first step at which the ends of episodes differ; None if they do not."""
+    mine = saved.result.episodes.filter((pl.col("round") == number) & pl.col("step").is_between(first + 1, until))
     stored, found = mine["step"].to_numpy(), ends[ends <= until]
     common = min(len(stored), len(found))
     places = np.flatnonzero(stored[:common] != found[:common])
@@ -237,3 +253,102 @@ def _ratio(part: float, whole: float) -> float:
     if whole == 0.0:
         return 0.0 if part == 0.0 else float("inf")
     return part / whole
+
+
+@functools.lru_cache(maxsize=4)
+def relearning(saved: SavedRun) -> Relearning:
+    """The relearning of a run, compiled once."""
+    return Relearning(saved)
+
+
+class _Learning(NamedTuple):
+    learner: LearnerState
+    normaliser: Normaliser
+
+
+class Relearning:
+    """Repeats the learning of segments of a compiled run on the transitions that the run itself made."""
+
+    def __init__(self, saved: SavedRun) -> None:
+        assert isinstance(saved.task, Task)
+        environment, configuration = saved.task.environment, saved.configuration
+        self._configuration, self._actions = configuration, action_count(environment)
+        self._limits = limits_of(configuration.training, configuration.task.time_limit)
+        self._network: Network = make_network(
+            configuration.network, observation_size(environment), self._actions, saved.network
+        )
+        self._run = jax.jit(jax.vmap(self._learned, (0, 0, None, None, None, None, None, None)))
+
+    def possible(self, start: tuple[int, Lane], end: tuple[int, Lane]) -> bool:
+        """Whether the states at its ends hold the transitions of a segment, and learning depends on nothing else."""
+        settings, block = self._configuration, self._configuration.training.learning_frequency
+        by_episodes = bool(self._limits.counts_episodes) and settings.optimiser.schedule != "constant"
+        return (
+            (end[0] - start[0]) * block <= start[1].ring.shape[1]
+            and bool(end[1].diverged_at[0] < 0)
+            and not by_episodes
+            and not settings.normalisation.normalise_rewards  # of which episodes' ends are needed
+        )
+
+    def learned(
+        self,
+        start: tuple[int, Lane],
+        end: tuple[int, Lane],
+        copies: int,
+        change: Callable[[np.ndarray], np.ndarray],
+    ) -> list[dict[str, np.ndarray]]:
+        """The policies at the segment's end: the round's own, and those of copies with `change` applied to them."""
+        (first, before), (last, after) = start, end
+        slots, block = before.ring.shape[1], self._configuration.training.learning_frequency
+        base = first * block - slots
+        numbers = np.arange(base, base + 2 * slots)  # of transitions; those before the first are never drawn
+        old, new = (np.asarray(lane.ring[0])[numbers % slots] for lane in (before, after))
+        made = np.where((numbers < first * block)[:, None], old, new)
+        state = _Learning(*(jax.tree.map(lambda leaf: leaf[0], part) for part in (before.learner, before.normaliser)))
+        others = [jax.tree.map(lambda leaf: change(np.asarray(leaf)), state) for _ in range(copies)]
+        learners = jax.tree.map(lambda *leaves: np.stack(leaves), state, *others)
+        seen = np.stack([made, *(change(made) for _ in range(copies))])
+        given = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
+        span = np.int32(first), np.int32(last), np.int32(base)
+        ended = self._run(learners, seen, before.key[0], *span, given, self._limits)
+        stored = policy_arrays(ended.learner.parameters, ended.normaliser)
+        return [{path: array[copy] for path, array in stored.items()} for copy in range(1 + copies)]
+
+    def _learned(
+        self,
+        state: _Learning,
+        made: Array,
+        key: Any,
+        first: Array,
+        last: Array,
+        base: Array,
+        numbers: dict[str, Array],
+        limits: Limits,
+    ) -> _Learning:
+        configuration: Configuration = self._configuration.shape().with_numbers(numbers)
+        block, slots = configuration.training.learning_frequency, made.shape[0] // 2
+        key = jax.random.wrap_key_data(key, impl="threefry2x32")
+
+        def block_of_learning(index: Array, state: _Learning) -> _Learning:
+            new = unpack(jax.lax.dynamic_slice_in_dim(made, index * block - base, block))
+            normaliser = observe(
+                state.normaliser, new.observation, new.reward, new.terminated > 0, configuration.gradients.gamma
+            )
+            draws = draw_block(configuration, key, index, actions=self._actions, rows=batch_rows(configuration))
+            chosen, picks = choose_rows(configuration, slots, index, draws)
+            newest = (index + 1) * block - 1
+            rows = newest - (newest - chosen) % slots - base
+            spent = limits.spent(
+                steps=(index + 1) * block,
+                outer_iterations=state.learner.iterations,
+                episodes=jnp.zeros((), jnp.int32),
+            )
+            served = Served(unpack(made[rows]), picks)
+            learner, _, _ = learn_on(
+                configuration, self._network, state.learner, normaliser, served, spent / limits.amount
+            )
+            due = (index >= limits.first_learning) & (index < limits.last_block)
+            learned = jax.tree.map(lambda new, old: jnp.where(due, new, old), learner, state.learner)
+            return _Learning(learned, normaliser)
+
+        return jax.lax.fori_loop(first, last, block_of_learning, state)

@@ -1,33 +1,51 @@
-"""One outer iteration traced in full, by the very functions that the run's programs are made of.
+"""Outer iterations traced in full, by the same functions as the run's programs, and as tables.
 
-The norms here are of numbers scaled by the largest of them, so that none overflows before a number itself does; those
-by which a run is judged to have diverged are not.
+The norms here are scaled by the largest number, so that none overflows before a number itself does; those by which a
+round counts as diverged are not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.inspection.iteration import Moment
 from srgdqn.learner.estimators import estimator
-from srgdqn.learner.gradients import Batch, make_batch, make_gradients
+from srgdqn.learner.gradients import Batch, Transitions, make_batch, make_gradients
 from srgdqn.learner.gradients.bellman import bellman_target
 from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.learner.outer_iteration import LearnerState, frozen_parameters, outer_iteration
 from srgdqn.training.lane import normalised
 from srgdqn.training.xla_flags import some_effort
 
 
+class IterationInputs(NamedTuple):
+    """Everything that one outer iteration was made from, and what the run's own program made of it, as NumPy arrays."""
+
+    block: int  # the number of the block before it, from 0
+    step: int  # environment steps by then
+    before: LearnerState
+    after: LearnerState  # the same as before where it was discarded
+    normaliser: Normaliser
+    transitions: Transitions  # D as it is in the replay
+    made_at: np.ndarray  # of every row of D, the environment step (counted from 1) that it was made in
+    picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
+    progress: np.ndarray  # the share of the budget that was spent
+    numbers: dict[str, Any]  # the configuration's, as the program was given them
+    logged: np.ndarray  # what the program logged: loss, max_q, and the norms of Δ_M and of θ
+    discarded: bool  # whether it led to non-finite numbers
+
+
 class AdamTrace(NamedTuple):
-    """What the Adam process (or Adam's last step, where all steps are Adam's) was given and made of it."""
+    """Input and output of the Adam process (or of Adam's last step, where all steps are Adam's)."""
 
     input_norm: Float[Array, ""]  # of what entered it, clipped where that is asked for
     first_norm: Float[Array, ""]  # of m
@@ -38,7 +56,7 @@ class AdamTrace(NamedTuple):
 
 
 class PickTrace(NamedTuple):
-    """What a network with some parameters says of transitions."""
+    """Q-values, targets and errors of transitions."""
 
     q: Float[Array, "*rows"]  # Q(S, A; θ)
     target: Float[Array, "*rows"]  # y
@@ -70,18 +88,18 @@ _REFERENCES: dict[str | None, Callable[[Parameters], Parameters]] = {
 
 
 class Tracer:
-    """Traces outer iterations of one configuration, compiled once and as the run's own program was: so that the bits of
-    both are as near as can be, for as many lanes and with the same effort.
+    """Traces outer iterations of one configuration, compiled once with the lanes and compiler flags of the run's own
+    program, so that both compute the same bits where possible.
     """
 
     def __init__(self, configuration: Configuration, network: Network, lanes: int | None = None) -> None:
-        """`lanes`: those of the run's program; None for a program of a single round, on the host."""
+        """`lanes`: of the run's program; None for a program of a single round, on the host."""
         self._shape, self._network, self._lanes = configuration.shape(), network, lanes
         self._program: Any = None
 
-    def trace(self, moment: Moment) -> IterationTrace:
-        """What happened in an outer iteration, as arrays of the host's."""
-        given = (moment.before, moment.normaliser, moment.transitions, moment.picks, moment.progress, moment.numbers)
+    def trace(self, inputs: IterationInputs) -> IterationTrace:
+        """The trace of an outer iteration, as NumPy arrays."""
+        given = (inputs.before, inputs.normaliser, inputs.transitions, inputs.picks, inputs.progress, inputs.numbers)
         lanes = self._lanes
         if lanes is None:
             self._program = self._program or jax.jit(self._trace)
@@ -129,8 +147,8 @@ class Tracer:
             _norms(jax.tree.map(lambda leaf: leaf[1:] - leaf[:-1], trace.iterates)),
             _norms(gradients(at_picks)) if inner else jnp.zeros(0),
             _norms(gradients(reference(thetas))) if inner and reference is not None else None,
-            _said(network, before.parameters, batch),
-            jax.vmap(lambda theta, pick: _said(network, theta, pick))(at_picks, rows)
+            _errors(network, before.parameters, batch),
+            jax.vmap(lambda theta, pick: _errors(network, theta, pick))(at_picks, rows)
             if inner
             else PickTrace(*[jnp.zeros((0, 1))] * 3),
             scaled_norm(after.parameters),
@@ -138,7 +156,7 @@ class Tracer:
         )
 
 
-def _said(network: Network, theta: Parameters, batch: Batch) -> PickTrace:
+def _errors(network: Network, theta: Parameters, batch: Batch) -> PickTrace:
     """Q(S, A; θ), y and its error for every row."""
     values = network.q_values(theta, batch.observation)
     q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
@@ -170,7 +188,7 @@ def _adam(
 
 
 def scaled_norm(tree: Parameters) -> Float[Array, ""]:
-    """The norm of all numbers in a tree, infinite only where one of them is, and no number where one is none."""
+    """The norm of all numbers in a tree, infinite only where one of them is, and NaN where one is NaN."""
     leaves = [leaf.ravel() for leaf in jax.tree.leaves(tree)]
     largest = jnp.stack([jnp.abs(leaf).max() for leaf in leaves]).max()
     scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1.0)
@@ -180,3 +198,164 @@ def scaled_norm(tree: Parameters) -> Float[Array, ""]:
 
 def _norms(stack: Parameters) -> Float[Array, " stacked"]:
     return jax.vmap(scaled_norm)(stack)
+
+
+# Observations with more numbers than these, such as images, are not written out.
+_MOST_NUMBERS = 64
+
+ITERATIONS: dict[str, pl.DataType] = {
+    "outer_iteration": pl.Int64(),  # from 1
+    "step": pl.Int64(),  # environment steps by then
+    "loss": pl.Float64(),  # mean on D at θ_0
+    "max_q": pl.Float64(),  # mean over D of max_a Q(S, a; θ_0)
+    "theta_norm": pl.Float64(),  # of θ_0
+    "anchor_norm": pl.Float64(),  # of Δ_0
+    "largest_delta_norm": pl.Float64(),  # of Δ_0 … Δ_M; no number if one of them is none
+    "largest_td_error": pl.Float64(),  # in size, on D at θ_0, with its sign
+    "largest_td_row": pl.Int64(),  # the row of D that has it
+    "largest_td_made_at": pl.Int64(),  # the environment step that this transition was made in, from 1
+    "adam_input_norm": pl.Float64(),  # of what entered Adam; these six are null where there is no Adam
+    "adam_first_norm": pl.Float64(),  # of m after it
+    "adam_second_norm": pl.Float64(),  # of v after it
+    "adam_least_denominator": pl.Float64(),  # of √v̂ + ϵ
+    "adam_largest_denominator": pl.Float64(),
+    "adam_step_norm": pl.Float64(),  # of the step
+    "after_norm": pl.Float64(),  # of the parameters that it ended with
+    "discarded": pl.Boolean(),  # whether the run froze the round instead of taking them
+    "difference": pl.Float64(),  # of the traced parameters from the run's own, relative to their norm; or null
+}
+
+INNER: dict[str, pl.DataType] = {
+    "outer_iteration": pl.Int64(),
+    "step": pl.Int64(),
+    "m": pl.Int64(),  # from 0, the anchor
+    "sample": pl.Int64(),  # which transition of the pick, from 0
+    "theta_norm": pl.Float64(),  # of θ_m
+    "gradient_norm": pl.Float64(),  # of g(θ_m; x_m); on all of D for m = 0
+    "reference_norm": pl.Float64(),  # of g(θ_ref; x_m), null where there is none
+    "delta_norm": pl.Float64(),  # of Δ_m
+    "step_norm": pl.Float64(),  # of θ_{m+1} - θ_m
+    "q": pl.Float64(),  # Q(S, A; θ_m) of the transition; this and all below are null for m = 0
+    "target": pl.Float64(),  # y
+    "td_error": pl.Float64(),  # y - Q
+    "row": pl.Int64(),  # of D
+    "made_at": pl.Int64(),  # environment step, from 1
+    "observation": pl.List(pl.Float64()),  # S as it is in the replay; null where it has too many numbers
+    "action": pl.Int64(),
+    "reward": pl.Float64(),  # R as it is in the replay
+    "next_observation": pl.List(pl.Float64()),
+    "terminated": pl.Boolean(),
+}
+
+
+class Traced(NamedTuple):
+    """An outer iteration of the run, and its trace."""
+
+    inputs: IterationInputs
+    trace: IterationTrace
+
+    @property
+    def number(self) -> int:
+        """Which outer iteration of its round it is, from 1."""
+        return int(self.inputs.before.iterations) + 1
+
+
+def iterations_table(traced: Sequence[Traced]) -> pl.DataFrame:
+    """A row per outer iteration."""
+    return pl.DataFrame([_iteration(each) for each in traced], schema=ITERATIONS, orient="row")
+
+
+def inner_table(traced: Sequence[Traced]) -> pl.DataFrame:
+    """A row per inner iteration, counted from 0 (the anchor), and transition of its pick."""
+    return pl.DataFrame([row for each in traced for row in _inner(each)], schema=INNER, orient="row")
+
+
+def joined(iterations: pl.DataFrame, inner: pl.DataFrame) -> pl.DataFrame:
+    """Both in one: the rows of the second, each with the columns of its outer iteration that the first alone has."""
+    own = {name: f"outer_{name}" for name in iterations.columns if name in inner.columns}
+    others = iterations.rename({name: new for name, new in own.items() if name not in ("outer_iteration", "step")})
+    return inner.join(others.drop("step"), on="outer_iteration", how="left", maintain_order="left")
+
+
+def difference(one: Any, other: Any) -> float:
+    """The norm of the difference of two trees relative to that of the second, in double precision; 0 if they are the
+    same bits.
+    """
+    pairs = list(zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+    if all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs):
+        return 0.0
+    apart = np.concatenate([(np.asarray(a, float) - np.asarray(b, float)).ravel() for a, b in pairs])
+    whole = np.concatenate([np.asarray(b, float).ravel() for _, b in pairs])
+    return float(np.linalg.norm(apart) / max(np.linalg.norm(whole), np.finfo(float).tiny))
+
+
+def _iteration(traced: Traced) -> dict[str, Any]:
+    inputs, trace = traced
+    errors = np.asarray(trace.on_batch.td_error, float)
+    worst = int(np.argmax(np.where(np.isnan(errors), np.inf, np.abs(errors))))
+    row = {
+        "outer_iteration": traced.number,
+        "step": inputs.step,
+        "loss": float(trace.loss),
+        "max_q": float(trace.max_q),
+        "theta_norm": float(trace.theta_norm[0]),
+        "anchor_norm": float(trace.delta_norm[0]),
+        "largest_delta_norm": float(np.max(trace.delta_norm)),
+        "largest_td_error": float(errors[worst]),
+        "largest_td_row": worst,
+        "largest_td_made_at": int(inputs.made_at[worst]),
+        "after_norm": float(trace.after_norm),
+        "discarded": inputs.discarded,
+        "difference": None if inputs.discarded else difference(trace.after.parameters, inputs.after.parameters),
+    }
+    adam = {} if trace.adam is None else {f"adam_{name}": float(value) for name, value in trace.adam._asdict().items()}
+    return dict.fromkeys(ITERATIONS) | row | adam
+
+
+def _inner(traced: Traced) -> list[dict[str, Any]]:
+    inputs, trace = traced
+    shared = {"outer_iteration": traced.number, "step": inputs.step}
+    none = dict.fromkeys(INNER)
+    rows = [none | shared | _norms_at(trace, 0) | {"m": 0, "sample": 0}]
+    size = int(np.prod(inputs.transitions.observation.shape[1:]))
+    for m in range(1, len(trace.delta_norm)):
+        for sample, row in enumerate(np.asarray(inputs.picks[m - 1]).tolist()):
+            errors = {name: float(value[m - 1, sample]) for name, value in trace.on_picks._asdict().items()}
+            rows.append(
+                none
+                | shared
+                | _norms_at(trace, m)
+                | errors
+                | _transition(inputs, row, size)
+                | {"m": m, "sample": sample}
+            )
+    return rows
+
+
+def _norms_at(trace: IterationTrace, m: int) -> dict[str, Any]:
+    reference = None if trace.reference_norm is None or m == 0 else float(trace.reference_norm[m - 1])
+    return {
+        "theta_norm": float(trace.theta_norm[m]),
+        "gradient_norm": float(trace.delta_norm[0] if m == 0 else trace.gradient_norm[m - 1]),
+        "reference_norm": reference,
+        "delta_norm": float(trace.delta_norm[m]),
+        "step_norm": float(trace.step_norm[m]),
+    }
+
+
+def _transition(inputs: IterationInputs, row: int, size: int) -> dict[str, Any]:
+    transitions = inputs.transitions
+    shown = size <= _MOST_NUMBERS
+    return {
+        "row": row,
+        "made_at": int(inputs.made_at[row]),
+        "observation": _numbers(transitions.observation[row]) if shown else None,
+        "action": int(transitions.action[row]),
+        "reward": float(transitions.reward[row]),
+        "next_observation": _numbers(transitions.next_observation[row]) if shown else None,
+        "terminated": bool(transitions.terminated[row]),
+    }
+
+
+def _numbers(observation: Any) -> list[float]:
+    return [float(value) for value in np.asarray(observation).ravel()]

@@ -1,8 +1,7 @@
-"""What happened in a stretch of outer iterations, in words: what grew first, and what first was no number.
+"""What happened in a stretch of outer iterations, in words: what grew first, and what first was not finite.
 
-A gradient does harm long before anything overflows. So that the culprit is told apart from its victims, the Δ of all
-inner iterations are put in the order in which they were made, and the one is looked for from which on none came back to
-the usual size.
+A gradient does harm long before anything overflows. To find the cause, the Δ of all inner iterations are put in the
+order in which they were made, and the first is searched from which on none came back to the usual size.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Story:
-    """What there is to tell of a stretch."""
+    """What happened in a stretch."""
 
     usual: float
     """The median of ‖Δ_m‖ in its first half."""
@@ -48,16 +47,16 @@ class Story:
     steepest: dict[str, Any] | None
     """From then on, the row of the inner iteration in which Δ grew by the largest factor, and stayed finite."""
     nonfinite: Event | None
-    """The first quantity that was no number."""
+    """The first quantity that was not finite."""
     overflow: Event | None
-    """The norm by which the run was judged, where it overflowed though every number was finite."""
+    """The norm that the run watches, where it overflowed though every number was finite."""
     discarded: int | None
     """The outer iteration that the run discarded, if it did one."""
     words: tuple[str, ...]
-    """All of it in sentences."""
+    """The whole story in sentences."""
 
 
-def tell(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
+def story_of(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
     """The story of traced outer iterations."""
     usual = _usual(iterations, inner)
     growth, culprit = _growth(inner, usual)
@@ -223,8 +222,8 @@ def _culprit_words(row: dict[str, Any]) -> Iterator[str]:
         f"Q(S, A; θ_{m}) = {row['q']:.4g} and y = {row['target']:.4g}, so that the TD error was {row['td_error']:.4g}."
     )
     terms = {f"‖g(θ_{m}; x_{m})‖": row["gradient_norm"], f"‖g(θ_ref; x_{m})‖": row["reference_norm"]}
-    told = ", ".join(f"{name} = {value:.4g}" for name, value in terms.items() if value is not None)
-    yield f"{told}; the step that followed had length {row['step_norm']:.4g}, at ‖θ_{m}‖ = {row['theta_norm']:.4g}."
+    norms = ", ".join(f"{name} = {value:.4g}" for name, value in terms.items() if value is not None)
+    yield f"{norms}; the step that followed had length {row['step_norm']:.4g}, at ‖θ_{m}‖ = {row['theta_norm']:.4g}."
 
 
 def _where(event: Event) -> str:

@@ -1,10 +1,11 @@
-"""`srgdqn.verify`: a saved run held against what its configuration gives here."""
+"""`srgdqn.verify`: a saved run compared with what its configuration gives here."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,13 +14,30 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment
+from srgdqn.adapters.failures import EnvironmentFailedError
+from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
-from srgdqn.inspection.conditions import Condition, differing, only_sources
-from srgdqn.inspection.saved_run import Subject, subject_of
+from srgdqn.inspection.differences import (
+    Condition,
+    Difference,
+    differing_conditions,
+    only_sources,
+    parameter_differences,
+    table_differences,
+)
+from srgdqn.inspection.saved_run import SavedRun, open_run
 from srgdqn.inspection.segments import SegmentCheck, check_segments
-from srgdqn.inspection.whole_rounds import RoundCheck, check_rounds
 from srgdqn.integrations.progress import reporting
 from srgdqn.learner.networks import NetworkFactory
+from srgdqn.tasks import Task
+from srgdqn.training.host.task import HostTask
+from srgdqn.training.host.train_round import train_round
+from srgdqn.training.job import Job, train_job
+from srgdqn.training.loop import identity
+from srgdqn.training.reports import Listener, Progress
+from srgdqn.training.rounds import train_rounds
+from srgdqn.training.schedule import Share
+from srgdqn.training.tables import Tables
 
 How = Literal["auto", "whole", "segments"]
 Verdict = Literal["identical", "agrees", "differs", "undecided"]
@@ -27,22 +45,22 @@ Verdict = Literal["identical", "agrees", "differs", "undecided"]
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of it."""
+    """What was compared, and what was found."""
 
     run: str
     conditions: tuple[Condition, ...]
-    """What is other here than when the run was made; equal bits are promised only where nothing is."""
+    """What differs here from when the run was made; equal bits are promised only where nothing does."""
     seed: int | None
-    """By which the round was chosen, where it was chosen at random."""
+    """The seed by which the round was chosen at random."""
     rounds: tuple[RoundCheck, ...]
-    """Rounds that were recomputed to be compared to the bit."""
+    """Rounds that were compared to the bit."""
     segments: tuple[SegmentCheck, ...]
-    """Segments that were recomputed to be compared within a bound."""
+    """Segments that were compared within a bound."""
 
     @property
     def verdict(self) -> Verdict:
-        """Identical to the bit; agreeing within the bound of every segment; differing; or undecided, as of some segment
-        nothing can be told. Where no condition is another, whatever is not identical differs.
+        """Identical to the bit; agrees within the bound of every segment; differs; or undecided, where some segment
+        decides nothing. Under unchanged conditions, whatever is not identical differs.
         """
         if self.rounds:
             return "identical" if all(check.identical for check in self.rounds) else "differs"
@@ -68,15 +86,15 @@ def verify(
     environment: FuncEnv | Environment | None = None,
     progress: bool | None = None,
 ) -> Verification:
-    """Recomputes a round of a saved run with its stored configuration, and tells whether it is the same.
+    """Recomputes a round of a saved run with its stored configuration, and compares the two.
 
     Args:
       folder: where the run was saved.
       round: the number of the round; `"all"` of them; by default one chosen at random.
       steps: recompute the first so many environment steps only.
-      how: `whole` rounds to the bit; `segments` between kept checkpoints, within a bound (to the bit where conditions
+      how: `whole` rounds to the bit; `segments` between checkpoints, within a bound (to the bit where conditions
         are as when the run was made); or `auto`: the latter only where versions, the compiler or the instruction set
-        are others than the run was made with.
+        differ from those of the run.
       seed: chooses the round at random, in the same way every time.
       network: the user's own, where the run was trained with one.
       environment: likewise.
@@ -86,11 +104,11 @@ def verify(
       What was compared, and the verdict.
 
     """
-    subject = subject_of(folder, network=network, environment=environment)
-    numbers, seed = _chosen(subject, round, seed)
-    if steps is not None and steps < subject.block:
-        raise InputError(f"steps is {steps}, but the first outer iteration comes after {subject.block}. Give more.")
-    conditions = differing(subject)
+    saved = open_run(folder, network=network, environment=environment)
+    numbers, seed = _chosen(saved, round, seed)
+    if steps is not None and steps < saved.block:
+        raise InputError(f"steps is {steps}, but the first outer iteration comes after {saved.block}. Give more.")
+    conditions = differing_conditions(saved)
     in_segments = how == "segments" or (how == "auto" and not only_sources(conditions))
     if in_segments and steps is not None:
         raise InputError(
@@ -98,23 +116,142 @@ def verify(
             "other conditions. Leave it out, or ask for whole rounds (--how whole, or how='whole' in Python)."
         )
     named = f"verifying {', '.join(map(str, numbers)) if len(numbers) < 4 else f'{len(numbers)} rounds'}"
-    with reporting(subject.configuration, progress, title=named) as listener:
+    with reporting(saved.configuration, progress, title=named) as listener:
         exact = not conditions
-        segments = [each for number in numbers if in_segments for each in check_segments(subject, number, exact=exact)]
-        rounds = [] if in_segments else list(check_rounds(subject, numbers, steps, listener))
+        segments = [each for number in numbers if in_segments for each in check_segments(saved, number, exact=exact)]
+        rounds = [] if in_segments else list(check_rounds(saved, numbers, steps, listener))
     return Verification(str(folder), tuple(conditions), seed, tuple(rounds), tuple(segments))
 
 
-def _chosen(subject: Subject, asked: int | str | None, seed: int | None) -> tuple[Sequence[int], int | None]:
-    known = subject.result.rounds["round"].to_list()
+def _chosen(saved: SavedRun, asked: int | str | None, seed: int | None) -> tuple[Sequence[int], int | None]:
+    known = saved.result.rounds["round"].to_list()
     if asked == "all":
         return known, None
     if isinstance(asked, str):
         raise InputError(f"round is {asked!r}. Give a number, or 'all'.")
     if asked is not None:
-        subject.row_of(asked)
+        saved.row_of(asked)
         return [asked], None
     if not known:
         raise InputError("this run has no rounds: it was interrupted before any had begun. There is nothing to verify.")
     seed = secrets.randbelow(2**31) if seed is None else seed
     return [known[int(np.random.default_rng(seed).integers(len(known)))]], seed
+
+
+@dataclass(frozen=True)
+class RoundCheck:
+    """A round that was retrained."""
+
+    number: int
+    steps: int
+    """Environment steps that were recomputed."""
+    whole: bool
+    """Whether that was all of it, so that its final parameters were compared, too."""
+    rows: dict[str, int]
+    """Of each table, the rows that were compared."""
+    arrays: int
+    """The arrays of parameters that were compared."""
+    differences: tuple[Difference, ...]
+    """The first of every table and array, the earliest before the others."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether every bit is the same."""
+        return not self.differences
+
+
+def check_rounds(
+    saved: SavedRun, numbers: Sequence[int], steps: int | None, listener: Listener = lambda progress: None
+) -> Iterator[RoundCheck]:
+    """Retrains rounds, or their first `steps`, and compares. All rounds of a complete run use every core."""
+    everyone = saved.result.rounds["round"].to_list()
+    whole = not saved.result.interrupted and len(everyone) == _planned(saved)
+    if list(numbers) == everyone and whole and steps is None:
+        yield from _check_all(saved, listener)
+        return
+    for number in numbers:
+        yield _check_one(saved, number, steps, listener)
+
+
+def _planned(saved: SavedRun) -> int:
+    return saved.configuration.training.rounds
+
+
+def _check_all(saved: SavedRun, listener: Listener) -> Iterator[RoundCheck]:
+    if isinstance(saved.task, Task):
+        trained = train_rounds(saved.configuration, saved.task, saved.network, listener=listener)
+    else:
+        trained, failures = train_on_host(saved.configuration, saved.task, saved.network, listener=listener)
+        for number, failure in failures.items():
+            raise _failed(number, failure)
+    if trained.interrupted:
+        raise KeyboardInterrupt
+    for place, number in enumerate(saved.result.rounds["round"].to_list()):
+        arrays = {path: array[place] for path, array in trained.policies.items()}
+        yield _compared(saved, number, trained.tables, arrays, None)
+
+
+def _check_one(saved: SavedRun, number: int, steps: int | None, listener: Listener) -> RoundCheck:
+    made = saved.row_of(number)["steps"]
+    whole = steps is None or steps >= made
+    until = made if steps is None else min(steps, made)
+    blocks = -(-until // saved.block)
+    tables, arrays = (_compiled if isinstance(saved.task, Task) else _hosted)(saved, number, blocks, listener)
+    return _compared(saved, number, tables, arrays if whole else {}, None if whole else until)
+
+
+def _compiled(saved: SavedRun, number: int, blocks: int, listener: Listener) -> tuple[Tables, dict[str, np.ndarray]]:
+    """A compiled round, trained for at least that many blocks. Like an interrupted run, it stops after a segment."""
+    assert isinstance(saved.task, Task)
+    steps, block = 0, saved.block
+
+    def listen(progress: Progress) -> None:
+        nonlocal steps
+        steps += progress.steps
+        listener(progress)
+
+    configuration = saved.configuration
+    share = Share(identity(configuration), range(number, number + 1), 0)
+    job = Job((share,), (configuration,), saved.task, saved.network)
+    [result] = train_job(job, listener=listen, stopping=lambda: steps >= blocks * block)
+    return result.tables, {path: array[0] for path, array in result.policies.items()}
+
+
+def _hosted(saved: SavedRun, number: int, blocks: int, listener: Listener) -> tuple[Tables, dict[str, np.ndarray]]:
+    assert isinstance(saved.task, HostTask)
+    outcome = train_round(
+        saved.configuration,
+        saved.task,
+        number,
+        saved.network,
+        listener=listener,
+        stopping=_after(blocks),
+    )
+    steps = int(outcome.tables["rounds"]["steps"][0]) if outcome.tables else 0
+    # An environment that failed at the run's last step fails there again; that is compared like any other end.
+    if outcome.failure is not None and steps < min(blocks * saved.block, saved.row_of(number)["steps"]):
+        raise _failed(number, outcome.failure)
+    return outcome.tables, {path: array[0] for path, array in outcome.policies.items()}
+
+
+def _failed(number: int, failure: str) -> EnvironmentFailedError:
+    return EnvironmentFailedError(f"round {number} could not be recomputed: {failure}")
+
+
+def _after(blocks: int) -> Callable[[], bool]:
+    """Returns True once it was called before each of that many blocks."""
+    asked = itertools.count()
+    return lambda: next(asked) >= blocks
+
+
+def _compared(
+    saved: SavedRun, number: int, tables: Tables, arrays: dict[str, np.ndarray], until: int | None
+) -> RoundCheck:
+    window = saved.configuration.training.window
+    differences, rows = table_differences(saved.result.run.tables, tables, number, until, window)
+    count = 0
+    if until is None:
+        others, count = parameter_differences(saved.result.parameters_of(number), arrays)
+        differences += others
+    steps = saved.row_of(number)["steps"] if until is None else until
+    return RoundCheck(number, steps, until is None, rows, count, tuple(differences))

@@ -36,7 +36,7 @@ def export(
 
     """
     target = check_export(path, overwrite=overwrite)
-    # Only now: a path that cannot be used is told without waiting for NumPy.
+    # Imported only now, so that an unusable path is refused without waiting for NumPy.
     from srgdqn.integrations.policy import policy_of
 
     return write_policy(policy_of(result, result.best if round is None else round), target, overwrite=overwrite)
@@ -51,12 +51,10 @@ def check_export(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
 
 
 def write_policy(policy: Policy, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Writes a policy in the format of the path's suffix, whole or not at all."""
+    """Writes a policy in the format of the path's suffix, atomically."""
+    from srgdqn.integrations.export_formats import onnx_bytes, python_bytes
+
     target = check_export(path, overwrite=overwrite)
     if target.suffix.lower() == ".onnx":
-        from srgdqn.integrations.onnx_file import onnx_bytes
-
         return write_file(target, onnx_bytes(policy))
-    from srgdqn.integrations.python_file import python_bytes
-
     return write_file(target, python_bytes(policy, target.stem))

@@ -49,7 +49,7 @@ class PlainPolicy:
         return values[0] if single else values
 
     def _rows(self, observation: Any) -> tuple[np.ndarray, bool]:
-        """Observations as rows of the shape that the network reads, and whether there was but one."""
+        """Observations as rows of the shape that the network reads, and whether there was only one."""
         given, size = np.asarray(observation), math.prod(self.shape)
         if self.kind == "one-hot" and np.issubdtype(given.dtype, np.integer) and given.ndim < 2:
             if ((given < 0) | (given >= size)).any():

@@ -1,4 +1,4 @@
-"""A trained policy described once, as plain arrays, from which every exporter works."""
+"""A trained policy as plain arrays: what every export format is made from."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Observation:
 
     @property
     def described(self) -> str:
-        """What it is, in words."""
+        """A description for readers."""
         if self.kind == "one-hot":
             return f"a whole number from 0 to {self.shape[0] - 1}"
         if self.kind == "image":
@@ -61,7 +61,7 @@ class Convolution:
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What observations are normalised with: (observation - mean) / deviation."""
+    """Normalisation of observations: (observation - mean) / deviation."""
 
     mean: np.ndarray
     deviation: np.ndarray
@@ -81,7 +81,7 @@ class Policy:
     convolutions: tuple[Convolution, ...] = ()
     scale: Scale | None = None
     about: Mapping[str, str] = field(default_factory=dict)
-    """What it is and where it comes from: names and texts that are written with it."""
+    """Names and texts about its origin that are written with it."""
 
     def __post_init__(self) -> None:
         _check_finite(self.arrays())
@@ -113,7 +113,9 @@ def policy_of(result: Result, number: int) -> Policy:
     images = result.configuration.network.network == "cnn"
     for name in ("observation_shape" if images else "observation_size", "actions"):
         if name not in provenance:
-            raise InputError(f"this run does not tell its {name}, so that no policy can be made of it. Train it again.")
+            raise InputError(
+                f"this run does not record its {name}, so that no policy can be made of it. Train it again."
+            )
     policy = make_policy(
         result.parameters_of(number),
         result.configuration,
@@ -141,7 +143,7 @@ def make_policy(
       parameters: without an axis of rounds.
       configuration: that the network was trained with.
       observation: what it reads.
-      about: what there is to tell beside algorithm, task and the configuration's digest.
+      about: further texts beside algorithm, task and the configuration's digest.
 
     """
     settings = configuration.network
@@ -181,7 +183,7 @@ def numpy_policy(policy: Policy) -> PlainPolicy:
 
 
 def configuration_digest(configuration: Configuration) -> str:
-    """Sixteen digits by which two configurations are told apart."""
+    """Sixteen hexadecimal digits that identify a configuration."""
     from srgdqn.runs.configurations import dumps
 
     return hashlib.sha256(dumps(configuration).encode()).hexdigest()[:16]
@@ -228,7 +230,7 @@ def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def _check_shapes(policy: Policy) -> None:
-    """Every part must take what the one before it gives."""
+    """Checks that every layer takes the output of the one before."""
     kind, shape = policy.observation.kind, policy.observation.shape
     if (kind == "image") != bool(policy.convolutions) or len(shape) != (3 if kind == "image" else 1):
         wanted = "convolutions and channels, height and width" if kind == "image" else "a size and no convolutions"
@@ -240,17 +242,17 @@ def _check_shapes(policy: Policy) -> None:
         weight = part.weight.shape
         fits = len(weight) == 4 and weight[1] == shape[0] and weight[2] <= shape[1] and weight[3] <= shape[2]
         if not fits or part.bias.shape != weight[:1]:
-            raise _unfitting(f"convolutions.{index}", part, shape)
+            raise _misfit(f"convolutions.{index}", part, shape)
         sides = ((side - window) // part.stride + 1 for side, window in zip(shape[1:], weight[2:], strict=True))
         shape = (weight[0], *sides)
     width = math.prod(shape)
     for index, layer in enumerate(policy.layers):
         if layer.weight.ndim != 2 or len(layer.weight) != width or layer.bias.shape != layer.weight.shape[1:]:
-            raise _unfitting(f"layers.{index}", layer, (width,))
+            raise _misfit(f"layers.{index}", layer, (width,))
         width = layer.bias.size
 
 
-def _unfitting(name: str, part: Layer | Convolution, given: tuple[int, ...]) -> InputError:
+def _misfit(name: str, part: Layer | Convolution, given: tuple[int, ...]) -> InputError:
     return InputError(
         f"{name} of the policy has weights of shape {part.weight.shape} and biases of shape {part.bias.shape}, which "
         f"do not take an input of shape {given}. Give the parameters and the observation that it was trained with."

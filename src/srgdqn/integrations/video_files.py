@@ -1,15 +1,23 @@
-"""Videos as files: .mp4 by ffmpeg, .gif by Pillow. An image at a time, and whole or not at all."""
+"""Videos as files: .mp4 by ffmpeg, .gif by Pillow, and the progress bar meanwhile.
+
+Gymnasium's own RecordVideo and save_video need moviepy, hold an episode's images in memory and leave half a file behind
+when they fail; here images are streamed to ffmpeg, and the file appears whole or not at all.
+"""
 
 from __future__ import annotations
 
 import itertools
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from srgdqn.errors import InputError
 from srgdqn.extras import require
@@ -18,7 +26,10 @@ from srgdqn.runs.destination import check_file, disk_errors_told, written_whole
 if TYPE_CHECKING:
     import numpy as np
 
+
 Add: TypeAlias = "Callable[[np.ndarray], None]"
+Report = Callable[[int, int], None]
+"""Called with the number of finished episodes and of images."""
 
 SUFFIXES = (".mp4", ".gif")
 
@@ -33,7 +44,7 @@ def check_video(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pat
 
 @contextmanager
 def video_writer(path: Path, *, rate: float) -> Iterator[Add]:
-    """What adds an image (height, width, 3) to the video in `path`, which appears at the end if nothing failed."""
+    """A function that adds an image (height, width, 3) to the video, which appears in `path` if nothing failed."""
     encode = _mp4 if path.suffix.lower() == ".mp4" else _gif
     size: tuple[int, ...] | None = None
     with written_whole(path) as scratch, encode(path, scratch, rate) as add:
@@ -52,19 +63,19 @@ def video_writer(path: Path, *, rate: float) -> Iterator[Add]:
 def _mp4(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
     """Encoded by a process of ffmpeg as images come.
 
-    The process is started here, as imageio-ffmpeg's own writer forks, which jax's threads do not bear.
+    The process is started here, as imageio-ffmpeg's own writer forks, which is unsafe beside jax's threads.
     """
     encoder: subprocess.Popen[bytes] | None = None
-    with tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as errors:
 
         def failure() -> InputError:
-            complaints.seek(0)
-            said = complaints.read().decode(errors="replace").strip()
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()
             return InputError(f"{path} could not be written. ffmpeg says: {said}. Give another place.")
 
         def add(image: np.ndarray) -> None:
             nonlocal encoder
-            encoder = encoder or _encoder(scratch, rate, image.shape, complaints)
+            encoder = encoder or _encoder(scratch, rate, image.shape, errors)
             assert encoder.stdin is not None
             try:
                 encoder.stdin.write(image.tobytes())
@@ -84,23 +95,21 @@ def _mp4(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
                 encoder.communicate()
 
 
-def _encoder(scratch: Path, rate: float, shape: tuple[int, ...], complaints: IO[bytes]) -> subprocess.Popen[bytes]:
+def _encoder(scratch: Path, rate: float, shape: tuple[int, ...], errors: IO[bytes]) -> subprocess.Popen[bytes]:
     import imageio_ffmpeg
 
     height, width, _ = shape
     given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"]
-    # What every player shows has colours of four pixels together, and so even sides.
+    # yuv420p, which every player shows, stores colours of 2 x 2 pixels, and so needs even sides.
     made = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", str(scratch)]
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *given, *made]
-    # In a group of its own, so that Ctrl-C reaches only this process, which then ends it.
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=complaints, process_group=0
-    )
+    # In its own process group, so that Ctrl-C reaches only this process, which then ends it.
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, process_group=0)
 
 
 @contextmanager
 def _gif(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
-    """Kept as palettes and indices until the end, because a GIF begins with what all of its images share."""
+    """Collects quantised images until the end, because a GIF begins with what all of its images share."""
     from PIL import Image
 
     images: list[Image.Image] = []
@@ -111,3 +120,35 @@ def _gif(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
     lasting = [10 * (after - before) for before, after in itertools.pairwise(ends)]
     with disk_errors_told(path):
         images[0].save(scratch, save_all=True, append_images=images[1:], duration=lasting, loop=0)
+
+
+@contextmanager
+def filming(title: str, episodes: int, limit: int | None, show: bool | None = None) -> Iterator[Report]:
+    """A function that draws a progress bar on standard error (by default only where that is a terminal).
+
+    An episode counts as long as its limit; the bar jumps where it ends before.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda over, images: None
+        return
+    bar = Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[done]}"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task(title, total=float(episodes), done="starting")
+        begun = 0  # images before the open episode
+        seen = 0
+
+        def listen(over: int, images: int) -> None:
+            nonlocal begun, seen
+            if over > seen:
+                begun, seen = images, over
+            open_share = 0.0 if limit is None else min((images - begun) / limit, 1.0)
+            bar.update(task, completed=over + open_share, done=f"episode {min(over + 1, episodes)}, {images} images")
+
+        yield listen

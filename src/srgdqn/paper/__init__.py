@@ -1,1 +1,1 @@
-"""The reproduction as a whole: experiments run at a scale, claims judged, and the report of both."""
+"""The reproduction of the paper: studies, measurements, claims, evidence and the report."""

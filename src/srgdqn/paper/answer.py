@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from srgdqn.paper.studies.controls import CHAMPION, interval_text
-from srgdqn.paper.studies.experiment import Outcomes
+from srgdqn.paper.studies.experiment import Outcomes, diverged_rounds
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, random_score, scores
-from srgdqn.paper.studies.scores import diverged_rounds
 from srgdqn.runs.statistics import Interval, paired_bootstrap_difference
 
 QUESTION = "Variance reduction, or merely 17 updates per batch?"
@@ -16,16 +15,16 @@ _OTHER = "svr-dqn"
 
 
 def answer_from(outcomes: Outcomes, readings: str) -> str:
-    """What can be said of every task, then the figures that say it."""
-    told = {task: _reduction(outcomes, task, readings) for task in TASKS}
-    first = "; ".join(f"on {task} {_conclusion(outcomes, task, readings, found)}" for task, found in told.items())
+    """A conclusion for every task, then the numbers behind it."""
+    reductions = {task: _reduction(outcomes, task, readings) for task in TASKS}
+    first = "; ".join(f"on {task} {_conclusion(outcomes, task, readings, found)}" for task, found in reductions.items())
     sentences = [
         f"Beyond the updates themselves, SRG's variance reduction: {first}.",
         f"The control {_SAME_UPDATES} makes the same updates as SRG-DQN, on the same picks and with the same Adam "
         "process, along plain gradients; SVR-DQN makes them along SVRG's. A round that diverged scores as the random "
         "policy. Intervals are of 95 % each.",
     ]
-    for task, found in told.items():
+    for task, found in reductions.items():
         arms = ", ".join(
             f"{name} {scores(outcomes, task, readings, name).mean():.3f} ({_lost(outcomes, task, readings, name)})"
             for name in (_ONE_UPDATE, _SAME_UPDATES, _OTHER, CHAMPION)

@@ -14,7 +14,7 @@ import polars as pl
 from srgdqn.paper.answer import QUESTION
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
-from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import ClaimRow, Report, Section, Table
 from srgdqn.paper.reproduce import BOTH, readings_of
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
@@ -77,7 +77,7 @@ def _claim_rows(confirmed: Evidence | None) -> tuple[ClaimRow, ...]:
     )
 
 
-def contrast_text(contrast: Measured) -> str:
+def contrast_text(contrast: MeasuredContrast) -> str:
     """A contrast with its interval and margin, in words."""
     interval = contrast.interval
     if not math.isfinite(interval.estimate):

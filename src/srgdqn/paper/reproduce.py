@@ -17,13 +17,12 @@ from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.report.contents import Table
 from srgdqn.paper.studies import readings_study, tuning
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell, compute
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell, compute
 from srgdqn.paper.studies.controls import contrast_table, interaction_table
+from srgdqn.paper.studies.experiment import diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.studies.pilot import pilot_of, read_pilot
 from srgdqn.paper.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
-from srgdqn.paper.studies.scores import diverged_rounds
-from srgdqn.paper.studies.seconds import seconds_of
 from srgdqn.runs.checkpoint_manager import USUAL, Pace
 from srgdqn.runs.provenance import LOCAL
 
@@ -35,21 +34,21 @@ COMPARISONS = ("C2", "C3", "C4", "C5a", "C6")
 
 @dataclass(frozen=True)
 class Console:
-    """How a command tells what it does."""
+    """Where a command reports what it does."""
 
     begin: Callable[[str, Sequence[str]], None]
-    """Is told the title of a stretch of work and the names of its cells."""
+    """Called with the title of a stage of work and the names of its cells."""
     hear: Callable[[str, float], None]
-    """Is told a cell's name and the share of it that is done."""
+    """Called with a cell's name and the share of it that is done."""
     say: Callable[[str], None]
     pace: Pace = USUAL
-    """How often runs are kept while they are under way."""
+    """How often unfinished runs are checkpointed."""
     engine: str = LOCAL
     """Where cells are computed; it is ready."""
 
 
-def run_cells(title: str, cells: Sequence[AnyCell], folder: Path, console: Console) -> dict[str, Any]:
-    """The outcomes of cells, each of which may be asked for several times."""
+def run_cells(title: str, cells: Sequence[StudyCell], folder: Path, console: Console) -> dict[str, Any]:
+    """The outcomes of cells, which may be listed several times."""
     unique = {cell.name: cell for cell in cells}
     # Long ones first, so that no core is left with one at the end.
     ordered = sorted(unique.values(), key=lambda cell: not isinstance(cell, MeasurementCell))
@@ -83,7 +82,7 @@ def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIR
     pilot = read_pilot()
     console.begin("verdicts", tuple(scales))
     judgements = {
-        each: judge(outcomes, each, pilot, hear=lambda share, name=each: console.hear(name, share))  # type: ignore[misc]
+        each: judge(outcomes, each, pilot, report=lambda share, name=each: console.hear(name, share))  # type: ignore[misc]
         for each in scales
     }
     compared = ("svr-dqn", "dqn-sgd", "srg-dqn-no-adam", "sgd-inner", "sgd-inner-adam")

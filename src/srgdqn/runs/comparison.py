@@ -1,4 +1,4 @@
-"""What runs came to, side by side: one summary per run, whose statistics are over rounds.
+"""Summaries of runs, side by side. Statistics are over rounds.
 
 The *final stretch* of a run is what lies after 80 % of its budget, in the budget's own unit: the last 20 % of its
 windows. A round that never got there (it diverged, or was interrupted) has no final value: it is left out of the
@@ -25,7 +25,7 @@ from srgdqn.runs.result import Result
 
 @dataclass(frozen=True)
 class Spread:
-    """One value per round, summarised; None for what cannot be told of so few rounds."""
+    """One value per round, summarised; None where there are too few rounds."""
 
     rounds: int
     """Rounds that have a value."""
@@ -42,10 +42,10 @@ class Spread:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run came to."""
+    """The results of a run in numbers."""
 
     label: str
-    """What tells it from the other runs of a comparison."""
+    """Its name among the runs of a comparison."""
     task: str
     algorithm: str
     readings: str
@@ -82,18 +82,18 @@ class Summary:
     """Training seconds per round, as `srgdqn.runs.curves` shares them out."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The same in plain values, which JSON can hold."""
+        """The same as plain values for JSON."""
         return {**asdict(self), "diverged": [{"round": k, "step": step} for k, step in self.diverged.items()]}
 
 
 def summarise(result: Result, label: str | None = None) -> Summary:
-    """What a run came to. A window counts by its steps, so that a shorter last one weighs less."""
+    """The summary of a run. Windows are weighted by their steps, so that a shorter last one weighs less."""
     configuration, rounds = result.configuration, result.rounds
     windows = windows_of(result)
     final = _final_windows(result)
     last = windows.filter(pl.col("step") == pl.col("step").max().over("round"))
     episodes = result.episodes.filter(_is_final(configuration, pl.col("step"), pl.col("episode") + 1))
-    judged = _last_evaluations(result).join(final.select("round").unique(), on="round", how="semi")
+    evaluated = _last_evaluations(result).join(final.select("round").unique(), on="round", how="semi")
     diverged = rounds.filter(pl.col("diverged_at").is_not_null()).sort("round")
     return Summary(
         label=configuration.algorithm if label is None else label,
@@ -102,16 +102,16 @@ def summarise(result: Result, label: str | None = None) -> Summary:
         readings=configuration.readings,
         rounds=rounds.height,
         planned=configuration.training.rounds,
-        interrupted=bool(result.run.provenance.get("interrupted", False)),
+        interrupted=result.interrupted,
         diverged=dict(zip(diverged["round"].to_list(), diverged["diverged_at"].to_list(), strict=True)),
         censored=int(rounds["censored"].sum()),
         reward=_spread(final, _PER_ACTION),
         last_reward=_spread(last, _PER_ACTION),
         episode_return=_spread(episodes, pl.col("return").mean()),
         episode_length=_spread(episodes, pl.col("length").mean()),
-        greedy_return=_spread(judged, pl.col("return").mean()),
-        greedy_length=_spread(judged, pl.col("length").mean()),
-        success=_spread(judged, pl.col("success").cast(pl.Float64).mean()),
+        greedy_return=_spread(evaluated, pl.col("return").mean()),
+        greedy_length=_spread(evaluated, pl.col("length").mean()),
+        success=_spread(evaluated, pl.col("success").cast(pl.Float64).mean()),
         steps=int(rounds["steps"].sum()),
         queries=_mean(rounds["queries"]),
         gradient_evaluations=_mean(rounds["gradient_evaluations"]),
@@ -158,13 +158,13 @@ def require_one_task(results: Sequence[Result]) -> None:
 def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = None) -> list[str]:
     """A label for every run: its algorithm and, where several runs share that, what differs between them.
 
-    `names`, such as folders, tell apart runs that nothing else does; by default those are numbered.
+    `names`, such as folders, distinguish runs that differ in nothing else; by default those are numbered.
     """
     configurations = [result.configuration for result in results]
     labels = []
     for configuration in configurations:
         alike = [other for other in configurations if other.algorithm == configuration.algorithm]
-        labels.append(", ".join([configuration.algorithm, *_what_differs(configuration, alike)]))
+        labels.append(", ".join([configuration.algorithm, *_differences(configuration, alike)]))
     fallback = [f"run {index + 1}" for index in range(len(results))] if names is None else names
     return [
         f"{label}, {name}" if labels.count(label) > 1 else label for label, name in zip(labels, fallback, strict=True)
@@ -172,7 +172,7 @@ def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = Non
 
 
 def differing_options(configurations: Sequence[Configuration]) -> list[str]:
-    """The options that not all configurations share; `readings`, which comes first, stands for what follows from it."""
+    """The options in which configurations differ; `readings`, which comes first, stands for what follows from it."""
     described = [{"readings": configuration.readings, **configuration.options()} for configuration in configurations]
     names = [name for name in described[0] if any(other[name] != described[0][name] for other in described[1:])]
     follows = {
@@ -187,7 +187,7 @@ def differing_options(configurations: Sequence[Configuration]) -> list[str]:
 
 def departures(configuration: Configuration) -> dict[str, tuple[Any, Any]]:
     """The options whose values are not those that the names stand for: (the value, what the names stand for). A kernel
-    that was decided on, where that is left to the program, is none of them.
+    that was chosen by `auto` does not count.
     """
     named = named_options(configuration.task.task, configuration.algorithm, configuration.readings)
     return {
@@ -204,18 +204,18 @@ def option_text(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _what_differs(configuration: Configuration, alike: Sequence[Configuration]) -> list[str]:
-    """What tells a configuration from those of the same algorithm, for a label."""
+def _differences(configuration: Configuration, alike: Sequence[Configuration]) -> list[str]:
+    """How a configuration differs from others of its algorithm, for a label."""
     options = configuration.options()
-    told = [name for name in differing_options(alike) if name not in BUDGETS or options[name] is not None]
+    names = [name for name in differing_options(alike) if name not in BUDGETS or options[name] is not None]
     return [
         f"{configuration.readings} readings" if name == "readings" else f"{name} {option_text(options[name])}"
-        for name in told
+        for name in names
     ]
 
 
 def _is_final(configuration: Configuration, step: pl.Expr, episodes: pl.Expr) -> pl.Expr:
-    """Whether more than 80 % of the budget was spent by that step, of which so many episodes had ended."""
+    """Whether more than 80 % of the budget was spent by that step, when that many episodes had ended."""
     training = configuration.training
     if training.episodes is not None:
         return 5 * episodes > 4 * training.episodes
@@ -233,7 +233,7 @@ def spread_of(values: Iterable[float | None]) -> Spread:
         return Spread(0)
     if finite.size == 1:
         return Spread(1, float(finite[0]), iqm=float(finite[0]))
-    # Only now: scipy.stats takes a second to import, and a single round has no interval to ask it for.
+    # Imported only now: scipy.stats takes a second, and a single round has no interval.
     from srgdqn.runs.statistics import bootstrap_interval, iqm
 
     mean, low, high = bootstrap_interval(finite)

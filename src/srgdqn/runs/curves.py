@@ -7,7 +7,7 @@ a round lacks, because it diverged or was interrupted, is missing: a point is th
 
 The seconds of a round are its share of the wall clock: the seconds that its chunk had trained for, divided by the
 rounds that ran side by side in it. Between two reports of a chunk they are interpolated. Compiling and evaluating do
-not count, nor does it how many chunks ran at the same time on other cores.
+not count, nor do chunks that ran at the same time on other cores.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Curve:
         if not rounds:
             return low, high
         picks = np.random.default_rng(seed).multinomial(rounds, np.full(rounds, 1 / rounds), size=_RESAMPLES)
-        told = np.flatnonzero(self.counts > 1)
+        enough = np.flatnonzero(self.counts > 1)
         # Points that the same rounds have are resampled together: one product of matrices instead of one per point.
-        masks, kinds = np.unique(np.isfinite(self.values[:, told]), axis=1, return_inverse=True)
+        masks, kinds = np.unique(np.isfinite(self.values[:, enough]), axis=1, return_inverse=True)
         for kind, present in enumerate(masks.T):
             drawn = picks[:, present].astype(float)
             drawn = drawn[drawn.any(1)]  # a resample may have none of the rounds that are left
             weights = drawn / drawn.sum(1, keepdims=True)
-            points = told[kinds.reshape(-1) == kind]
+            points = enough[kinds.reshape(-1) == kind]
             for first in range(0, len(points), _POINTS_AT_ONCE):
                 some = points[first : first + _POINTS_AT_ONCE]
                 means = self.values[np.ix_(present, some)].T @ weights.T
@@ -84,7 +84,7 @@ class Curve:
 
 
 def points_of(results: Sequence[Result]) -> Points:
-    """What the points of a common figure are: episodes if every run's budget is in episodes, returns at the ends of
+    """The kind of points of a common figure: episodes if every run's budget is in episodes, returns at the ends of
     windows if all are of Gymnasium's environments, windows otherwise.
     """
     if all(result.configuration.training.episodes is not None for result in results):
@@ -128,7 +128,7 @@ def training_seconds(result: Result) -> float:
 
 
 def seconds_at(result: Result, number: int, steps: np.ndarray) -> np.ndarray:
-    """A round's share of the wall clock by the time that it had made so many steps."""
+    """A round's share of the wall clock after these numbers of steps."""
     beside = (pl.col("first_round") <= number) & (number < pl.col("first_round") + pl.col("rounds"))
     mine = result.timings.filter(beside & (pl.col("phase") == "train")).sort("step")
     spent = np.append(0.0, np.cumsum((mine["seconds"] / mine["rounds"]).to_numpy()))

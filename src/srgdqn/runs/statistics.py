@@ -18,7 +18,7 @@ _BATCH = 1_000
 
 
 class Interval(NamedTuple):
-    """An estimate and the bounds of its interval; the bounds are NaN where no interval can be told."""
+    """An estimate and the bounds of its interval; the bounds are NaN where there is no interval."""
 
     estimate: float
     low: float
@@ -44,7 +44,7 @@ def bootstrap_interval(
 ) -> Interval:
     """The statistic of one value per round, with its percentile bootstrap interval.
 
-    A constant sample has an interval of no length; a single value tells nothing of its spread, and its bounds are NaN.
+    A constant sample has an interval of no length; a single value has no spread, and its bounds are NaN.
     """
     return _percentile((_rounds("values", values),), statistic, level, resamples, seed)
 
@@ -72,7 +72,7 @@ def paired_bootstrap_difference(
 def log_sd_ratio_interval(a: Any, b: Any, *, level: float = 0.95, resamples: int = 10_000, seed: int = 0) -> Interval:
     """log(sd(a) / sd(b)) over rounds, of the same rounds under a and under b, which are resampled together.
 
-    A resample in which both are constant says nothing and is left out; one in which only a (b) is constant counts as
+    A resample in which both are constant is left out; one in which only a (b) is constant counts as
     minus (plus) infinity. Where a sample itself is constant the bounds are NaN and the estimate is infinite, or NaN if
     both are constant. A single round has no spread: all is NaN.
     """
@@ -97,7 +97,7 @@ def resampled_interval(
 ) -> Interval:
     """A statistic of rounds, given by their positions (None: all of them, once), with its percentile interval.
 
-    Resamples in which the statistic is not finite are left out. Of no rounds nothing can be told; of one, no bounds.
+    Resamples in which the statistic is not finite are left out. No rounds give NaN; one round has no bounds.
     """
     _check(level, resamples)
     if rounds < 2:

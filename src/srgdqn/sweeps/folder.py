@@ -1,7 +1,7 @@
-"""The folder of a sweep: every finished cell as an ordinary run, and `sweep.json`, which tells what was asked.
+"""The folder of a sweep: every finished cell as an ordinary run, and `sweep.json`, which records what was asked.
 
-What is asked is checked against what the folder was begun for, so that the same command continues it and no other
-harms it. Free of jax, as that is done before anything else.
+A sweep is checked against what the folder was begun for, so that the same command continues it and no other damages it.
+Free of jax, as that is checked before anything else.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.run_folder import CELLS_UNDER_WAY, changes, check_stays_within
 from srgdqn.runs.scratch import is_scratch
-from srgdqn.sweeps.grid import Base, Values
-from srgdqn.sweeps.notation import read_value
+from srgdqn.sweeps.grid import Base, Values, read_value
 
 ABOUT, TABLE, CELLS, FAILED, STUDY = "sweep.json", "table.parquet", "cells", "failed", "optuna.sqlite3"
 
@@ -31,7 +30,7 @@ _LONGEST = 2**24
 
 
 class Failure(NamedTuple):
-    """A cell that came to nothing, because its environment misbehaved."""
+    """A cell without a result, because its environment misbehaved."""
 
     values: Values
     reason: str
@@ -39,11 +38,11 @@ class Failure(NamedTuple):
 
 
 class About(NamedTuple):
-    """What `sweep.json` tells."""
+    """The content of `sweep.json`."""
 
     base: Base
     plan: dict[str, Any]
-    """What is tried: `values` of a grid; or the `space` of a search, its `trials`, and how they are asked for."""
+    """The `values` of a grid; or the `space` of a search, its `trials` and the sampler's settings."""
     score: str = "greedy-return"
     chance: float | None = None
     """The random policy's final reward, where some score needed it."""
@@ -52,13 +51,13 @@ class About(NamedTuple):
     cells: tuple[dict[str, Any], ...] = ()
     """The values of every finished cell."""
     interrupted: bool = True
-    """Whether something is left that was not tried."""
+    """Whether some cells were not tried."""
     failed: tuple[Failure, ...] = ()
 
 
 @contextlib.contextmanager
 def occupied(folder: Path | None) -> Iterator[None]:
-    """Makes the folder of a sweep, where it is to have one, and makes it nobody else's until this ends."""
+    """Makes and locks the folder of a sweep, if it has one."""
     if folder is None:
         yield
         return
@@ -67,7 +66,7 @@ def occupied(folder: Path | None) -> Iterator[None]:
 
 
 def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any]) -> Path:
-    """The folder as an absolute path, if it is free, or was begun for cells that share the same things."""
+    """The folder as an absolute path, if it is free or holds a sweep of the same base and plan."""
     path = Path(os.path.abspath(folder))
     if not os.path.lexists(path):
         return check_destination(path)
@@ -92,9 +91,9 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
 
 
 def begin(path: Path, about: About) -> Path:
-    """Says what a folder is for that is `occupied`.
+    """Writes `sweep.json` into an `occupied` folder.
 
-    It is checked once more: before it was occupied, somebody else may have begun another sweep there.
+    The folder is checked once more: another process may have begun a sweep there before it was locked.
     """
     make_folder(path)
     check_folder(path, about.base, about.plan)
@@ -121,7 +120,7 @@ def write_about(path: Path, about: About) -> None:
 
 
 def read_about(path: Path) -> About:
-    """What `sweep.json` tells; the values of cells are still words."""
+    """Reads and checks `sweep.json`."""
     place = path / ABOUT
     if not os.path.lexists(place):
         reason = f"it has no {ABOUT}" if path.exists() else "it does not exist"
@@ -131,7 +130,7 @@ def read_about(path: Path) -> About:
         if content["kind"] != _KIND or content["version"] != _VERSION:
             raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
         options = _values(content["options"])
-        # Before there was a list of failures, a sweep had none.
+        # Sweeps of older releases have no list of failures.
         failed = tuple(Failure(_values(each["values"]), str(each["reason"])) for each in content.get("failed", ()))
         base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
         chance = content["random_policy"]
@@ -158,18 +157,18 @@ def _values(words: dict[str, str]) -> Values:
     return {name: check_option(name, read_value(name, word)) for name, word in words.items()}
 
 
-def _plan(told: Any) -> dict[str, Any]:
-    """What was to be tried, if it is of the kind that is written."""
-    listed = told.get("values", {}).values()
+def _plan(content: Any) -> dict[str, Any]:
+    """The plan, if it has the form that is written."""
+    listed = content.get("values", {}).values()
     if not all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in listed):
-        raise ValueError("its plan is none")
-    if ("space" in told) != ("sampler_seed" in told) or not isinstance(told.get("space", {}), dict):
-        raise ValueError("its plan is none")
-    return dict(told)
+        raise ValueError("its plan is not a sweep's")
+    if ("space" in content) != ("sampler_seed" in content) or not isinstance(content.get("space", {}), dict):
+        raise ValueError("its plan is not a sweep's")
+    return dict(content)
 
 
 def _fixed(plan: dict[str, Any]) -> dict[str, Any]:
-    """What may not change: a grid may grow, and trials be added, but a study searches one space."""
+    """The part of a plan that may not change: a grid may grow, and trials be added, but a study searches one space."""
     if "space" not in plan:
         return {"kind": "a grid"}
     return {"kind": "a search", "space": plan["space"], "sampler_seed": plan["sampler_seed"]}

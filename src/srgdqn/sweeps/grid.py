@@ -1,6 +1,6 @@
-"""What a sweep asks: what all cells share, which values are tried, and the configuration of every cell.
+"""What a sweep asks: the options that all cells share, the values tried, the score, and every cell's configuration.
 
-Free of jax, so that a value that cannot be used is told at once.
+Free of jax, so that the command line can refuse a value at once.
 """
 
 from __future__ import annotations
@@ -10,14 +10,72 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration, option_names
-from srgdqn.config.coercion import coerce, shown
+from srgdqn.config.coercion import coerce, literal, option_annotations, shown
 from srgdqn.config.configure import configure
-from srgdqn.errors import InputError
-from srgdqn.sweeps.notation import known, written
+from srgdqn.config.options import called_here
+from srgdqn.errors import InputError, unknown
+
+Score = Literal["greedy-return", "final-reward"]
+SCORES: tuple[Score, ...] = ("greedy-return", "final-reward")
+"""What the best cell is chosen by; `srgdqn.sweeps.scores` defines them."""
+
+_FLAGS = {"true": True, "false": False}
+_FIXED_OPTIONS = ("task", "network")
+
+
+def check_score(score: str) -> Score:
+    """The score, if there is one of that name."""
+    for each in SCORES:
+        if score == each:
+            return each
+    raise unknown("score", score, SCORES)
+
+
+def read_value(name: str, text: str) -> Any:
+    """The value that a word of the command line stands for; widths are joined by +.
+
+    >>> read_value("hidden", "20+20"), read_value("eta", "1e-3"), read_value("anchor_step", "false")
+    ((20, 20), 0.001, False)
+    """
+    annotation = option_annotations()[known(name)]
+    if get_origin(annotation) is tuple:
+        return coerce(name, [] if text == "none" else [literal(part) for part in text.split("+")])
+    if annotation is bool:
+        if text not in _FLAGS:
+            raise InputError(f"{name} is {text!r}, but is true or false. Write one of these words.")
+        return _FLAGS[text]
+    value = literal(text)
+    if float in (annotation, *get_args(annotation)) and isinstance(value, str) and value != "none":
+        raise InputError(f"{name} is {text!r}, which is not a number. Give one, such as 0.01.")
+    return coerce(name, value)
+
+
+def written(value: Any) -> str:
+    """The word for a value.
+
+    >>> written((20, 20)), written(0.001), written(False), written(None), written(())
+    ('20+20', '0.001', 'false', 'none', 'none')
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return "+".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def known(name: str) -> str:
+    """The option's name, if it exists and cells may differ in it."""
+    names = [each for each in option_names() if each not in _FIXED_OPTIONS]
+    if name in names:
+        return name
+    if ours := called_here(name):
+        raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
+    raise unknown("option of a sweep", name, names)
+
 
 Values = dict[str, Any]
 """The options of one cell that differ between cells."""
@@ -33,11 +91,11 @@ class Base:
     algorithm: str = "srg-dqn"
     readings: str = "corrected"
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What the user says beside the names."""
+    """Options given by the user."""
 
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
-        """What the task's name stands for. That is looked up once, as an environment may have to be made for it."""
+        """The task's defaults; cached, as an environment may have to be made for them."""
         return defaults_of(self.task)
 
     def configured(self, values: Mapping[str, Any]) -> Configuration:
@@ -52,13 +110,13 @@ class Base:
         return configuration
 
     def as_words(self) -> dict[str, Any]:
-        """The same in JSON's values, with options as a command line has them."""
+        """The same as JSON values, with options as on a command line."""
         options = {name: written(coerce(name, value)) for name, value in sorted(self.options.items())}
         return {"task": self.task, "algorithm": self.algorithm, "readings": self.readings, "options": options}
 
 
 @dataclass(frozen=True)
-class Cell:
+class SweepCell:
     """One combination of values."""
 
     values: Values
@@ -66,12 +124,12 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of its folder."""
         return name_of(self.values)
 
 
 def name_of(values: Values) -> str:
-    """What the folder of the cell with these values is called.
+    """The folder name of the cell with these values.
 
     >>> name_of({"eta": 0.01, "hidden": (20, 20)})
     'hidden=20+20,eta=0.01'
@@ -87,7 +145,7 @@ def name_of(values: Values) -> str:
 
 
 def checked_values(values: Mapping[str, Iterable[Any]]) -> dict[str, tuple[Any, ...]]:
-    """The values to try of each option, as the options have them."""
+    """The values to try of each option, in the options' own types."""
     if not values:
         raise InputError(
             "there is nothing to sweep over. Give some option several values, such as eta = [0.001, 0.01]."
@@ -108,7 +166,7 @@ def checked_values(values: Mapping[str, Iterable[Any]]) -> dict[str, tuple[Any, 
     return tried
 
 
-def cells_of(base: Base, values: Mapping[str, Sequence[Any]]) -> list[Cell]:
+def cells_of(base: Base, values: Mapping[str, Sequence[Any]]) -> list[SweepCell]:
     """Every combination of the values, the last option's changing fastest; an `InputError` if one cannot be run."""
     for name in values:
         if name in base.options:
@@ -119,8 +177,8 @@ def cells_of(base: Base, values: Mapping[str, Sequence[Any]]) -> list[Cell]:
     for combination in itertools.product(*values.values()):
         chosen = dict(zip(values, combination, strict=True))
         try:
-            cells.append(Cell(chosen, base.configured(chosen)))
+            cells.append(SweepCell(chosen, base.configured(chosen)))
         except InputError as error:
-            told = ", ".join(f"{name} = {written(value)}" for name, value in chosen.items())
-            raise InputError(f"the cell {told} cannot be run: {error}") from error
+            named = ", ".join(f"{name} = {written(value)}" for name, value in chosen.items())
+            raise InputError(f"the cell {named} cannot be run: {error}") from error
     return cells

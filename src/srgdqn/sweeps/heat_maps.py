@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from srgdqn.figures.charts import BLUE, RED, Panel, Series, Style
 from srgdqn.figures.images import draw_panel
-from srgdqn.sweeps.notation import written
+from srgdqn.sweeps.grid import written
 
 if TYPE_CHECKING:
     from srgdqn.sweeps.sweep import Sweep
@@ -39,21 +39,21 @@ def sweep_figure(sweep: Sweep) -> Figure:
     rounds = sorted(set(sweep.table["rounds"].drop_nulls())) if sweep.cells else [0]
     count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     lost = int(sweep.table["diverged"].sum()) if sweep.cells else 0
-    told = f"; ×k: k of its rounds diverged, {_what_they_score(sweep)}" if lost else "; none diverged"
+    note = f"; ×k: k of its rounds diverged, {_score_of_diverged(sweep)}" if lost else "; none diverged"
     if sweep.failed:
-        told += (
+        note += (
             f"; {len(sweep.failed)} of {sweep.planned} failed and {'is' if len(sweep.failed) == 1 else 'are'} not shown"
         )
-    caption = f"{_LABELS[sweep.score]}, mean over {count} round{'' if rounds == [1] else 's'}{told}"
+    caption = f"{_LABELS[sweep.score]}, mean over {count} round{'' if rounds == [1] else 's'}{note}"
     letters = int(_LETTERS * figure.get_size_inches()[0])
     figure.supxlabel(textwrap.fill(caption, letters), fontsize="x-small", color="0.35")
     figure.suptitle(f"{sweep.base.task}: {sweep.base.algorithm}", fontsize="medium")
     return figure
 
 
-def _what_they_score(sweep: Sweep) -> str:
+def _score_of_diverged(sweep: Sweep) -> str:
     if sweep.score == "greedy-return":
-        return "judged by their last finite parameters"
+        return "evaluated with their last finite parameters"
     return f"scored as the random policy ({sweep.chance:.3g})"
 
 
@@ -136,10 +136,11 @@ def _draw_map(
     shown = np.full((len(planned[axis_y]), len(planned[axis_x])), np.nan)
     chosen = np.full(shown.shape, -1)
     scores = sweep.table["score"].to_numpy().astype(float)
+    best = sweep.best if np.isfinite(scores).any() else None
     for number, cell in enumerate(sweep.cells):
         if all(cell.values[name] == value for name, value in fixed.items()):
             at = tuple(planned[name].index(written(cell.values[name])) for name in along)
-            if chosen[at] < 0 or scores[number] > shown[at]:
+            if chosen[at] < 0 or scores[number] > shown[at] or number == best:
                 shown[at], chosen[at] = scores[number], number
     image = axes.imshow(shown, origin="lower", aspect="auto", cmap="viridis", vmin=limits[0], vmax=limits[1])
     axes.set(xlabel=axis_x, ylabel=axis_y)
@@ -147,7 +148,6 @@ def _draw_map(
     axes.set_yticks(range(shown.shape[0]), planned[axis_y])
     axes.spines[:].set_visible(False)
     dark = limits[0] + 0.6 * (limits[1] - limits[0])
-    best = sweep.best if np.isfinite(scores).any() else None
     for (row, column), number in np.ndenumerate(chosen):
         if number < 0:
             continue
@@ -167,7 +167,7 @@ def _frame(column: float, row: float) -> Any:
 
 
 def _mark(axes: Axes, x: float, y: float, lost: int, *, color: str, inside: bool = False, offset: float = 0) -> None:
-    """Tells how many rounds of a cell diverged."""
+    """Writes how many rounds of a cell diverged."""
     axes.annotate(
         f"×{lost}",
         (x, y),

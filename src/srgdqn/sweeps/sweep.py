@@ -1,14 +1,14 @@
-"""What a sweep gives back: one table over all cells, every cell's result, and the way to and from a folder."""
+"""`Sweep`: one table over all cells, every cell's result, saving and loading."""
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from srgdqn.errors import InputError
@@ -16,10 +16,8 @@ from srgdqn.runs.destination import write_file
 from srgdqn.runs.parquet import encode_any
 from srgdqn.runs.result import Result, load_result
 from srgdqn.sweeps.folder import CELLS, TABLE, About, Failure, begin, check_folder, read_about, write_about
-from srgdqn.sweeps.grid import Base, Cell, Values, name_of
-from srgdqn.sweeps.notation import written
-from srgdqn.sweeps.scores import Score
-from srgdqn.sweeps.scoring import check_score, row_of
+from srgdqn.sweeps.grid import Base, Score, SweepCell, Values, check_score, name_of, written
+from srgdqn.sweeps.scores import row_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,19 +27,19 @@ class Sweep:
     base: Base
     """What all cells share."""
     plan: dict[str, Any]
-    """What was to be tried, in JSON's values."""
-    cells: tuple[Cell, ...]
+    """What was to be tried, as JSON values."""
+    cells: tuple[SweepCell, ...]
     results: tuple[Result, ...]
     """The result of each cell."""
     score: Score
-    """What cells are judged by, as `srgdqn.sweeps.scoring` tells."""
+    """What the best cell is chosen by; `srgdqn.sweeps.scores` defines it."""
     chance: float | None
     """The random policy's final reward, which a diverged round scores, where that was needed."""
     planned: int
     """Cells of the grid, or trials of the search."""
     interrupted: bool = False
     failed: tuple[Failure, ...] = ()
-    """Cells that have no result, because their environment misbehaved; started again, the sweep tries them again."""
+    """Cells without a result, because their environment misbehaved; the sweep tries them again when it is resumed."""
 
     def __repr__(self) -> str:
         state = f", {len(self.failed)} failed" if self.failed else ""
@@ -72,11 +70,18 @@ class Sweep:
 
     @property
     def best(self) -> int:
-        """The number of the cell with the highest score (the first of equals)."""
-        scores = self.table["score"].to_numpy() if self.cells else np.array([])
-        if not np.isfinite(scores).any():
+        """The number of the cell with the highest score; of equals, the highest final reward; then the first."""
+        rewards = self.table["final_reward"] if self.cells else []
+        return max(self.tied, key=lambda cell: (-math.inf if rewards[cell] is None else rewards[cell], -cell))
+
+    @property
+    def tied(self) -> tuple[int, ...]:
+        """The numbers of all cells that have the highest score: more than one where there is a tie."""
+        scores = self.table["score"].to_list() if self.cells else []
+        finite = [score for score in scores if score is not None and math.isfinite(score)]
+        if not finite:
             raise InputError("no cell of this sweep has a score, so that none is the best. Let some cells finish.")
-        return int(np.nanargmax(np.where(np.isfinite(scores), scores, np.nan)))
+        return tuple(cell for cell, score in enumerate(scores) if score == max(finite))
 
     def result(self, cell: int) -> Result:
         """The result of the cell with that number."""
@@ -94,20 +99,20 @@ class Sweep:
         return dict(self._tried[cell])
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Writes every cell's run, the table and `sweep.json` to a folder, which may hold some of them already."""
+        """Saves every cell's run, the table and `sweep.json` in a folder, which may hold some of them already."""
         path = begin(check_folder(folder, self.base, self.plan), self.about())
         for cell, result in zip(self.cells, self.results, strict=True):
             result.save(path / CELLS / cell.name, overwrite=True)
         return self.save_table(path)
 
     def save_table(self, path: Path) -> Path:
-        """Writes the table and `sweep.json` beside cells that are there."""
+        """Writes the table and `sweep.json` beside stored cells."""
         write_file(path / TABLE, encode_any(self.table))
         write_about(path, self.about())
         return path
 
     def about(self) -> About:
-        """What `sweep.json` is to tell."""
+        """The content of `sweep.json`."""
         cells = tuple(_words(cell.values) for cell in self.cells)
         failed = tuple(Failure(_words(failure.values), failure.reason) for failure in self.failed)
         return About(self.base, self.plan, self.score, self.chance, self.planned, cells, self.interrupted, failed)
@@ -133,15 +138,15 @@ class Sweep:
 
 
 def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
-    """The sweep in a folder."""
+    """Loads the sweep in a folder."""
     path = Path(folder)
     about = read_about(path)
     for place in (path / CELLS, *(path / CELLS / name_of(values) for values in about.cells)):
         if place.is_symlink():
             raise InputError(f"{place} leads elsewhere. Give a folder that holds all of its sweep.")
     results = tuple(load_result(path / CELLS / name_of(values)) for values in about.cells)
-    # Configurations are the runs' own: to read a sweep of an environment, nobody needs to have it.
-    cells = (Cell(values, result.configuration) for values, result in zip(about.cells, results, strict=True))
+    # Configurations come from the runs, so that a sweep can be read without its environment.
+    cells = (SweepCell(values, result.configuration) for values, result in zip(about.cells, results, strict=True))
     return Sweep(
         about.base,
         about.plan,
@@ -160,5 +165,5 @@ def _words(values: Values) -> dict[str, str]:
 
 
 def _column(values: list[Any]) -> list[Any]:
-    """Widths have no column of their own kind, and are written as words."""
+    """Tuples of widths are written as words."""
     return [written(value) for value in values] if any(isinstance(value, tuple) for value in values) else values

@@ -18,7 +18,7 @@ from srgdqn.paper.claims.contrasts import (
     shorter,
     steadier,
 )
-from srgdqn.paper.claims.rules import LOG_MARGIN, Contrast, Measured, verdict_on
+from srgdqn.paper.claims.rules import LOG_MARGIN, Contrast, MeasuredContrast, verdict_on
 
 LEVEL = 0.99
 
@@ -41,7 +41,7 @@ def plainly(statistic: Callable[[np.ndarray], float], count: int, level: float =
 
 
 def verdict(contrast: Contrast, level: float = LEVEL) -> str:
-    return verdict_on([Measured(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit)])
+    return verdict_on([MeasuredContrast(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit)])
 
 
 def test_each_kind_against_plain_resampling() -> None:
@@ -147,7 +147,7 @@ def test_not_being_worse_never_holds_and_fails_at_once(ahead: float, spread: flo
     rng = np.random.default_rng(count)
     ours, theirs = ahead + spread * rng.normal(size=count), np.zeros(count)
     contrast = not_worse("", ours, theirs, 0.1)
-    told = Measured("", contrast.interval_at(LEVEL), contrast.margin, contrast.unit)
+    told = MeasuredContrast("", contrast.interval_at(LEVEL), contrast.margin, contrast.unit)
     assert not (told.holds and told.fails)
     if spread < 0.01 and count > 20:
         assert (told.holds, told.fails) == (ahead > -0.09, ahead < -0.11) or -0.11 <= ahead <= -0.09

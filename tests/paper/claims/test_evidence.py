@@ -9,16 +9,16 @@ import pytest
 from srgdqn.errors import InputError
 from srgdqn.paper.claims import Judgement, evidence
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
-from srgdqn.paper.claims.rules import Measured
+from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import Table
 from srgdqn.runs.statistics import Interval
 from srgdqn.runs.versions import VERSIONS
 
 
 def judgements() -> dict[str, list[Judgement]]:
-    told = Measured("reward, δ ≥ 0", Interval(0.1, 0.05, 0.2), 0.01, 0.02)
-    odd = Measured("steadiness", Interval(math.inf, math.nan, math.nan), 0.05, 0.05)
-    wide = Measured("steadiness", Interval(-0.1, -math.inf, math.inf), 0.05, 0.05)
+    told = MeasuredContrast("reward, δ ≥ 0", Interval(0.1, 0.05, 0.2), 0.01, 0.02)
+    odd = MeasuredContrast("steadiness", Interval(math.inf, math.nan, math.nan), 0.05, 0.05)
+    wide = MeasuredContrast("steadiness", Interval(-0.1, -math.inf, math.inf), 0.05, 0.05)
     return {
         "corrected": [Judgement("C1", "holds", (told,)), Judgement("C2", "undecided", (told, odd, wide))],
         "printed": [Judgement("C1", "fails", (told,))],

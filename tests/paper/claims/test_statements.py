@@ -124,7 +124,7 @@ def test_every_interval_is_asked_for_at_that_very_level(good: dict[str, Any], mo
 
 def test_it_is_heard_how_far_it_is(good: dict[str, Any]) -> None:
     heard: list[float] = []
-    judge(good, "corrected", PILOT, only=("C2", "C11"), hear=heard.append)
+    judge(good, "corrected", PILOT, only=("C2", "C11"), report=heard.append)
     assert heard == pytest.approx(np.arange(1, 9) / 8)
 
 

@@ -15,7 +15,7 @@ from measured import shares_until_stopped, watched
 from srgdqn.paper.measurements import anchors
 from srgdqn.paper.measurements.anchor_error import fresh_transitions
 from srgdqn.paper.measurements.anchors import Plan
-from srgdqn.paper.measurements.recorded import RecordedRun, at_moment, batch_at
+from srgdqn.paper.measurements.recorded import RecordedRun, batch_at, probed_at
 from tiny import BLOCK, HIDDEN, tiny
 from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of
 
@@ -45,7 +45,7 @@ def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, lis
         for position, block in enumerate(STEPS.values()):
             batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
             place = {"round": number, "step": (block + 1) * BLOCK}  # the steps made when the outer iteration is
-            theta = flat(at_moment(run, number, position)[0])
+            theta = flat(probed_at(run, number, position)[0])
             found.append((place, block, theta, from_transitions(batch), np.asarray(picks).tolist()))
     return found
 
@@ -88,7 +88,7 @@ def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
         spent = written / 208  # the steps of 13 blocks
         exploration = acting.epsilon_start + spent * (acting.epsilon_end - acting.epsilon_start)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), number), block)
-        now = at_moment(run, number, list(STEPS.values()).index(block))[0]
+        now = probed_at(run, number, list(STEPS.values()).index(block))[0]
         fresh = [fresh_program(now, exploration, each) for each in jax.random.split(key)]
         rows = run.recording[number]
         parts = (rows[max(0, written - CAPACITY) : written], rows, *fresh)

@@ -19,9 +19,8 @@ from srgdqn.config import Configuration
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.replay import pack
 from srgdqn.paper.measurements import exact_anchors
-from srgdqn.paper.measurements.exact_anchors import ARMS, Plan, Recording, judged_as_trained, measure
-from srgdqn.paper.measurements.exact_gradient import exact_gradient
-from srgdqn.paper.measurements.recorded import batch_at, record, theta_before
+from srgdqn.paper.measurements.exact_anchors import ARMS, Plan, Recording, evaluated_as_trained, measure
+from srgdqn.paper.measurements.recorded import batch_at, exact_gradient, record, theta_before
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import Occasion, Served, from_replay
@@ -196,7 +195,7 @@ def test_before_learning_all_arms_are_judged_alike(measured: Measured) -> None:
 
 def test_a_task_is_judged_on_the_reward_it_is_trained_on() -> None:
     _, task = tiny(time_limit=None)
-    judged = judged_as_trained(task)
+    judged = evaluated_as_trained(task)
     assert judged.raw is task.environment
     assert judged.raw is not task.raw
     assert judged.evaluation_limit == 1_000

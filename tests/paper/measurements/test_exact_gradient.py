@@ -15,8 +15,8 @@ import reference
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.learner.networks import make_network
-from srgdqn.paper.measurements import exact_gradient as module
-from srgdqn.paper.measurements.exact_gradient import exact_gradient
+from srgdqn.paper.measurements import recorded as module
+from srgdqn.paper.measurements.recorded import exact_gradient
 from translation import CLOSE, distance, flat, mean_gradient, options_of, to_packed, to_parameters
 
 pytestmark = pytest.mark.usefixtures("double")

@@ -20,10 +20,10 @@ from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.paper.measurements.recorded import (
     RecordedRun,
-    at_moment,
     at_steps,
     batch_at,
     block_of,
+    probed_at,
     record,
 )
 from srgdqn.runs.interrupts import ToldToStopError
@@ -165,7 +165,7 @@ def test_chosen_blocks_are_kept_and_no_others(run: RecordedRun) -> None:
     assert run.blocks.tolist() == list(range(BLOCKS))
     assert some.blocks.tolist() == [2, 3, 12]
     assert bits(some.probed) == bits(jax.tree.map(lambda leaf: leaf[:, some.blocks], run.probed))
-    assert bits(at_moment(some, 4, 1)) == bits(jax.tree.map(lambda leaf: leaf[4, 3], run.probed))
+    assert bits(probed_at(some, 4, 1)) == bits(jax.tree.map(lambda leaf: leaf[4, 3], run.probed))
     none = recorded(at_steps(run.configuration, ()))
     assert none.blocks.tolist() == []
     assert bits(none.recording) == bits(run.recording)

@@ -22,8 +22,15 @@ from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import make_network
 from srgdqn.paper.measurements.smoothness import bound_step_size, theory_step_size
-from srgdqn.paper.measurements.theorem_1 import PAPER_ETA_SCHEMA, Setting, TheoremPlan, measure, paper_eta_rows
-from srgdqn.paper.measurements.theorem_growth import GROWTH_SCHEMA, loop_length_needed
+from srgdqn.paper.measurements.theorem_1 import (
+    GROWTH_SCHEMA,
+    PAPER_ETA_SCHEMA,
+    Setting,
+    TheoremPlan,
+    loop_length_needed,
+    measure,
+    paper_eta_rows,
+)
 from srgdqn.paper.measurements.theorem_inequality import (
     INEQUALITY_SCHEMA,
     inequality_rows,

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
-from srgdqn.paper.studies import anatomy, anchor_cells, figure_3_right
+from srgdqn.paper.studies import anatomy, figure_3_right
 from srgdqn.paper.studies.scale import CONFIRMATORY, PAPER_SCALE, QUICK
 from synthetic_outcomes import anchors
 
@@ -60,7 +60,7 @@ def test_rows_may_lie_in_any_order(outcomes: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("scale", [PAPER_SCALE, QUICK, CONFIRMATORY], ids=lambda scale: scale.name)
 def test_both_experiments_have_the_same_cells(scale: Any) -> None:
-    cells = anchor_cells.cells(scale, "printed")
+    cells = figure_3_right.cells(scale, "printed")
     assert [cell.name for cell in cells] == ["anchors-svr-dqn-printed", "anchors-srg-dqn-printed"]
     for cell, algorithm in zip(cells, ("svr-dqn", "srg-dqn"), strict=True):
         configuration = cell.plan.configuration

@@ -14,7 +14,7 @@ import pytest
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.kernel.build import NoKernelError
-from srgdqn.paper.studies.cells import Cell, Hear, MeasurementCell, compute
+from srgdqn.paper.studies.cells import MeasurementCell, Report, RunCell, compute
 from srgdqn.runs import measurement
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.runs.measurement import Measured
@@ -24,8 +24,8 @@ from srgdqn.runs.versions import VERSIONS, identity
 from tiny import TINY
 
 
-def cells() -> list[Cell]:
-    return [Cell(f"seed-{seed}", configure("CartPole", "dqn-sgd", **TINY, seed=seed, rounds=2)) for seed in range(2)]
+def cells() -> list[RunCell]:
+    return [RunCell(f"seed-{seed}", configure("CartPole", "dqn-sgd", **TINY, seed=seed, rounds=2)) for seed in range(2)]
 
 
 def tables(result: object) -> dict:
@@ -56,7 +56,7 @@ def test_a_changed_configuration_is_computed_again_and_said(done: tuple[Path, di
     (cell, _) = cells()
     said: list[str] = []
     compute([cell], tmp_path)
-    changed = Cell(cell.name, configure("CartPole", "dqn-sgd", **TINY, seed=5, rounds=2))
+    changed = RunCell(cell.name, configure("CartPole", "dqn-sgd", **TINY, seed=5, rounds=2))
     result = compute([changed], tmp_path, say=said.append)
     assert result[cell.name].configuration.training.seed == 5
     assert len(said) == 1
@@ -140,7 +140,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 
 def test_shares_grow_to_the_whole(tmp_path: Path) -> None:
     heard: list[tuple[str, float]] = []
-    cell = Cell("evaluated", configure("CartPole", "dqn-sgd", **{**TINY, "evaluation_interval": 64}, rounds=2))
+    cell = RunCell("evaluated", configure("CartPole", "dqn-sgd", **{**TINY, "evaluation_interval": 64}, rounds=2))
     compute([cell], tmp_path, listener=lambda name, share: heard.append((name, share)))
     shares = [share for name, share in heard if name == "evaluated"]
     assert len(heard) == len(shares) > 3
@@ -167,9 +167,9 @@ class Squares:
     def __init__(self, before: Callable[[threading.Event], None] = lambda stop: None) -> None:
         self.made, self.before = 0, before
 
-    def __call__(self, plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    def __call__(self, plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
         self.made += 1
-        hear(0.5)
+        report(0.5)
         self.before(stop)
         return {"squares": pl.DataFrame({"number": plan.numbers, "square": [n**2 for n in plan.numbers]})}
 

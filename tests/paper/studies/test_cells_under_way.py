@@ -13,7 +13,7 @@ import pytest
 from cut_short import CutShort, Killed
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.paper.studies.cells import Cell, compute
+from srgdqn.paper.studies.cells import RunCell, compute
 from srgdqn.runs.checkpoint_manager import Pace
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.result import Result
@@ -23,8 +23,8 @@ PACE = Pace(0.0, 1)
 STEPS = 3 * 208  # of a cell, with those of a last block that the budget does not fill
 
 
-def cells() -> list[Cell]:
-    return [Cell(f"seed-{seed}", configure("CartPole", "dqn-sgd", **TINY, seed=seed, rounds=3)) for seed in range(3)]
+def cells() -> list[RunCell]:
+    return [RunCell(f"seed-{seed}", configure("CartPole", "dqn-sgd", **TINY, seed=seed, rounds=3)) for seed in range(3)]
 
 
 def outcome(results: dict[str, Result]) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_a_cell_whose_question_has_changed_begins_anew(cut: CutShort, tmp_path: 
     with pytest.raises(Killed):
         compute(cells()[:1], tmp_path, pace=PACE)
     cut.counted()
-    other = Cell("seed-0", configure("CartPole", "dqn-sgd", **TINY, seed=7, rounds=3))
+    other = RunCell("seed-0", configure("CartPole", "dqn-sgd", **TINY, seed=7, rounds=3))
     result = compute([other], tmp_path)["seed-0"]
     assert result.configuration.training.seed == 7
     assert cut.counted() == STEPS

@@ -8,7 +8,7 @@ import pytest
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.paper.studies import readings_study, tuning
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.scale import (
     CONFIRMATORY,
     CONFIRMATORY_PRINTED,
@@ -27,7 +27,7 @@ def configurations(scale: Scale) -> dict[str, object]:
     found: dict[str, object] = {}
     for experiment, readings in itertools.product(EXPERIMENTS.values(), ("corrected", "printed")):
         for cell in experiment.cells(scale, readings):
-            if isinstance(cell, Cell):
+            if isinstance(cell, RunCell):
                 found[cell.name] = cell.configuration
             elif hasattr(cell.plan, "configurations"):
                 found |= {f"{cell.name}/{name}": each for name, each in cell.plan.configurations.items()}

@@ -21,7 +21,7 @@ import polars as pl
 from srgdqn.config.coercion import shown
 from srgdqn.errors import InputError
 from srgdqn.paper.claims.judgement import Judgement
-from srgdqn.paper.claims.rules import Measured, Verdict
+from srgdqn.paper.claims.rules import MeasuredContrast, Verdict
 from srgdqn.paper.report.contents import Table
 from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
@@ -116,14 +116,14 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
 
 def _parse(content: Mapping[str, Any]) -> Evidence:
     for needed, kind in _ABOUT.items():
-        _typed(content["about"][needed], *kind)  # what is missing is told by its name
+        _typed(content["about"][needed], *kind)  # a KeyError names what is missing
     judgements = {
         label: [
             Judgement(
                 _typed(entry["name"], str),
                 _verdict(entry["verdict"]),
                 tuple(
-                    Measured(
+                    MeasuredContrast(
                         _typed(part["label"], str),
                         Interval(*(_number(part[key]) for key in _BOUNDS)),
                         _typed(part["margin"], int, float),
@@ -145,12 +145,12 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
     return Evidence(_typed(content["kind"], str), judgements, tables, content["about"])
 
 
-def _rows(told: Any) -> pl.DataFrame:
+def _rows(content: Any) -> pl.DataFrame:
     """A table of texts and numbers."""
-    for row in _typed(told, list):
+    for row in _typed(content, list):
         for value in row.values():
             _typed(value, str, int, float, bool, type(None))
-    return pl.DataFrame(told)
+    return pl.DataFrame(content)
 
 
 def _typed(value: Any, *kinds: type) -> Any:
@@ -187,7 +187,7 @@ def _judgement_json(judgement: Judgement) -> dict[str, Any]:
 
 
 def _json(value: float) -> float | str | None:
-    """JSON has no infinities: they are told apart from what cannot be told."""
+    """JSON has no infinities: they are written as words, NaN as null."""
     if math.isnan(value):
         return None
     return value if math.isfinite(value) else str(value)

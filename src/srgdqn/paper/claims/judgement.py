@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from srgdqn.paper.claims.rules import (
     Contrast,
-    Measured,
+    MeasuredContrast,
     Verdict,
     deciding,
     level_for,
@@ -24,10 +24,10 @@ class Judgement:
 
     name: str
     verdict: Verdict
-    contrasts: tuple[Measured, ...]
+    contrasts: tuple[MeasuredContrast, ...]
 
     @property
-    def deciding(self) -> Measured:
+    def deciding(self) -> MeasuredContrast:
         """The contrast that a reader should see first."""
         return deciding(self.contrasts)
 
@@ -38,7 +38,7 @@ def judge(
     pilot: Pilot,
     *,
     only: Sequence[str] | None = None,
-    hear: Callable[[float], None] = lambda share: None,
+    report: Callable[[float], None] = lambda share: None,
 ) -> list[Judgement]:
     """The verdicts for one set of readings; `only` judges some claims, with the correction for these alone."""
     pending: Mapping[str, Sequence[Contrast]] = {
@@ -50,8 +50,10 @@ def judge(
     for name, contrasts in pending.items():
         measured = []
         for contrast in contrasts:
-            measured.append(Measured(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit))
+            measured.append(
+                MeasuredContrast(contrast.label, contrast.interval_at(level), contrast.margin, contrast.unit)
+            )
             done += 1
-            hear(done / count)
+            report(done / count)
         judgements.append(Judgement(name, verdict_on(measured), tuple(measured)))
     return judgements

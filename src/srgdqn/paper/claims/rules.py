@@ -37,7 +37,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredContrast:
     """A contrast with its interval."""
 
     label: str
@@ -61,17 +61,17 @@ def level_for(contrasts: int) -> float:
     return 1 - ERROR_RATE / contrasts
 
 
-def verdict_on(measured: Sequence[Measured]) -> Verdict:
+def verdict_on(measured: Sequence[MeasuredContrast]) -> Verdict:
     """The verdict on a claim. An interval that cannot be told (NaN) neither holds nor fails."""
     if all(contrast.holds for contrast in measured):
         return "holds"
     return "fails" if any(contrast.fails for contrast in measured) else "undecided"
 
 
-def deciding(measured: Sequence[Measured]) -> Measured:
+def deciding(measured: Sequence[MeasuredContrast]) -> MeasuredContrast:
     """The contrast that a reader should see first: the one that is furthest from holding."""
 
-    def key(contrast: Measured) -> tuple[bool, bool, float]:
+    def key(contrast: MeasuredContrast) -> tuple[bool, bool, float]:
         high = contrast.interval.high / (contrast.unit or 1.0)
         return (contrast.holds, not contrast.fails, math.inf if math.isnan(high) else high)
 

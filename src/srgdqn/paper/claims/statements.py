@@ -28,10 +28,9 @@ from srgdqn.paper.studies import (
     table_2,
     theorem_1,
 )
-from srgdqn.paper.studies.experiment import Outcomes
+from srgdqn.paper.studies.experiment import Outcomes, first_half_scores
 from srgdqn.paper.studies.figure_2 import scores
 from srgdqn.paper.studies.pilot import Pilot
-from srgdqn.paper.studies.scores import first_half_scores
 from srgdqn.paper.studies.training_time import seconds_to_threshold
 
 OURS = "srg-dqn"

@@ -1,1 +1,1 @@
-"""Results that the package was released with: small files, each made by one command and telling how."""
+"""Results that the package was released with: small files, each made by one command and recording how."""

@@ -18,7 +18,7 @@ from srgdqn.config import Configuration
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
-from srgdqn.paper.measurements.exact_gradient import exact_gradient
+from srgdqn.paper.measurements.recorded import exact_gradient
 
 ESTIMATORS = ("srg", "svrg")
 

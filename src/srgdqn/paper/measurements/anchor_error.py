@@ -17,7 +17,7 @@ from srgdqn.config import Configuration
 from srgdqn.learner.exploration import epsilon_greedy
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.replay import pack
-from srgdqn.paper.measurements.exact_gradient import exact_gradient
+from srgdqn.paper.measurements.recorded import exact_gradient
 from srgdqn.tasks import Task
 from srgdqn.training.interaction import Situation, action_count, begin_episode, take_step
 
@@ -79,8 +79,8 @@ def fresh_transitions(
         action = epsilon_greedy(q_values, jnp.asarray(exploration), jax.random.uniform(explore), random_action)
         fresh = begin_episode(environment, episode, observe)
         after, outcome = take_step(environment, situation, action, fresh, task.time_limit, move)
-        lived = outcome.transition
-        return after, pack(lived._replace(reward=lived.reward * reward_scale))
+        made = outcome.transition
+        return after, pack(made._replace(reward=made.reward * reward_scale))
 
     start = begin_episode(environment, *jax.random.split(first))
     return jax.lax.scan(step, start, jax.random.split(rest, steps))[1]

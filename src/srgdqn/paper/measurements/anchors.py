@@ -1,4 +1,4 @@
-"""The anchors of one algorithm's training run, looked at again: their distances, and the anatomy of their error."""
+"""The anchors of one algorithm's training run: their distances from exact ones, and the anatomy of their error."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.replay import pack
 from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
 from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
-from srgdqn.paper.measurements.compiled import call_compiled
 from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
-    Hear,
     RecordedRun,
-    at_moment,
+    Report,
     at_steps,
     batch_at,
+    call_compiled,
+    probed_at,
     record,
 )
 from srgdqn.paper.measurements.theorem_1 import paper_eta_rows
@@ -44,13 +44,13 @@ class Plan:
     steps: tuple[int, ...]
 
 
-def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Distances for every estimator and inner iteration, the anatomy, and Theorem 1's bound on η, at every moment of
     every round that did not diverge.
     """
     run = record(
         plan.configuration,
-        lambda share: hear(_TRAINING_SHARE * share),
+        lambda share: report(_TRAINING_SHARE * share),
         stop,
         probe=first_layers,  # Table 2's, so that both have the same program
         probe_at=at_steps(plan.configuration, plan.steps),
@@ -65,11 +65,11 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         place: dict[str, Any] = {"round": number, "step": run.steps_of(int(run.blocks[position]))}
         distances += [place | row for row in look.distances(number, position)]
         anatomy.append(place | look.anatomy(number, position))
-        hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
+        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
     bounds = paper_eta_rows(
         run.configuration,
         run.network,
-        [at_moment(run, *moment)[0] for moment in moments],
+        [probed_at(run, *moment)[0] for moment in moments],
         [look.batch(*moment) for moment in moments],
         [row["step"] for row in anatomy],
     )
@@ -157,4 +157,4 @@ class _Look:
         return {name: float(value) for name, value in found._asdict().items()}
 
     def _moment(self, number: int, position: int) -> tuple[Any, np.ndarray, int]:
-        return at_moment(self.run, number, position)[0], self.run.recording[number], int(self.run.blocks[position])
+        return probed_at(self.run, number, position)[0], self.run.recording[number], int(self.run.blocks[position])

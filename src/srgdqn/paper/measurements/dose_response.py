@@ -20,10 +20,16 @@ import polars as pl
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
-from srgdqn.paper.measurements.compiled import call_compiled
-from srgdqn.paper.measurements.exact_gradient import exact_gradient
 from srgdqn.paper.measurements.gradient_spread import first_layers
-from srgdqn.paper.measurements.recorded import Hear, at_moment, at_steps, batch_at, record
+from srgdqn.paper.measurements.recorded import (
+    Report,
+    at_steps,
+    batch_at,
+    call_compiled,
+    exact_gradient,
+    probed_at,
+    record,
+)
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.interaction import action_count
 
@@ -39,11 +45,11 @@ class Plan:
     steps: tuple[int, ...]
 
 
-def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Errors by round and step, and the curves of the run."""
     run = record(
         plan.configuration,
-        lambda share: hear(_TRAINING_SHARE * share),
+        lambda share: report(_TRAINING_SHARE * share),
         stop,
         probe=first_layers,  # Table 2's, so that both may have the same program
         probe_at=at_steps(plan.configuration, plan.steps),
@@ -56,10 +62,10 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         if stop.is_set():
             raise ToldToStopError
         block = int(run.blocks[position])
-        place = at_moment(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
+        place = probed_at(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
         error, norm = call_compiled((__name__, shape), error_of, *place, numbers)
         rows.append({"round": number, "step": run.steps_of(block), "error": float(error), "norm": float(norm)})
-        hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
+        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
     curves = run.trained.tables["curves"]
     rounds = run.trained.tables["rounds"]
     return {

@@ -2,12 +2,12 @@
 
 Three arms, round by round:
 
-- `ordinary` is SVR-DQN without the Adam process, and everything it lives through is recorded.
+- `ordinary` is SVR-DQN without the Adam process, and all its transitions are recorded.
 - `exact` is made on the batches and picks of `ordinary`, with the gradient over all that was recorded (the future
   included) as its anchor. It acts as well, but learns nothing from what it does.
 - `oracle` acts and learns for itself, with the same oracle's anchor.
 
-All are judged by the same separate greedy roll-outs, on the reward that they learn from: mean reward per action is the
+All are evaluated by the same greedy roll-outs, on the reward that they learn from: mean reward per action is the
 total reward over the total length of episodes from the same starts.
 """
 
@@ -26,8 +26,7 @@ from jaxtyping import Array, Float
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Parameters
-from srgdqn.paper.measurements.exact_gradient import exact_gradient
-from srgdqn.paper.measurements.recorded import Hear, at_steps, record
+from srgdqn.paper.measurements.recorded import Report, at_steps, exact_gradient, record
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds
@@ -35,7 +34,7 @@ from srgdqn.training.batches import Occasion, Served, from_replay
 from srgdqn.training.lane import Instruments
 
 ARMS = ("ordinary", "exact", "oracle")
-_JUDGED_STEPS = 1_000  # after which an episode of the roll-outs is cut
+_EVALUATION_STEPS = 1_000  # after which an episode of the roll-outs is cut
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,13 @@ def _exact(occasion: Occasion) -> Parameters:
     return exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, occasion.data.rows)
 
 
-def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """The evaluations of the three arms, and which of their rounds diverged."""
     configuration = plan.configuration
-    task = judged_as_trained(tasks.make(configuration.task))
+    task = evaluated_as_trained(tasks.make(configuration.task))
     # The anchors take nearly all the time: the recorded run counts for little of it.
     ordinary = record(
-        configuration, lambda share: hear(0.04 * share), stop, probe_at=at_steps(configuration, ()), task=task
+        configuration, lambda share: report(0.04 * share), stop, probe_at=at_steps(configuration, ()), task=task
     )
     data = Recording(ordinary.recording)
     arms = {"ordinary": ordinary.trained}
@@ -81,7 +80,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         arms[name] = train_rounds(
             configuration,
             task,
-            listener=functools.partial(_hear_half, hear, position),
+            listener=functools.partial(_report_half, report, position),
             workers=1,
             stop=stop,
             instruments=Instruments(source=source),
@@ -95,24 +94,24 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
     }
 
 
-def _hear_half(hear: Hear, position: int, report: Progress) -> None:
-    hear(0.04 + 0.48 * (position + report.share))
+def _report_half(report: Report, position: int, progress: Progress) -> None:
+    report(0.04 + 0.48 * (position + progress.share))
 
 
-def judged_as_trained(task: Task) -> Task:
+def evaluated_as_trained(task: Task) -> Task:
     """The task, evaluated on the reward that is learned from, and long enough for a poor policy to show."""
-    return dataclasses.replace(task, raw=task.environment, evaluation_limit=_JUDGED_STEPS)
+    return dataclasses.replace(task, raw=task.environment, evaluation_limit=_EVALUATION_STEPS)
 
 
 def _evaluations(arm: str, trained: Trained) -> pl.DataFrame:
     columns = trained.tables["evaluations"]
     rows = pl.DataFrame({name: np.asarray(columns[name]) for name in ("round", "step", "return", "length", "success")})
-    judged = rows.group_by("round", "step").agg(
+    evaluated = rows.group_by("round", "step").agg(
         reward=pl.col("return").sum() / pl.col("length").sum(),
         length=pl.col("length").mean(),
         success=pl.col("success").cast(pl.Float64).mean(),
     )
-    return judged.select(pl.lit(arm).alias("arm"), pl.all()).sort("round", "step")
+    return evaluated.select(pl.lit(arm).alias("arm"), pl.all()).sort("round", "step")
 
 
 def _rounds(arm: str, trained: Trained, recorded: Trained) -> pl.DataFrame:

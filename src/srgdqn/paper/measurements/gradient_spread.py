@@ -26,8 +26,7 @@ from srgdqn.learner.networks import MLP, Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
 from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, alike
-from srgdqn.paper.measurements.compiled import call_compiled
-from srgdqn.paper.measurements.recorded import Hear, RecordedRun, block_of, record
+from srgdqn.paper.measurements.recorded import RecordedRun, Report, block_of, call_compiled, record
 from srgdqn.runs.interrupts import ToldToStopError
 
 QUANTITIES = ("delta", "gradient")
@@ -36,7 +35,7 @@ _TRAINING_SHARE = 0.5  # of the time, roughly
 
 @dataclass(frozen=True)
 class Plan:
-    """Whose run, the ends of the windows to look at, and how often D and the picks are drawn again."""
+    """Whose run, the ends of the windows to look at, and how often D and the picks are redrawn."""
 
     configuration: Configuration
     steps: tuple[int, ...]
@@ -57,7 +56,7 @@ def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, First
     return learner.parameters, FirstLayer(_flat(trace.last_delta), _flat(trace.last_gradient))
 
 
-def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Vectors at each step, spreads within each window, and spreads over redraws, round by round."""
     configuration = plan.configuration
     windows = {
@@ -69,7 +68,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
         return np.isin(blocks, [block for window in windows.values() for block in window])
 
     run = record(
-        configuration, lambda share: hear(_TRAINING_SHARE * share), stop, probe=first_layers, probe_at=in_a_window
+        configuration, lambda share: report(_TRAINING_SHARE * share), stop, probe=first_layers, probe_at=in_a_window
     )
     weights = run.probed[0].layers[0].weight[0, 0].size
     vectors, within_windows, redraws = [], [], []
@@ -83,7 +82,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
             made = stack[:, np.isfinite(stack).all((0, 2))]
             within_windows.append(_labelled(step, quantity, run.finite, **_spreads(made, weights)))
         redraws += _redraws(run, plan, last, step, weights, stop)
-        hear(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(plan.steps))
+        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(plan.steps))
     diverged = configuration.training.rounds - len(run.finite)
     return {
         "vectors": pl.concat(vectors),

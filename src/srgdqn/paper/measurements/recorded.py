@@ -1,9 +1,9 @@
-"""A training run of which everything is kept: every transition, and the parameters at chosen moments."""
+"""Recorded training runs: every transition, and the parameters at chosen steps; gradients over recordings."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,9 +13,10 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
-from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows
+from srgdqn.learner.replay import unpack
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
@@ -24,13 +25,16 @@ from srgdqn.training.clock import total_blocks
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import Instruments, round_keys
+from srgdqn.training.precision import is_double
 from srgdqn.training.rounds import Choice
+from srgdqn.training.single_flight import Once
+from srgdqn.training.xla_flags import some_effort
 
-Hear = Callable[[float], None]
+Report = Callable[[float], None]
 
 
 class RecordedRun(NamedTuple):
-    """A run, and what is needed to look at any of its moments again."""
+    """A run, with all that reconstructs its replay and parameters at a recorded step."""
 
     configuration: Configuration
     task: Task
@@ -65,20 +69,20 @@ def theta_before(learner: LearnerState, trace: Trace) -> Parameters:
 
 def record(
     configuration: Configuration,
-    hear: Hear,
+    report: Report,
     stop: threading.Event,
     *,
     probe: Callable[[LearnerState, Trace], Any] = theta_before,
     probe_at: Choice,
     task: Task | None = None,
 ) -> RecordedRun:
-    """Trains on the calling thread, keeping every transition and what the probe gives at the blocks chosen."""
+    """Trains on the calling thread, recording every transition and what the probe returns at the blocks chosen."""
     task = tasks.make(configuration.task) if task is None else task
     instruments = Instruments(probe=probe, blocks_kept=total_blocks(configuration.training))
     trained = train_rounds(
         configuration,
         task,
-        listener=lambda report: hear(report.share),
+        listener=lambda progress: report(progress.share),
         workers=1,
         stop=stop,
         instruments=instruments,
@@ -118,6 +122,45 @@ def batch_at(
     return served.transitions, served.picks
 
 
-def at_moment(run: RecordedRun, number: int, position: int) -> Any:
+def probed_at(run: RecordedRun, number: int, position: int) -> Any:
     """What was probed of a round at one of the blocks."""
     return jax.tree.map(lambda leaf: leaf[number, position], run.probed)
+
+
+_PIECE = 1_000  # rows whose activations are held at once, so that they stay in the processor's cache
+
+
+def exact_gradient(
+    configuration: Configuration, network: Network, theta: Parameters, rows: Float[Array, "count width"]
+) -> Parameters:
+    """The mean gradient at θ over packed transitions, with y at the same θ."""
+    settings = configuration.gradients
+    source = make_gradients(settings, network)
+
+    def total(piece: Float[Array, "rows width"]) -> Parameters:
+        mean, _, _ = source.mean(theta, make_batch(settings, network, unpack(piece), None))
+        return jax.tree.map(lambda leaf: leaf * piece.shape[0], mean)
+
+    def add(sums: Parameters, piece: Float[Array, "rows width"]) -> tuple[Parameters, None]:
+        return jax.tree.map(jnp.add, sums, total(piece)), None
+
+    count = rows.shape[0]
+    whole = count // _PIECE * _PIECE
+    sums = jax.tree.map(jnp.zeros_like, theta)
+    sums, _ = jax.lax.scan(add, sums, rows[:whole].reshape(-1, _PIECE, rows.shape[1]))
+    if whole < count:
+        sums, _ = add(sums, rows[whole:])
+    return jax.tree.map(lambda leaf: leaf / count, sums)
+
+
+_programs: Once[Any] = Once(64)
+
+
+def call_compiled(key: Hashable, function: Callable[..., Any], *arguments: Any) -> Any:
+    """function(*arguments). Functions given with equal keys must do the same; they share a program for each shape."""
+    leaves, structure = jax.tree.flatten(arguments)
+    shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
+    program, _ = _programs.get(
+        (key, structure, shapes, is_double()), lambda: jax.jit(function).lower(*arguments).compile(some_effort())
+    )
+    return program(*arguments)

@@ -10,7 +10,7 @@ import polars as pl
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
-from srgdqn.paper.measurements.recorded import Hear
+from srgdqn.paper.measurements.recorded import Report
 from srgdqn.runs.interrupts import ToldToStopError
 from srgdqn.training.clock import budget_of
 from srgdqn.training.lanes import LaneRounds
@@ -30,7 +30,7 @@ class Plan:
     """Blocks of a turn, all of which end in an outer iteration."""
 
 
-def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Seconds per environment step of one round, with all lanes in use, for each configuration and turn."""
     runs = {name: _learning(configuration, plan.blocks) for name, configuration in plan.configurations.items()}
     rows = []
@@ -42,7 +42,7 @@ def measure(plan: Plan, hear: Hear, stop: threading.Event) -> dict[str, pl.DataF
             segment = next(timed)
             steps = segment.log.reward.shape[1] * training.learning_frequency * training.lanes
             rows.append({"name": name, "turn": turn, "seconds_per_step": segment.train_seconds / steps})
-        hear((turn + 1) / plan.turns)
+        report((turn + 1) / plan.turns)
     return {"times": pl.DataFrame(rows)}
 
 

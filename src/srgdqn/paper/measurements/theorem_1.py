@@ -20,15 +20,12 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters
-from srgdqn.paper.measurements.recorded import Hear
+from srgdqn.paper.measurements.recorded import Report
 from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
-from srgdqn.paper.measurements.theorem_growth import GROWTH_SCHEMA, growth_rows
 from srgdqn.paper.measurements.theorem_inequality import RunLoop, inequality_rows, make_loop, with_verdicts
 from srgdqn.paper.measurements.theorem_problems import Problem, compiled, first_terms, make_problem
-from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows
+from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows, start_of
 from srgdqn.runs.interrupts import ToldToStopError
-
-__all__ = ["PAPER_ETA_SCHEMA", "Setting", "TheoremPlan", "measure", "paper_eta_rows"]
 
 PAPER_ETA_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
 
@@ -105,7 +102,7 @@ class TheoremPlan:
 
 
 def measure(
-    plan: TheoremPlan, hear: Hear = lambda share: None, stop: threading.Event | None = None
+    plan: TheoremPlan, report: Report = lambda share: None, stop: threading.Event | None = None
 ) -> dict[str, pl.DataFrame]:
     """The tables `inequality`, `queries` and `growth`."""
     if plan.replications < 2:
@@ -123,7 +120,7 @@ def measure(
     def part_is_done() -> None:
         nonlocal done
         done += 1
-        hear(done / parts)
+        report(done / parts)
         if stop is not None and stop.is_set():
             raise ToldToStopError
 
@@ -213,3 +210,55 @@ def paper_eta_rows(
         for step, bound in zip(labels, bounds, strict=True)
     ]
     return pl.DataFrame(rows, schema=PAPER_ETA_SCHEMA)
+
+
+GROWTH_SCHEMA = {
+    "problem": pl.String,
+    "n": pl.Int64,
+    "epsilon": pl.Float64,
+    "relative": pl.Float64,
+    "eta": pl.Float64,
+    "loop_length": pl.Float64,
+    "queries": pl.Float64,
+    "root_length_by_epsilon": pl.Float64,
+    "exponent": pl.Float64,
+}
+
+
+def loop_length_needed(epsilon: float, largest_loss: float, root_mu: float) -> float:
+    """The M that solves Appendix A's M + 1 = 4 B_max / (η ε) at the largest η allowed, 2/(√μ (√(4M + 1) + 1)).
+
+    With r = √(4M + 1) and K = 2 B_max √μ / ε it reads (r² + 3)/4 = K (r + 1), hence r = 2K + √(4K² + 4K - 3): M is
+    about 4K², of order 1/ε². For K < 1/2 every M will do, and 0 is given.
+    """
+    k = 2 * largest_loss * root_mu / epsilon
+    if k < 0.5:
+        return 0.0
+    r = 2 * k + (4 * k**2 + 4 * k - 3) ** 0.5
+    return (r**2 - 1) / 4
+
+
+def growth_rows(problem: Problem, largest_loss: float, precisions: Sequence[float]) -> list[dict[str, Any]]:
+    """The loop length and the queries that the theorem's own proof asks for, and the exponent of 1/ε in the latter.
+
+    B_max is the largest f_i met: the paper's is over all θ, and no smaller.
+    """
+    root_mu = float(np.sqrt(np.mean(problem.constants**2)))
+    epsilons = np.array(precisions) * start_of(problem).square
+    lengths = np.array([np.ceil(loop_length_needed(epsilon, largest_loss, root_mu)) for epsilon in epsilons])
+    queries = problem.terms + 2 * lengths
+    exponent = float(np.polyfit(-np.log(epsilons), np.log(queries), 1)[0]) if len(epsilons) > 1 else np.nan
+    return [
+        {
+            "problem": problem.name,
+            "n": problem.terms,
+            "epsilon": epsilon,
+            "relative": relative,
+            "eta": 2 / (root_mu * (np.sqrt(4 * length + 1) + 1)),
+            "loop_length": length,
+            "queries": spent,
+            "root_length_by_epsilon": np.sqrt(length) / epsilon,
+            "exponent": exponent,
+        }
+        for epsilon, relative, length, spent in zip(epsilons, precisions, lengths, queries, strict=True)
+    ]

@@ -128,8 +128,8 @@ def with_verdicts(rows: list[dict[str, Any]], level: float = 0.95) -> pl.DataFra
     """The table: `low` and `high` bound left - right at the level that Bonferroni gives each row at the theory's η.
 
     A row is *violated* if `low` is above 0. It speaks of the theorem only if `multiple` is 1 and `in_region` holds.
-    `above` is the share of replications whose left side is the larger: it tells of divergence where a few replications
-    make up the whole mean, of which there is then no telling.
+    `above` is the share of replications whose left side is the larger: it shows divergence where a few replications
+    make up the whole mean, which then says nothing.
     """
     judged = sum(row["multiple"] == 1 for row in rows)
     each = 1 - (1 - level) / max(judged, 1)

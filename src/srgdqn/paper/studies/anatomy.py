@@ -18,12 +18,11 @@ from srgdqn.figures.charts import (
     Style,
 )
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies import anchor_cells
-from srgdqn.paper.studies.anchor_cells import TRAJECTORIES
+from srgdqn.paper.studies import figure_3_right
 from srgdqn.paper.studies.controls import interval_text
-from srgdqn.paper.studies.experiment import Experiment, Outcomes
+from srgdqn.paper.studies.experiment import Experiment, Outcomes, diverged_note, rounds_used
+from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.survivors import kept_of, told_of
 from srgdqn.runs.statistics import bootstrap_interval
 
 PARTS = {
@@ -37,7 +36,7 @@ def errors(outcomes: Outcomes, readings: str) -> pl.DataFrame:
     """Every measured squared error, of both algorithms' runs."""
     frames = []
     for trajectory in TRAJECTORIES:
-        table = outcomes[anchor_cells.cell_name(readings, trajectory)].tables["anatomy"]
+        table = outcomes[figure_3_right.cell_name(readings, trajectory)].tables["anatomy"]
         frames.append(table.with_columns(pl.lit(trajectory).alias("trajectory")))
     return pl.concat(frames)
 
@@ -55,7 +54,7 @@ def shares(outcomes: Outcomes, readings: str, part: str) -> np.ndarray:
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """The parts over training, and their shares."""
-    both = {each: [anchor_cells.cell_name(each, name) for name in TRAJECTORIES] for each in readings}
+    both = {each: [figure_3_right.cell_name(each, name) for name in TRAJECTORIES] for each in readings}
     panels, rows = [], []
     for trajectory in TRAJECTORIES:
         series = []
@@ -73,7 +72,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                         "part": label,
                         "mean squared error": f"{sizes[part]:.4g}",
                         "share of the three": f"{sizes[part] / sum(sizes.values()):.0%}",
-                        "rounds": kept_of(outcomes, both[each], mine["round"].n_unique()),
+                        "rounds": rounds_used(outcomes, both[each], mine["round"].n_unique()),
                     }
                 )
             means = mine.group_by("step").agg(pl.col("total").mean()).sort("step")
@@ -94,19 +93,16 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 log_y=True,
             )
         )
-    told = {}
+    texts = {}
     for part in PARTS:
         found = shares(outcomes, readings[0], part)  # of the rounds that diverged in neither run
-        told[part] = interval_text(bootstrap_interval(found)) if len(found) else "–"
-    return Section(
-        name=ANATOMY.name,
-        title=ANATOMY.title,
-        paper_says=ANATOMY.paper_says,
+        texts[part] = interval_text(bootstrap_interval(found)) if len(found) else "–"
+    return EXPERIMENT.section(
         found=(
             f"Mean shares in the three squared distances together, readings {readings[0]} (95 %, over rounds): unseen "
-            f"transitions {told['unseen']}, drift of the policy {told['drift']}; drawing only N transitions from the "
-            f"replay has the rest, {told['sampling']}. They overlap, and do not add up to the whole error. Over "
-            f"{kept_of(outcomes, both[readings[0]], len(found))} rounds, those that diverged in neither run."
+            f"transitions {texts['unseen']}, drift of the policy {texts['drift']}; drawing only N transitions from the "
+            f"replay has the rest, {texts['sampling']}. They overlap, and do not add up to the whole error. Over "
+            f"{rounds_used(outcomes, both[readings[0]], len(found))} rounds, those that diverged in neither run."
         ),
         charts=(
             Chart(
@@ -115,25 +111,24 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "Squared distances between gradients at the same θ, mean over rounds. Fresh on-policy data are two "
                 "samples of as many transitions as the replay holds, each from a fresh episode under the same ε; "
                 "sampling error does not count as drift, which may come out below 0 and is then not drawn. "
-                f"{told_of(outcomes, readings, both)}",
+                f"{diverged_note(outcomes, readings, both)}",
                 tuple(panels),
                 columns=2,
             ),
         ),
         tables=(Table("anatomy-shares", "Shares of the squared error", pl.DataFrame(rows)),),
         seconds=0.0,
-        budget_seconds=ANATOMY.budget_seconds,
     )
 
 
-ANATOMY = Experiment(
+EXPERIMENT = Experiment(
     name="anatomy",
     title="The anatomy of the anchors' error",
     paper_says=(
         "Anchors are inaccurate for two reasons: only a part of all transitions is accessible, as future ones are not "
         "there yet; and past transitions come from policies of other parameters."
     ),
-    cells=anchor_cells.cells,
+    cells=figure_3_right.cells,
     show=show,
     budget_seconds=240,
 )

@@ -1,31 +1,35 @@
-"""Every experiment, in the order of the report."""
+"""Every experiment, in the order of the report.
+
+An experiment is a module of this folder that defines `EXPERIMENT`; its name stands here, with hyphens. The list can be
+read without importing what the experiments run: `EXPERIMENTS` is made when it is first asked for.
+"""
 
 from __future__ import annotations
 
-from srgdqn.paper.studies.anatomy import ANATOMY
-from srgdqn.paper.studies.controls import CONTROLS_EXPERIMENT
-from srgdqn.paper.studies.dose_response import DOSE_RESPONSE
-from srgdqn.paper.studies.experiment import Experiment
-from srgdqn.paper.studies.figure_1 import FIGURE_1
-from srgdqn.paper.studies.figure_2 import FIGURE_2
-from srgdqn.paper.studies.figure_3_left import FIGURE_3_LEFT
-from srgdqn.paper.studies.figure_3_right import FIGURE_3_RIGHT
-from srgdqn.paper.studies.table_2 import TABLE_2
-from srgdqn.paper.studies.theorem_1 import THEOREM_1
-from srgdqn.paper.studies.training_time import TRAINING_TIME
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in (
-        FIGURE_1,
-        FIGURE_2,
-        CONTROLS_EXPERIMENT,
-        FIGURE_3_LEFT,
-        FIGURE_3_RIGHT,
-        TABLE_2,
-        THEOREM_1,
-        TRAINING_TIME,
-        ANATOMY,
-        DOSE_RESPONSE,
-    )
-}
+if TYPE_CHECKING:
+    from srgdqn.paper.studies.experiment import Experiment
+
+    EXPERIMENTS: dict[str, Experiment]
+
+NAMES = (
+    "figure-1",
+    "figure-2",
+    "controls",
+    "figure-3-left",
+    "figure-3-right",
+    "table-2",
+    "theorem-1",
+    "training-time",
+    "anatomy",
+    "dose-response",
+)
+
+
+def __getattr__(name: str) -> dict[str, Experiment]:
+    if name != "EXPERIMENTS":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    modules = {each: import_module(f"srgdqn.paper.studies.{each.replace('-', '_')}") for each in NAMES}
+    return globals().setdefault(name, {each: module.EXPERIMENT for each, module in modules.items()})

@@ -1,11 +1,8 @@
-"""Cells: what a study is made of, each computed once and kept in a folder of its own.
-
-A cell is a training run, or a measurement that leaves tables. It is computed again only if what was asked, a
-version or the kind of machine has changed, or if its folder is damaged.
-"""
+"""Cells of studies: training runs, and measurements that give tables. Each is cached (`srgdqn.runs.cache`)."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import threading
@@ -13,86 +10,72 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import polars as pl
 
 from srgdqn.api import train_configured, what_decides
-from srgdqn.config import Configuration
 from srgdqn.engines.choice import RAY
 from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.build import toolchain
+from srgdqn.paper.measurements.recorded import Report
 from srgdqn.runs import measurement
-from srgdqn.runs.cache import Say, finished, why_not_this
+from srgdqn.runs.cache import Cell, CellFolder, Say, TrainingCell
 from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace
 from srgdqn.runs.inputs import hashed
 from srgdqn.runs.interrupts import ToldToStopError, let_interrupts_through
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import LOCAL, provenance, stale, what_bits_depend_on
-from srgdqn.runs.result import Result, load_result
+from srgdqn.runs.result import Result
 from srgdqn.runs.run_folder import CELLS_UNDER_WAY, check_stays_within
 from srgdqn.runs.session import stamp_of
 
-Hear = Callable[[float], None]
-"""Is told the share that is done."""
-Outcome = TypeVar("Outcome", Result, Measured)
 
-
-class AnyCell(Protocol):
-    """What `compute` needs to know of a cell."""
-
-    @property
-    def name(self) -> str:
-        """What its folder is called."""
+class StudyCell(Cell, Protocol):
+    """A cell that knows how to compute itself."""
 
     @property
     def alone(self) -> bool:
         """Whether nothing may run beside it."""
 
-    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL) -> Any:
-        """The outcome; a `ToldToStopError` once `stop` is set. What can be kept on the way is kept below `keeping`;
-        `ran_by` is what the engine is called.
+    def compute(
+        self, report: Report, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
+    ) -> Any:
+        """The outcome; raises `ToldToStopError` once `stop` is set. Checkpoints go below `keeping`; `ran_by` is the
+        engine's name.
         """
-
-    def save(self, outcome: Any, folder: Path) -> None:
-        """Keeps the outcome."""
-
-    def load(self, folder: Path) -> tuple[Any, str | None]:
-        """What the folder holds, and why it cannot be used (None if it can)."""
 
 
 @dataclass(frozen=True)
-class Cell:
+class RunCell(TrainingCell):
     """A training run."""
 
-    name: str
-    configuration: Configuration
     alone: bool = False
 
-    def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL) -> Result:
-        """Trains on the calling thread, from where it was kept, if it was."""
-        decided, about = what_decides(self.configuration)
-        kept = None if keeping is None else keeping.stamped(stamp_of(about), self.name)
-        told: dict[str, Any] = {"progress": False, "listener": lambda report: hear(report.share)}
-        result = train_configured(decided, **told, workers=1, stop=stop, keeping=kept, ran_by=ran_by)
+    def compute(
+        self, report: Report, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
+    ) -> Result:
+        """Trains on the calling thread, from its checkpoints if there are any."""
+        resolved, about = what_decides(self.configuration)
+        checkpoints = None if keeping is None else keeping.stamped(stamp_of(about), self.name)
+        result = train_configured(
+            resolved,
+            progress=False,
+            listener=lambda progress: report(progress.share),
+            workers=1,
+            stop=stop,
+            keeping=checkpoints,
+            ran_by=ran_by,
+        )
         if result.run.provenance.get("interrupted", True):
             raise ToldToStopError
-        if kept is not None:
-            kept.flush()  # should it be refused a place in the end, it is saved by going on with it
+        if checkpoints is not None:
+            checkpoints.flush()  # if saving the result fails, the next run resumes from its end
         return result
 
-    def save(self, outcome: Result, folder: Path) -> None:
-        """Keeps the run."""
-        outcome.save(folder, overwrite=True)
 
-    def load(self, folder: Path) -> tuple[Result, str | None]:
-        """The run in the folder."""
-        result = load_result(folder)
-        return result, why_not_this(result, self.configuration)
-
-
-Measure = Callable[[Any, Hear, threading.Event], dict[str, pl.DataFrame]]
-"""From a plan, a listener and an event that asks to stop, to tables."""
+Measure = Callable[[Any, Report, threading.Event], dict[str, pl.DataFrame]]
+"""From a plan, a function for progress and an event that asks to stop, to tables."""
 
 
 @dataclass(frozen=True)
@@ -105,18 +88,18 @@ class MeasurementCell:
     alone: bool = False
 
     def compute(
-        self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
+        self, report: Report, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
     ) -> Measured:
-        """Measures on the calling thread; nothing is kept before it is done."""
+        """Measures on the calling thread, without checkpoints."""
         del keeping
         start = time.perf_counter()
-        tables = self.measure(self.plan, hear, stop)
+        tables = self.measure(self.plan, report, stop)
         about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
         inputs = hashed({"measure": self._computation, "plan": about["plan"]})
         return Measured(tables, {**about, "engine": ran_by, "inputs": {"digest": inputs["digest"]}})
 
     def save(self, outcome: Measured, folder: Path) -> None:
-        """Keeps the tables."""
+        """Saves the tables."""
         measurement.save(outcome, folder, overwrite=True)
 
     def load(self, folder: Path) -> tuple[Measured, str | None]:
@@ -132,7 +115,7 @@ class MeasurementCell:
 
     @property
     def _computation(self) -> str:
-        """Its name among the versions: the module's, wherever that stands."""
+        """Its name among the versions: the name of the measurement's module."""
         return f"measurement.{self.measure.__module__.rpartition('.')[2]}"
 
     def _question(self) -> Any:
@@ -140,7 +123,7 @@ class MeasurementCell:
 
 
 def compute(
-    cells: Sequence[AnyCell],
+    cells: Sequence[StudyCell],
     folder: Path,
     *,
     listener: Callable[[str, float], None] = lambda name, share: None,
@@ -148,42 +131,42 @@ def compute(
     pace: Pace = USUAL,
     engine: str = LOCAL,
 ) -> dict[str, Any]:
-    """Every cell's outcome by name: read from the folder where it is finished, computed and saved there otherwise, by
-    an engine that is ready. What must be alone is computed on this machine in any case.
+    """Every cell's outcome by name: read from the folder where it is valid, else computed and saved there, by an engine
+    that is ready. What must be alone is computed on this machine in any case.
 
-    A KeyboardInterrupt leaves every cell that is finished by then in the folder. Runs that were under way, however they
-    ended, go on from their checkpoints.
+    A KeyboardInterrupt leaves every cell that is finished by then in the folder. Unfinished runs resume from their
+    checkpoints.
     """
     check_stays_within(folder / CELLS_UNDER_WAY)
-    keeping = Keeping(folder / CELLS_UNDER_WAY, *pace)
-    outcomes = {cell.name: found for cell in cells if (found := finished(cell, folder, say)) is not None}
-    for name in outcomes:
-        listener(name, 1.0)
-    missing = [cell for cell in cells if cell.name not in outcomes]
+    checkpoints = Keeping(folder / CELLS_UNDER_WAY, *pace)
 
-    def keep(cell: AnyCell, outcome: Any) -> Any:
-        cell.save(outcome, folder / cell.name)
-        keeping.forget(cell.name)
-        listener(cell.name, 1.0)
-        return outcome
+    def compute_missing(missing: list[StudyCell], done: Callable[[StudyCell, Any], None]) -> None:
+        absent = {cell.name for cell in missing}
+        for cell in cells:
+            if cell.name not in absent:
+                listener(cell.name, 1.0)
 
-    def run(cell: AnyCell, stop: threading.Event) -> Any:
-        try:
-            return keep(cell, cell.compute(lambda share: listener(cell.name, share), stop, keeping))
-        except ToldToStopError:
-            return None
+        def store(cell: StudyCell, outcome: Any) -> None:
+            done(cell, outcome)
+            checkpoints.forget(cell.name)
+            listener(cell.name, 1.0)
 
-    let_interrupts_through()
-    alone, crowd = [cell for cell in missing if cell.alone], [cell for cell in missing if not cell.alone]
-    if engine == RAY:
-        from srgdqn.paper.studies.cells_on_ray import compute_on_ray
+        def run(cell: StudyCell, stop: threading.Event) -> None:
+            with contextlib.suppress(ToldToStopError):
+                store(cell, cell.compute(lambda share: listener(cell.name, share), stop, checkpoints))
 
-        for cell, outcome in compute_on_ray(crowd, keeping, listener):
-            outcomes[cell.name] = keep(cell, outcome)
-        crowd = []
-    for group, workers in ((crowd, None), (alone, 1)):
-        for cell, outcome in run_locally(run, group, workers=workers):
-            if outcome is not None:
-                outcomes[cell.name] = outcome
-    keeping.forget()
+        let_interrupts_through()
+        alone, crowd = [cell for cell in missing if cell.alone], [cell for cell in missing if not cell.alone]
+        if engine == RAY:
+            from srgdqn.paper.studies.cells_on_ray import compute_on_ray
+
+            for cell, outcome in compute_on_ray(crowd, checkpoints, listener):
+                store(cell, outcome)
+            crowd = []
+        for group, workers in ((crowd, None), (alone, 1)):
+            for _ in run_locally(run, group, workers=workers):
+                pass
+
+    outcomes: dict[str, Any] = {}
+    CellFolder(folder, say, checkpoints).fill(cells, outcomes, compute_missing)
     return {cell.name: outcomes[cell.name] for cell in cells}

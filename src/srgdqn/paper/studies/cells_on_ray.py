@@ -20,14 +20,15 @@ from srgdqn.runs.throttle import Throttle
 from srgdqn.training.precision import is_double
 
 if TYPE_CHECKING:
-    from srgdqn.paper.studies.cells import AnyCell
+    from srgdqn.paper.studies.cells import StudyCell
 
 
 def compute_on_ray(
-    cells: Sequence[AnyCell], keeping: Keeping, listener: Callable[[str, float], None]
-) -> Iterator[tuple[AnyCell, Any]]:
-    """The cells that have come to their end, as they do, each computed on one core of the cluster. Those under way are
-    kept where `keeping` says, if that is to be seen from their node, and otherwise begin anew where one dies.
+    cells: Sequence[StudyCell], keeping: Keeping, listener: Callable[[str, float], None]
+) -> Iterator[tuple[StudyCell, Any]]:
+    """The cells and their outcomes as they finish, each computed on one core of the cluster.
+
+    Cells resume from the checkpoints in `keeping` if their node sees that folder, and otherwise begin anew.
     """
     with marked(keeping.folder) as mark:
         work = _Work(keeping, mark, is_double())
@@ -38,21 +39,21 @@ def compute_on_ray(
 
 @dataclass(frozen=True)
 class _Work:
-    """Computes a cell on a node; None if it was told to stop."""
+    """Computes a cell on a node; None if it was stopped."""
 
     keeping: Keeping
     mark: Mark | None
     double: bool
 
-    def __call__(self, cell: AnyCell, stop: threading.Event, tell: Tell) -> Any:
+    def __call__(self, cell: StudyCell, stop: threading.Event, tell: Tell) -> Any:
         throttle = Throttle(SECONDS)
 
-        def hear(share: float) -> None:
+        def report(share: float) -> None:
             if throttle.due():
                 tell(share)
 
         with jax.enable_x64(self.double), claimed(self.mark, cell.name) as mine:
             try:
-                return cell.compute(hear, stop, self.keeping if mine else None, RAY)
+                return cell.compute(report, stop, self.keeping if mine else None, RAY)
             except ToldToStopError:
                 return None

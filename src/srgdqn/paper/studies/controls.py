@@ -10,18 +10,16 @@ from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.cells import AnyCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes
+from srgdqn.paper.studies.cells import StudyCell
+from srgdqn.paper.studies.experiment import Experiment, Outcomes, diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.scores import diverged_rounds
-from srgdqn.paper.studies.seconds import seconds_of
 from srgdqn.runs.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The controls of each task, beside Figure 2's own cells."""
     own = [cell for task, names in scale.controls.items() for cell in figure_2.task_cells(scale, readings, task, names)]
     return [*figure_2.cells(scale, readings), *own]
@@ -42,10 +40,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     own = [
         cell_name(task, each, name) for each in present for task in TASKS for name in _controls(outcomes, each, task)
     ]
-    return Section(
-        name=CONTROLS_EXPERIMENT.name,
-        title=CONTROLS_EXPERIMENT.title,
-        paper_says=CONTROLS_EXPERIMENT.paper_says,
+    return EXPERIMENT.section(
         found=_found(outcomes, present[0], names),
         charts=(chart,),
         tables=(
@@ -54,7 +49,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             figure_2.score_table(outcomes, present, names, "controls-scores"),
         ),
         seconds=seconds_of(outcomes, own),
-        budget_seconds=CONTROLS_EXPERIMENT.budget_seconds,
     )
 
 
@@ -105,10 +99,10 @@ def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
                 "both": both - neither,
                 "interaction": both - adam - reduction + neither,
             }
-            told = {name: interval_text(bootstrap_interval(values)) for name, values in effects.items()}
+            intervals = {name: interval_text(bootstrap_interval(values)) for name, values in effects.items()}
             lost = sum(diverged_rounds(outcomes[cell_name(task, each, name)]) for name in factorial)
             rows.append(
-                {"task": task, "readings": each, "neither": f"{neither.mean():.3f}", **told}
+                {"task": task, "readings": each, "neither": f"{neither.mean():.3f}", **intervals}
                 | {"diverged": f"{lost} of {4 * len(neither)}"}
             )
     note = (
@@ -148,7 +142,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if names else "none"
 
 
-CONTROLS_EXPERIMENT = Experiment(
+EXPERIMENT = Experiment(
     name="controls",
     title="Figure 2 with all controls",
     paper_says=(

@@ -19,12 +19,10 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
+from srgdqn.paper.studies.experiment import LAST_SHARE, Experiment, Outcomes, configured, seconds_of
 from srgdqn.paper.studies.pilot import read_pilot
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.scores import LAST_SHARE
-from srgdqn.paper.studies.seconds import seconds_of
 
 Dose = tuple[float, int]
 """The coefficient c, and b."""
@@ -34,11 +32,11 @@ _STYLES = {1: Style(ORANGE), 4: Style(GREEN), 16: Style(BLUE), 64: Style(BLACK)}
 
 
 def cell_name(readings: str, dose: Dose) -> str:
-    """What the cell of a dose is called."""
+    """The name of the cell of a dose."""
     return f"dose-c{dose[0]:g}-b{dose[1]}-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per dose: the coefficient c of the recursion, and the b transitions of an inner iteration."""
     moments = np.linspace(scale.dose_steps / _MOMENTS, scale.dose_steps, _MOMENTS).astype(int)
     listed = []
@@ -140,10 +138,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         tuple(series),
         log_x=True,
     )
-    return Section(
-        name=DOSE_RESPONSE.name,
-        title=DOSE_RESPONSE.title,
-        paper_says=DOSE_RESPONSE.paper_says,
+    return EXPERIMENT.section(
         found=(
             f"{scale.dose_rounds} rounds of {scale.dose_steps:,} steps. Reward that the regression gives the most "
             f"accurate dose above the least accurate one, by readings: {'; '.join(found)}."
@@ -161,11 +156,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
         tables=(Table("dose-response-doses", "Doses", pl.DataFrame(rows)),),
         seconds=seconds_of(outcomes, [cell_name(each, dose) for each in readings for dose in scale.doses]),
-        budget_seconds=DOSE_RESPONSE.budget_seconds,
     )
 
 
-DOSE_RESPONSE = Experiment(
+EXPERIMENT = Experiment(
     name="dose-response",
     title="Dose and response",
     paper_says="The recursive anchors' being closer to the exact ones is another reason why SRG-DQN performs better.",

@@ -18,11 +18,10 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
+from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, seconds_of
 from srgdqn.paper.studies.pilot import read_pilot
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.seconds import seconds_of
 from srgdqn.runs.statistics import bootstrap_interval
 
 _EVALUATIONS = 20  # over the budget
@@ -38,11 +37,11 @@ _MEANING = {
 
 
 def cell_name(readings: str) -> str:
-    """What the cell is called."""
+    """The name of the cell."""
     return f"exact-anchors-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The three arms as one cell: the second and third need the first's recording."""
     configuration = configured(
         scale,
@@ -64,8 +63,8 @@ def evaluation_matrix(outcomes: Outcomes, readings: str, arm: str, random_score:
     rows = tables["evaluations"].filter(pl.col("arm") == arm).sort("round", "step")
     diverged = tables["rounds"].filter(pl.col("arm") == arm).sort("round")["diverged"].to_numpy()
     values = np.full((len(diverged), len(evaluation_steps(outcomes, readings))), random_score)
-    kept = rows.filter(~pl.col("round").is_in(np.flatnonzero(diverged).tolist()))
-    values[~diverged] = kept["reward"].to_numpy().reshape(int((~diverged).sum()), values.shape[1])
+    finite = rows.filter(~pl.col("round").is_in(np.flatnonzero(diverged).tolist()))
+    values[~diverged] = finite["reward"].to_numpy().reshape(int((~diverged).sum()), values.shape[1])
     return values
 
 
@@ -109,10 +108,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     panel = Panel("MountainCar", "reward per action", {"steps": "environment steps"}, tuple(series))
     table = pl.DataFrame(rows)
     means = {row["arm"]: row["last 20 % [95 %]"] for row in rows if row["readings"] == readings[0]}
-    return Section(
-        name=FIGURE_1.name,
-        title=FIGURE_1.title,
-        paper_says=FIGURE_1.paper_says,
+    return EXPERIMENT.section(
         found=(
             f"{scale.exact_rounds} rounds of {scale.exact_steps:,} steps, of which the paper gives neither. Reward per "
             f"action over the last fifth, readings {readings[0]}: "
@@ -133,11 +129,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
         tables=(Table("figure-1-arms", "The three arms", table),),
         seconds=seconds_of(outcomes, [cell_name(each) for each in readings]),
-        budget_seconds=FIGURE_1.budget_seconds,
     )
 
 
-FIGURE_1 = Experiment(
+EXPERIMENT = Experiment(
     name="figure-1",
     title="Figure 1: exact anchors",
     paper_says=(

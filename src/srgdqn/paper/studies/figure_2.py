@@ -10,40 +10,46 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import FIGURE_2_ROUNDS
-from srgdqn.figures.charts import Chart, Panel
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, learning_panel
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, Cell
-from srgdqn.paper.studies.experiment import RANDOM, Experiment, Outcomes, configured
-from srgdqn.paper.studies.results_panels import over_episodes, per_window
+from srgdqn.paper.studies.cells import RunCell, StudyCell
+from srgdqn.paper.studies.experiment import (
+    RANDOM,
+    Experiment,
+    Outcomes,
+    configured,
+    diverged_rounds,
+    final_scores,
+    seconds_of,
+)
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.scores import diverged_rounds, final_scores
-from srgdqn.paper.studies.seconds import seconds_of
 from srgdqn.runs.result import Result
 from srgdqn.runs.statistics import bootstrap_interval
 
 TASKS = tuple(FIGURE_2_ROUNDS)
+_LABELS = {"success": "share of greedy episodes that succeed", "length": "steps per episode"}
 _RANDOM_ROUNDS = 100  # of which only a mean is needed
 
 
 def cell_name(task: str, readings: str, algorithm: str) -> str:
-    """What the cell of an algorithm on a task is called."""
+    """The name of the cell of an algorithm on a task."""
     return f"{task}-{algorithm}-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per task and algorithm, and one per task for the random policy."""
     return [cell for task in TASKS for cell in task_cells(scale, readings, task, (*PAPER, RANDOM))]
 
 
-def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[Cell]:
+def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[RunCell]:
     """A cell per algorithm on one task."""
     budget: Mapping[str, int] = scale.shorter.get(task, {})
     listed = []
     for algorithm in algorithms:
         rounds = min(scale.rounds[task], _RANDOM_ROUNDS) if algorithm == RANDOM else scale.rounds[task]
         configuration = configured(scale, task, algorithm, readings, rounds=rounds, **budget)
-        listed.append(Cell(cell_name(task, readings, algorithm), configuration))
+        listed.append(RunCell(cell_name(task, readings, algorithm), configuration))
     return listed
 
 
@@ -128,8 +134,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         panel
         for task in ("MountainCar", "CartPole")
         for panel in (
-            per_window(outcomes, task, readings, PAPER, "success"),
-            over_episodes(outcomes, task, readings, PAPER, "length"),
+            _means_panel(outcomes, task, readings, PAPER, "success", by="step"),
+            _means_panel(outcomes, task, readings, PAPER, "length", by="episode"),
         )
     )
     counted = {task: outcomes[cell_name(task, readings[0], "srg-dqn")].rounds.height for task in TASKS}
@@ -162,15 +168,11 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
     )
     names = [cell_name(task, each, name) for task in TASKS for each in readings for name in (*PAPER, RANDOM)]
-    return Section(
-        name=FIGURE_2.name,
-        title=FIGURE_2.title,
-        paper_says=FIGURE_2.paper_says,
+    return EXPERIMENT.section(
         found=_found(outcomes, readings[0]),
         charts=charts,
         tables=(score_table(outcomes, readings, PAPER, "figure-2-scores"),),
         seconds=seconds_of(outcomes, names),
-        budget_seconds=FIGURE_2.budget_seconds,
     )
 
 
@@ -189,7 +191,31 @@ def _found(outcomes: Outcomes, readings: str) -> str:
     return f"Final scores with the readings {readings}. " + " ".join(sentences)
 
 
-FIGURE_2 = Experiment(
+def _means_panel(
+    outcomes: Outcomes, task: str, readings: Sequence[str], algorithms: Sequence[str], column: str, by: str
+) -> Panel:
+    """A column's mean over rounds: of the greedy evaluations by step, or of the training episodes by their number."""
+    axis, label, first = ("steps", "environment steps", 0) if by == "step" else ("episodes", "episodes", 1)
+    series = []
+    for each in readings:
+        for algorithm in algorithms:
+            result: Result = outcomes[cell_name(task, each, algorithm)]
+            means = (
+                (result.evaluations if by == "step" else result.episodes)
+                .with_columns(pl.col(column).cast(pl.Float64))
+                .group_by(by)
+                .agg(pl.col(column).mean(), pl.col("round").n_unique())
+                # Rounds that end early have evaluations at steps of their own, and fewer episodes.
+                .filter(pl.col("round") >= result.rounds.height / 2)
+                .sort(by)
+            )
+            x = {axis: means[by].to_numpy() + first}
+            shown = each == readings[0]
+            series.append(Series(algorithm, STYLES[algorithm], x, means[column].to_numpy(), group=each, shown=shown))
+    return Panel(task, _LABELS[column], {axis: label}, tuple(series))
+
+
+EXPERIMENT = Experiment(
     name="figure-2",
     title="Figure 2: average reward on three tasks",
     paper_says=(

@@ -10,11 +10,17 @@ import polars as pl
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, Cell
-from srgdqn.paper.studies.experiment import RANDOM, Experiment, Outcomes, configured
+from srgdqn.paper.studies.cells import RunCell, StudyCell
+from srgdqn.paper.studies.experiment import (
+    RANDOM,
+    Experiment,
+    Outcomes,
+    configured,
+    diverged_rounds,
+    mean_lengths,
+    seconds_of,
+)
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.scores import diverged_rounds, mean_lengths
-from srgdqn.paper.studies.seconds import seconds_of
 from srgdqn.runs.result import Result
 from srgdqn.runs.statistics import bootstrap_interval
 
@@ -25,11 +31,11 @@ _RANDOM_ROUNDS = 25  # of which only a mean is needed
 
 
 def cell_name(readings: str, algorithm: str) -> str:
-    """What the cell of an algorithm is called."""
+    """The name of the cell of an algorithm."""
     return f"episodes-{algorithm}-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per algorithm, and one for the random policy."""
     listed = []
     for algorithm in (*(PAPER if scale.name in ("paper", "quick") else ALGORITHMS), RANDOM):
@@ -42,7 +48,7 @@ def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
             episodes=scale.episodes,
             evaluation_interval=None,
         )
-        listed.append(Cell(cell_name(readings, algorithm), configuration))
+        listed.append(RunCell(cell_name(readings, algorithm), configuration))
     return listed
 
 
@@ -92,10 +98,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     panel = Panel(TASK, "steps per episode (cut at 2,000)", {"episodes": "episodes"}, tuple(series))
     own = [row for row in rows if row["readings"] == readings[0]]
     diverged = ", ".join(f"{row['diverged']} rounds of {row['algorithm']}" for row in own)
-    return Section(
-        name=FIGURE_3_LEFT.name,
-        title=FIGURE_3_LEFT.title,
-        paper_says=FIGURE_3_LEFT.paper_says,
+    return EXPERIMENT.section(
         found=f"Mean capped length over {scale.episodes} episodes, readings {readings[0]}: "
         + "; ".join(f"{row['algorithm']} {row['mean length [95 %]']} ({row['cut at 2,000']} cut)" for row in own)
         + ".",
@@ -111,11 +114,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
         tables=(Table("figure-3-left-lengths", "Episode length, capped", pl.DataFrame(rows)),),
         seconds=seconds_of(outcomes, [cell_name(row["readings"], row["algorithm"]) for row in rows]),
-        budget_seconds=FIGURE_3_LEFT.budget_seconds,
     )
 
 
-FIGURE_3_LEFT = Experiment(
+EXPERIMENT = Experiment(
     name="figure-3-left",
     title="Figure 3, left: episode length",
     paper_says=(

@@ -1,4 +1,7 @@
-"""Figure 3, right: how far the anchors of SRG-DQN and SVR-DQN are from exact ones."""
+"""Figure 3, right: how far the anchors of SRG-DQN and SVR-DQN are from exact ones.
+
+Its cells, which measure the anchors of both algorithms' runs, also serve the anatomy and Theorem 1.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,12 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.paper.measurements import anchors
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies import anchor_cells
-from srgdqn.paper.studies.anchor_cells import TRAJECTORIES
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.controls import interval_text
-from srgdqn.paper.studies.experiment import Experiment, Outcomes
+from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.seconds import seconds_of
-from srgdqn.paper.studies.survivors import kept_of, told_of
 from srgdqn.runs.statistics import Interval, bootstrap_interval
 
 DEFINITIONS = {
@@ -33,13 +34,39 @@ DEFINITIONS = {
 }
 _STYLES = {"srg": Style(ORANGE), "svrg": Style(GREEN)}
 _NAMES = {"srg": "SRG-DQN's", "svrg": "SVR-DQN's"}
+TRAJECTORIES = ("svr-dqn", "srg-dqn")
+_FIRST = 0.04  # of the budget: 4,000 of 100,000 steps, when the replay is full
+
+
+def cell_name(readings: str, trajectory: str) -> str:
+    """The name of the cell of an algorithm's run."""
+    return f"anchors-{trajectory}-{readings}"
+
+
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
+    """A cell per algorithm whose run is measured."""
+    moments = np.linspace(_FIRST * scale.anchor_steps, scale.anchor_steps, scale.anchor_moments).round(-2)
+    listed = []
+    for trajectory in TRAJECTORIES:
+        configuration = configured(
+            scale,
+            "MountainCar",
+            trajectory,
+            readings,
+            rounds=scale.anchor_rounds,
+            steps=scale.anchor_steps,
+            evaluation_interval=None,
+        )
+        plan = anchors.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))
+        listed.append(MeasurementCell(cell_name(readings, trajectory), anchors.measure, plan))
+    return listed
 
 
 def distances(outcomes: Outcomes, readings: str) -> pl.DataFrame:
     """Every measured distance, of both algorithms' runs."""
     frames = []
     for trajectory in TRAJECTORIES:
-        table = outcomes[anchor_cells.cell_name(readings, trajectory)].tables["distances"]
+        table = outcomes[cell_name(readings, trajectory)].tables["distances"]
         frames.append(table.with_columns(pl.lit(trajectory).alias("trajectory")))
     return pl.concat(frames)
 
@@ -62,7 +89,7 @@ def log_ratios(outcomes: Outcomes, readings: str, definition: str) -> np.ndarray
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Distances over training and by inner iteration, absolute and relative."""
-    both = {each: [anchor_cells.cell_name(each, name) for name in TRAJECTORIES] for each in readings}
+    both = {each: [cell_name(each, name) for name in TRAJECTORIES] for each in readings}
     charts = []
     for name, title, key, label in (
         ("over-training", "Distance from the exact gradient over training", "step", "environment steps"),
@@ -73,7 +100,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             suffix = "-relative" if relative else ""
             caption = (
                 "Mean over rounds and moments, from shared θ_0, D and picks of both algorithms' runs; the dotted "
-                f"line is the floor, the error of D itself. {told_of(outcomes, readings, both)}"
+                f"line is the floor, the error of D itself. {diverged_note(outcomes, readings, both)}"
             )
             how = "Divided by the exact gradient's norm. " if relative else ""
             title_whole = f"{title}, relative to its norm" if relative else title
@@ -89,15 +116,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "definition": meaning,
                     "mean log(d_SRG / d_SVR) [95 %]": interval_text(interval),
                     "ratio": f"{np.exp(interval.estimate):.3f}",
-                    "rounds": kept_of(outcomes, both[each], len(ratios)),
+                    "rounds": rounds_used(outcomes, both[each], len(ratios)),
                 }
             )
     note = "Over the rounds that diverged in neither run."
     own = [row for row in rows if row["readings"] == readings[0]]
-    return Section(
-        name=FIGURE_3_RIGHT.name,
-        title=FIGURE_3_RIGHT.title,
-        paper_says=FIGURE_3_RIGHT.paper_says,
+    return EXPERIMENT.section(
         found=f"{scale.anchor_rounds} rounds of {scale.anchor_steps:,} steps. SRG's distance divided by SVRG's "
         f"(geometric mean), readings {readings[0]}: "
         + "; ".join(f"{row['definition']} {row['ratio']}" for row in own)
@@ -105,7 +129,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         charts=tuple(charts),
         tables=(Table("figure-3-right-ratios", "Whose anchors are closer", pl.DataFrame(rows), note),),
         seconds=seconds_of(outcomes, [cell for each in readings for cell in both[each]]),
-        budget_seconds=FIGURE_3_RIGHT.budget_seconds,
     )
 
 
@@ -135,14 +158,14 @@ def _panel(outcomes: Outcomes, readings: Sequence[str], definition: str, key: st
     return Panel(DEFINITIONS[definition], y_label, {key: label}, tuple(series))
 
 
-FIGURE_3_RIGHT = Experiment(
+EXPERIMENT = Experiment(
     name="figure-3-right",
     title="Figure 3, right: distances of anchors",
     paper_says=(
         "The recursive anchors of SRG-DQN significantly reduce the distance from the exact anchors, which is another "
         "reason why SRG-DQN performs better."
     ),
-    cells=anchor_cells.cells,
+    cells=cells,
     show=show,
     budget_seconds=240,
 )

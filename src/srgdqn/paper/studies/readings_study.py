@@ -1,7 +1,7 @@
 """Every reading: the paper's comparisons over combinations of what the paper leaves open.
 
 Eleven readings with two options each, in the twelve runs of Plackett and Burman (1946): every option stands beside
-every other equally often, so that each reading's main effect can be told apart from the others', though not from
+every other equally often, so that each reading's main effect can be separated from the others', though not from
 interactions of two. The first run is the set `corrected`.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import PRESETS
-from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.experiment import RANDOM, configured
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.paper.studies.figure_3_left import ALGORITHMS as EPISODE_ALGORITHMS
@@ -73,11 +73,11 @@ def design() -> np.ndarray:
 
 
 def label(run: int) -> str:
-    """What a run's set of readings is called."""
+    """The name of a run's set of readings."""
     return f"run-{run:02d}"
 
 
-def cells(scale: Scale, run: int) -> list[Cell]:
+def cells(scale: Scale, run: int) -> list[RunCell]:
     """Figure 2 and Figure 3, left, with the readings of a run."""
     chosen = [reading for reading, other in zip(READINGS, design()[run], strict=True) if other]
     listed = []
@@ -86,11 +86,11 @@ def cells(scale: Scale, run: int) -> list[Cell]:
             budget = scale.shorter.get(task, {})
             rounds = ROUNDS[task] if scale.lanes is None else scale.lanes
             configuration = _configured(scale, chosen, task, algorithm, rounds=rounds, **budget)
-            listed.append(Cell(cell_name(task, label(run), algorithm), configuration))
+            listed.append(RunCell(cell_name(task, label(run), algorithm), configuration))
     for algorithm in (*EPISODE_ALGORITHMS, RANDOM):
         rounds = EPISODE_ROUNDS if scale.lanes is None else scale.lanes
         configuration = _configured(scale, chosen, "MountainCar", algorithm, rounds=rounds, episodes=scale.episodes)
-        listed.append(Cell(episodes_name(label(run), algorithm), configuration))
+        listed.append(RunCell(episodes_name(label(run), algorithm), configuration))
     return listed
 
 

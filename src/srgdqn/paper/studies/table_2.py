@@ -17,11 +17,9 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
+from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.seconds import seconds_of
-from srgdqn.paper.studies.survivors import kept_of, told_of
 
 ALGORITHMS = ("svr-dqn", "srg-dqn")
 _ESTIMATORS = {"svr-dqn": "svrg", "srg-dqn": "srg"}
@@ -47,7 +45,7 @@ PRINTED = {
 
 
 def cell_name(readings: str, algorithm: str) -> str:
-    """What the cell of an algorithm is called."""
+    """The name of the cell of an algorithm."""
     return f"spread-{algorithm}-{readings}"
 
 
@@ -58,7 +56,7 @@ def steps(scale: Scale) -> tuple[int, ...]:
     return (*first, *last)
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per algorithm."""
     listed = []
     for algorithm in ALGORITHMS:
@@ -133,7 +131,7 @@ class Spreads:
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """The table by each definition beside the paper's numbers, and the split of the variance."""
     cells_by = {each: [cell_name(each, name) for name in ALGORITHMS] for each in readings}
-    lost = told_of(outcomes, readings, cells_by)
+    lost = diverged_note(outcomes, readings, cells_by)
     tables, panels = [], []
     for definition, meaning in DEFINITIONS.items():
         series = []
@@ -182,10 +180,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         for definition in DEFINITIONS
         for found in [spreads.of(definition)]
     }
-    return Section(
-        name=TABLE_2.name,
-        title=TABLE_2.title,
-        paper_says=TABLE_2.paper_says,
+    return EXPERIMENT.section(
         found=f"SRG-DQN's is the lower in this many of 20 cells, readings {readings[0]}: "
         + "; ".join(f"{DEFINITIONS[name]} {count}" for name, count in lower.items())
         + ". Learning starts at step 1,000, so that the first cell is nearly untrained; a single outer iteration has "
@@ -201,7 +196,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
         tables=tuple(tables),
         seconds=seconds_of(outcomes, [cell_name(each, name) for each in readings for name in ALGORITHMS]),
-        budget_seconds=TABLE_2.budget_seconds,
     )
 
 
@@ -222,7 +216,7 @@ def _ratio_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
                         "readings": each,
                         "vector": {"delta": "Δ_M", "gradient": "g_M"}[quantity],
                         "elements": "weights and biases" if biases else "weights",
-                        "rounds": kept_of(
+                        "rounds": rounds_used(
                             outcomes, [cell_name(each, name) for name in ALGORITHMS], len(spreads.rounds)
                         ),
                         **{DEFINITIONS[name]: f"{np.exp(spreads.log_ratio(name)):.3f}" for name in DEFINITIONS},
@@ -252,7 +246,7 @@ def _split_table(outcomes: Outcomes, readings: Sequence[str], lost: str) -> Tabl
     return Table("table-2-split", "Variance of Δ_M within and between batches", pl.DataFrame(rows), f"{note} {lost}")
 
 
-TABLE_2 = Experiment(
+EXPERIMENT = Experiment(
     name="table-2",
     title="Table 2: standard deviation of the gradient",
     paper_says=(

@@ -18,12 +18,11 @@ from srgdqn.figures.charts import (
 )
 from srgdqn.paper.measurements import theorem_1
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies import anchor_cells
-from srgdqn.paper.studies.anchor_cells import TRAJECTORIES
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes
+from srgdqn.paper.studies import figure_3_right
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
+from srgdqn.paper.studies.experiment import Experiment, Outcomes, seconds_of
+from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.seconds import seconds_of
 from srgdqn.runs.statistics import Interval
 
 PROBLEMS = ("convex", "network")
@@ -33,22 +32,22 @@ _PRECISION = 1e-2  # of the squared gradient at the start, at which estimators a
 
 
 def cell_name(readings: str) -> str:
-    """What the cell is called. The theorem's problems have no readings: every set has the same."""
+    """The name of the cell: the same for all readings, as the theorem's problems have none."""
     del readings
     return "theorem-1"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The smooth problems; whether η satisfies the bound is asked of the runs whose anchors are looked at."""
     quick = scale.theorem == "quick"
     plan = theorem_1.TheoremPlan.quick(scale.seed) if quick else theorem_1.TheoremPlan(seed=scale.seed)
-    return [MeasurementCell(cell_name(readings), theorem_1.measure, plan), *anchor_cells.cells(scale, readings)]
+    return [MeasurementCell(cell_name(readings), theorem_1.measure, plan), *figure_3_right.cells(scale, readings)]
 
 
 def least_slack(inequality: pl.DataFrame, problem: str) -> Interval:
     """How far the inequality is from being violated at the theory's step size, where that is least, bound by bound.
 
-    It is told in terms of the left side. Where iterates leave the region in which the constants hold, the theorem says
+    It is relative to the left side. Where iterates leave the region in which the constants hold, the theorem says
     nothing; what has overflowed is violated beyond any bound.
     """
     rows = inequality.filter((pl.col("multiple") == 1.0) & pl.col("in_region") & (pl.col("problem") == problem))
@@ -80,10 +79,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     violated = int(at_theory["violated"].sum())
     bounds = _bounds(outcomes, readings)
     exponent = float(np.mean(tables["growth"]["exponent"].to_numpy()))
-    return Section(
-        name=THEOREM_1.name,
-        title=THEOREM_1.title,
-        paper_says=THEOREM_1.paper_says,
+    return EXPERIMENT.section(
         found=(
             f"At the theory's step size the inequality is violated in {violated} of {at_theory.height} settings and "
             f"outer loops in which the constants hold (in {outside} they do not). Solving the proof's own inequality "
@@ -111,7 +107,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             _bounds_table(bounds),
         ),
         seconds=seconds_of(outcomes, [cell_name(readings[0])]),
-        budget_seconds=THEOREM_1.budget_seconds,
     )
 
 
@@ -221,7 +216,7 @@ def _bounds(outcomes: Outcomes, readings: Sequence[str]) -> pl.DataFrame:
     frames = []
     for each in readings:
         for trajectory in TRAJECTORIES:
-            table = outcomes[anchor_cells.cell_name(each, trajectory)].tables["bounds"]
+            table = outcomes[figure_3_right.cell_name(each, trajectory)].tables["bounds"]
             frames.append(table.with_columns(pl.lit(each).alias("readings"), pl.lit(trajectory).alias("run")))
     return pl.concat(frames)
 
@@ -254,7 +249,7 @@ def _eta_sentence(bounds: pl.DataFrame, readings: str) -> str:
     )
 
 
-THEOREM_1 = Experiment(
+EXPERIMENT = Experiment(
     name="theorem-1",
     title="Theorem 1",
     paper_says=(

@@ -13,13 +13,11 @@ from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.cells import AnyCell, MeasurementCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured
+from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
+from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.paper.studies.pilot import Pilot, read_pilot
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.paper.studies.scores import diverged_rounds
-from srgdqn.paper.studies.seconds import seconds_of
 from srgdqn.runs.curves import SMOOTHING
 from srgdqn.runs.result import Result
 
@@ -27,11 +25,11 @@ _WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
 
 
 def times_cell(readings: str) -> str:
-    """What the cell of the costs per step is called."""
+    """The name of the cell that measures the cost per step."""
     return f"step-times-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[AnyCell]:
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """Figure 2's own cells, and one that times every algorithm in turn with nothing beside it."""
     configurations = {
         f"{task}-{algorithm}": with_kernel(configured(scale, task, algorithm, readings))
@@ -102,10 +100,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         "A round that does not reach the threshold, or that diverges sooner or later, counts with the longest round's "
         "steps at the dearest algorithm's cost."
     )
-    return Section(
-        name=TRAINING_TIME.name,
-        title=TRAINING_TIME.title,
-        paper_says=TRAINING_TIME.paper_says,
+    return EXPERIMENT.section(
         found=_found(rows, readings[0]),
         charts=(
             Chart(
@@ -119,7 +114,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
         tables=(Table("training-time-seconds", "Seconds until the threshold", pl.DataFrame(rows), note),),
         seconds=seconds_of(outcomes, [times_cell(each) for each in readings]),
-        budget_seconds=TRAINING_TIME.budget_seconds,
     )
 
 
@@ -154,7 +148,7 @@ def _found(rows: Sequence[Mapping[str, str]], readings: str) -> str:
     return " ".join(sentences)
 
 
-TRAINING_TIME = Experiment(
+EXPERIMENT = Experiment(
     name="training-time",
     title="Training time",
     paper_says="SRG-DQN outperforms the baselines in terms of training time (introduction; no figure shows it).",

@@ -13,11 +13,10 @@ import polars as pl
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import PRESETS
 from srgdqn.paper.report.contents import Table
-from srgdqn.paper.studies.cells import Cell
-from srgdqn.paper.studies.experiment import RANDOM, Outcomes, configured
+from srgdqn.paper.studies.cells import RunCell
+from srgdqn.paper.studies.experiment import RANDOM, Outcomes, configured, diverged_rounds, final_scores
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
 from srgdqn.paper.studies.scale import CONFIRMATORY, PILOT_SEED, Scale
-from srgdqn.paper.studies.scores import diverged_rounds, final_scores
 from srgdqn.runs.statistics import bootstrap_interval
 
 ARMS = (*PAPER, "sgd-inner-adam", "dqn-adam", "dqn-adam-repeated")
@@ -60,10 +59,10 @@ def candidates(algorithm: str) -> list[Candidate]:
     return [Candidate(factor, 1.0) if uses_eta else Candidate(1.0, factor) for factor in _ALONE]
 
 
-def tuning_cells(scale: Scale) -> list[Cell]:
+def tuning_cells(scale: Scale) -> list[RunCell]:
     """A cell per task, arm and candidate."""
     listed = [
-        Cell(
+        RunCell(
             _candidate_name(task, algorithm, index),
             configured(
                 scale,
@@ -95,7 +94,7 @@ def choose(outcomes: Outcomes, chance: Mapping[str, float]) -> dict[tuple[str, s
     return best
 
 
-def tuned_cells(scale: Scale, chosen: Mapping[tuple[str, str], Candidate]) -> list[Cell]:
+def tuned_cells(scale: Scale, chosen: Mapping[tuple[str, str], Candidate]) -> list[RunCell]:
     """A cell per task and arm with its chosen step sizes, on fresh seeds and the paper's budgets."""
     listed = []
     for task in TASKS:
@@ -107,9 +106,9 @@ def tuned_cells(scale: Scale, chosen: Mapping[tuple[str, str], Candidate]) -> li
         for algorithm in ARMS:
             options = chosen[task, algorithm].options(task)
             configuration = configured(scale, task, algorithm, "corrected", **common, **options)
-            listed.append(Cell(cell_name(task, LABEL, algorithm), configuration))
+            listed.append(RunCell(cell_name(task, LABEL, algorithm), configuration))
         configuration = configured(scale, task, RANDOM, "corrected", **common)
-        listed.append(Cell(cell_name(task, LABEL, RANDOM), configuration))
+        listed.append(RunCell(cell_name(task, LABEL, RANDOM), configuration))
     return listed
 
 

@@ -1,15 +1,21 @@
-"""A policy as an ONNX model: input `observation`, outputs `q_values` and `action`, any number of rows."""
+"""The formats that a policy is exported in: an ONNX model, or one Python file that needs nothing but NumPy."""
 
 from __future__ import annotations
 
+import base64
+import inspect
+import io
+import pprint
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from srgdqn.integrations import numpy_policy as plain
 from srgdqn.integrations.policy import Policy
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
+
 
 OPSET = 17
 _IR_VERSION = 8  # the oldest that has this operator set, for older runtimes
@@ -18,7 +24,10 @@ _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "softplus": "Softplus"}
 
 
 def onnx_bytes(policy: Policy) -> bytes:
-    """The model, checked. It computes in single precision; the same policy gives the same bytes."""
+    """A checked ONNX model: input `observation`, outputs `q_values` and `action`, any number of rows.
+
+    It computes in single precision; the same policy gives the same bytes.
+    """
     import onnx
     from onnx import helper
 
@@ -89,7 +98,7 @@ class _Graph:
         self.constants: list[TensorProto] = []
 
     def add(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
-        """Adds a node, and returns the name of what it computes."""
+        """Adds a node and returns the name of its output."""
         from onnx import helper
 
         name = out or f"{operator.lower()}_{len(self.nodes)}"
@@ -103,3 +112,69 @@ class _Graph:
         real = np.issubdtype(array.dtype, np.floating)
         self.constants.append(numpy_helper.from_array(np.asarray(array, np.float32 if real else None), name))
         return name
+
+
+_HEAD = '''"""A greedy policy: {title}. Exported by srgdqn {version}; needs NumPy and nothing else.
+
+    from {module} import policy
+    action = policy(observation)        # the index of an action; rows of observations give an array of them
+    values = policy.q_values(observation)
+
+Observations: {observations}. Actions: 0 to {last}.
+"""
+'''
+
+_TAIL = '''
+ABOUT = {about}
+
+# The parameters: an .npz archive of arrays in base64.
+_ARRAYS = """
+{arrays}
+"""
+
+with np.load(io.BytesIO(base64.b64decode(_ARRAYS)), allow_pickle=False) as _archive:
+    policy = PlainPolicy(
+        dict(_archive), activation={activation!r}, strides={strides!r}, kind={kind!r}, shape={shape!r}
+    )
+'''
+
+
+def python_bytes(policy: Policy, module: str) -> bytes:
+    """The text of a module that holds the policy; the same policy gives the same bytes."""
+    from srgdqn import __version__
+
+    observation = policy.observation
+    head = _HEAD.format(
+        title=_quotable(f"{policy.about.get('algorithm', 'unnamed')} on {policy.about.get('task', 'an unnamed task')}"),
+        version=__version__,
+        module=module if module.isidentifier() else "policy",
+        observations=observation.described,
+        last=policy.actions - 1,
+    )
+    tail = _TAIL.format(
+        about=pprint.pformat(dict(policy.about), width=118, sort_dicts=False),
+        arrays=base64.encodebytes(_archive(policy)).decode().rstrip(),
+        activation=policy.activation,
+        strides=policy.strides,
+        kind=observation.kind,
+        shape=observation.shape,
+    )
+    return (head + _body() + tail).encode()
+
+
+def _body() -> str:
+    """The source of `numpy_policy`, without its docstring and with the two modules that the archive is read with."""
+    source = inspect.getsource(plain)
+    body = source.split('"""', 2)[2].removeprefix("\n")
+    return body.replace("\nimport math\n", "\nimport base64\nimport io\nimport math\n", 1)
+
+
+def _archive(policy: Policy) -> bytes:
+    out = io.BytesIO()
+    np.savez(out, **policy.arrays())  # type: ignore[arg-type]  # no array is called allow_pickle
+    return out.getvalue()
+
+
+def _quotable(text: str) -> str:
+    """The text without what would end or escape a docstring: a task may have any name."""
+    return text.replace("\\", "/").replace('"', "'")

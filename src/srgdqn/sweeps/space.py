@@ -1,12 +1,13 @@
-"""What a search may choose from: ranges and choices, in Python or in one word.
+"""What a search asks: ranges and choices of options, the number of trials, and how they are asked for.
 
 `eta=1e-4..1e-1` is a range, log-uniform as it spans a decade or more; `gamma=0.9..0.99` is uniform. `log:` or `lin:`
-before the lower end says which it is to be. Options that are whole numbers have whole numbers alone. `hidden=20,20+20`
-is a choice.
+before the lower end decides. Options that are whole numbers take whole numbers only. `hidden=20,20+20` is a choice.
+Free of jax and of Optuna.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from typing import Any, get_args, get_origin
 
 from srgdqn.config.coercion import coerce, option_annotations, shown
 from srgdqn.errors import InputError
-from srgdqn.sweeps.notation import known, read_value, written
+from srgdqn.extras import require
+from srgdqn.sweeps.grid import Base, SweepCell, cells_of, known, read_value, written
 
 _RANGE = re.compile(r"(?:(log|lin):)?(.+?)\.\.(.+)")
 _DECADE = 10
@@ -31,7 +33,7 @@ class Range:
     """Whether only whole numbers count."""
 
     def ends(self) -> tuple[Any, ...]:
-        """The values that are tried before anything runs."""
+        """Values that are checked before anything runs."""
         return self.low, self.high
 
     def __str__(self) -> str:
@@ -45,7 +47,7 @@ class Choice:
     values: tuple[Any, ...]
 
     def ends(self) -> tuple[Any, ...]:
-        """The values that are tried before anything runs."""
+        """Values that are checked before anything runs."""
         return self.values
 
     def __str__(self) -> str:
@@ -56,7 +58,7 @@ Space = dict[str, Range | Choice]
 
 
 def space_of(given: Mapping[str, Any]) -> Space:
-    """What is searched, by option: a pair of numbers is a range, a list a choice, and a word as this module says.
+    """The space by option: a pair of numbers is a range, a list a choice, a word as the module's docstring says.
 
     >>> for name, part in space_of({"eta": (1e-4, 1e-1), "loss": ["squared", "huber"], "gamma": "0.9..0.99"}).items():
     ...     print(name, part)
@@ -70,7 +72,7 @@ def space_of(given: Mapping[str, Any]) -> Space:
 
 
 def space_from_words(words: list[str]) -> Space:
-    """The same from words such as `eta=1e-4..1e-1`."""
+    """The space from words such as `eta=1e-4..1e-1`."""
     given: dict[str, str] = {}
     for word in words:
         name, equals, part = word.partition("=")
@@ -128,3 +130,58 @@ def _choice(name: str, values: list[Any]) -> Choice:
             "each once."
         )
     return Choice(chosen)
+
+
+AT_ONCE = 8  # trials that run side by side where one program serves them all
+MOST_AT_ONCE = 10**4
+_MOST_CORNERS = 256
+_LARGEST_SEED = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A checked search."""
+
+    space: Space
+    trials: int
+    at_once: int
+    """Trials asked for before the score of any of them is known."""
+    sampler_seed: int
+
+    def as_words(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "space": {name: str(part) for name, part in self.space.items()},
+            "trials": self.trials,
+            "at_once": self.at_once,
+            "sampler_seed": self.sampler_seed,
+        }
+
+
+def search_plan(
+    base: Base, space: Space, *, trials: int = 40, at_once: int | None = None, sampler_seed: int = 0
+) -> SearchPlan:
+    """The plan, if every end of every range can be trained and Optuna is installed.
+
+    By default eight trials are asked for at once where they differ in numbers alone, and one otherwise.
+    """
+    for name, value, least, most in (
+        ("trials", trials, 1, 10**6),
+        ("at_once", AT_ONCE if at_once is None else at_once, 1, MOST_AT_ONCE),
+        ("sampler_seed", sampler_seed, 0, _LARGEST_SEED),
+    ):
+        if type(value) is not int or not least <= value <= most:
+            raise InputError(f"{name} is {shown(value)}, but must be a whole number from {least} to {most}.")
+    require("optuna", "optuna", "Searching")
+    corners = _corners(base, space)
+    alike = len({corner.configuration.shape() for corner in corners}) == 1
+    return SearchPlan(space, trials, (AT_ONCE if alike else 1) if at_once is None else at_once, sampler_seed)
+
+
+def _corners(base: Base, space: Space) -> list[SweepCell]:
+    """The cells at the ends of all ranges or, where these are too many, of one at a time."""
+    ends = {name: part.ends() for name, part in space.items()}
+    if math.prod(map(len, ends.values())) <= _MOST_CORNERS:
+        return cells_of(base, ends)
+    firsts = {name: values[:1] for name, values in ends.items()}
+    return [cell for name, values in ends.items() for cell in cells_of(base, {**firsts, name: values})]

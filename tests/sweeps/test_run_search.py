@@ -12,7 +12,7 @@ import srgdqn
 from srgdqn import extras
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
-from srgdqn.sweeps import searching
+from srgdqn.sweeps.cells import SweepCells
 from srgdqn.sweeps.grid import Base
 from srgdqn.sweeps.sweep import Sweep
 from tiny import TINY
@@ -66,19 +66,19 @@ def test_another_seed_searches_elsewhere(whole: Sweep) -> None:
 def test_ended_in_the_midst_of_a_batch_it_goes_on_as_if_it_had_not_been(
     whole: Sweep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder, real, batches = tmp_path / "search", searching.fill, []
+    folder, real, batches = tmp_path / "search", SweepCells.fill, []
 
     class Ended(BaseException):
-        """As if the process were gone: nobody tells the trials that were asked for."""
+        """As if the process were gone: the trials that were asked for do not end."""
 
-    def fill(cells: Any, *others: Any) -> bool:
+    def fill(stored: SweepCells, cells: Any, *others: Any) -> bool:
         batches.append(len(cells))
         if len(batches) == 2:
-            real(cells[:3], *others)
+            real(stored, cells[:3], *others)
             raise Ended
-        return real(cells, *others)
+        return real(stored, cells, *others)
 
-    monkeypatch.setattr(searching, "fill", fill)
+    monkeypatch.setattr(SweepCells, "fill", fill)
     with pytest.raises(Ended):
         found(folder)
     assert states(folder) == {"COMPLETE": 8, "RUNNING": 8}

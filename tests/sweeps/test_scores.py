@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.sweeps.scoring import check_score, diverged_rounds, needs_chance, random_policy, row_of, score_of
+from srgdqn.sweeps.grid import check_score
+from srgdqn.sweeps.scores import diverged_rounds, needs_chance, random_policy, row_of, score_of
 from synthetic_runs import synthetic
 
 

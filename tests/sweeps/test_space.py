@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srgdqn.errors import InputError
-from srgdqn.sweeps.ranges import Choice, Range, space_from_words, space_of
+from srgdqn.sweeps.space import Choice, Range, space_from_words, space_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.runs.result import Result
-from srgdqn.sweeps import together
+from srgdqn.sweeps import cells as sweep_cells
 from srgdqn.training import Progress
 from tiny import tiny
 
@@ -19,7 +19,7 @@ from tiny import tiny
 def trained(configurations: list[Configuration]) -> tuple[dict[int, Result], list[Progress]]:
     found: dict[int, Result] = {}
     heard: list[Progress] = []
-    together.train_each(configurations, found.__setitem__, listener=heard.append)
+    sweep_cells.train_each(configurations, found.__setitem__, listener=heard.append)
     return found, heard
 
 
@@ -42,8 +42,8 @@ def test_lanes_and_one_after_the_other_give_the_same(monkeypatch: pytest.MonkeyP
     assert heard[-1].diverged == 4
     assert [report.share for report in heard] == sorted(report.share for report in heard)
 
-    monkeypatch.setattr(together, "PRESETS", {})  # as if the task were stepped on the host
-    monkeypatch.setattr(together, "train_side_by_side", None)
+    monkeypatch.setattr(sweep_cells, "PRESETS", {})  # as if the task were stepped on the host
+    monkeypatch.setattr(sweep_cells, "train_side_by_side", None)
     one_by_one, heard = trained(cells())
     assert list(one_by_one) == list(range(6))
     assert [rows(one_by_one[place]) for place in range(6)] == [rows(side_by_side[place]) for place in range(6)]
@@ -51,7 +51,7 @@ def test_lanes_and_one_after_the_other_give_the_same(monkeypatch: pytest.MonkeyP
 
 
 def test_an_interrupt_on_the_host_ends_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = together.train_configured, []
+    real, calls = sweep_cells.train_configured, []
 
     def train(configuration: Configuration, **others: Any) -> Result:
         result = real(configuration, **others)
@@ -59,11 +59,11 @@ def test_an_interrupt_on_the_host_ends_it_all(monkeypatch: pytest.MonkeyPatch) -
         about = {**result.run.provenance, "interrupted": len(calls) == 2}
         return dataclasses.replace(result, run=dataclasses.replace(result.run, provenance=about))
 
-    monkeypatch.setattr(together, "PRESETS", {})
-    monkeypatch.setattr(together, "train_configured", train)
+    monkeypatch.setattr(sweep_cells, "PRESETS", {})
+    monkeypatch.setattr(sweep_cells, "train_configured", train)
     found: dict[int, Result] = {}
     with pytest.raises(KeyboardInterrupt):
-        together.train_each(cells(), found.__setitem__)
+        sweep_cells.train_each(cells(), found.__setitem__)
     assert list(found) == [0]
     assert len(calls) == 2
 
@@ -73,7 +73,7 @@ def test_what_one_cell_raises_is_raised() -> None:
         raise OSError("the disk is full")
 
     with pytest.raises(OSError, match="the disk is full"):
-        together.train_each(cells(), broken)
+        sweep_cells.train_each(cells(), broken)
 
 
 def test_what_fails_on_the_host_is_handed_on_and_counts_as_done(failing: Any) -> None:
@@ -90,9 +90,9 @@ def test_what_fails_on_the_host_is_handed_on_and_counts_as_done(failing: Any) ->
             configure(failing.name, "dqn-adam", **failing.options, steps=steps)
             for steps in (failing.short, failing.long, failing.long, failing.short)
         ]
-        together.train_each(several, found.__setitem__, failed=failed, listener=heard.append)
+        sweep_cells.train_each(several, found.__setitem__, failed=failed, listener=heard.append)
         with pytest.raises(EnvironmentFailedError, match="no ball"):
-            together.train_each(several[1:2], found.__setitem__)
+            sweep_cells.train_each(several[1:2], found.__setitem__)
     assert list(found) == [0, 3]
     assert [place for place, _ in told] == [1, 2]
     assert all("no ball" in reason for _, reason in told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import signal
@@ -18,7 +19,7 @@ import srgdqn
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.runs.result import Result
-from srgdqn.sweeps import gridded
+from srgdqn.sweeps import run_grid
 from srgdqn.sweeps.folder import CELLS
 from srgdqn.sweeps.grid import Base, cells_of, checked_values
 from srgdqn.sweeps.sweep import Sweep
@@ -93,7 +94,7 @@ def test_only_what_is_missing_or_damaged_is_trained(swept: tuple[Path, Sweep], t
     damaged.write_bytes(damaged.read_bytes()[:-1])
     said: list[str] = []
     base, tried = Base("CartPole", "srg-dqn", options=OPTIONS), checked_values(VALUES)
-    sweep = gridded.run_grid(
+    sweep = run_grid.run_grid(
         base, tried, cells_of(base, tried), folder, "greedy-return", lambda progress: None, said.append
     )
     after = stamps(folder)
@@ -209,11 +210,11 @@ def ctrl_c() -> Iterator[CtrlC]:
 
 def test_ctrl_c_keeps_what_is_finished(ctrl_c: CtrlC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One program after the other: while the second is under way, the first is finished."""
-    monkeypatch.setattr("srgdqn.sweeps.together.run_locally", one_after_the_other)
+    monkeypatch.setattr("srgdqn.sweeps.cells.run_locally", one_after_the_other)
     options = {**OPTIONS, "evaluation_interval": 64}  # so that a round has several segments
     base, tried = Base("CartPole", "srg-dqn", options=options), checked_values(VALUES)
     folder = tmp_path / "grid"
-    sweep = gridded.run_grid(base, tried, cells_of(base, tried), folder, "greedy-return", ctrl_c)
+    sweep = run_grid.run_grid(base, tried, cells_of(base, tried), folder, "greedy-return", ctrl_c)
     assert ctrl_c.handled.is_set()
     assert sweep.interrupted
     assert {cell.values["batch_size"] for cell in sweep.cells} == {4}
@@ -335,10 +336,19 @@ def test_an_account_without_failures_is_read(swept: tuple[Path, Sweep], tmp_path
 
 
 def test_a_random_policy_that_cannot_be_tried_is_told(failing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srgdqn.sweeps.running.needs_chance", lambda result, score: True)
+    monkeypatch.setattr("srgdqn.sweeps.scores.needs_chance", lambda result, score: True)
     values = {"steps": [failing.long, failing.short]}  # the random policy is tried with the first cell's
     with failing.registered(), pytest.raises(InputError, match=r"the random policy.*no ball.*score = greedy-return"):
         srgdqn.sweep(failing.name, "dqn-adam", values, score="final-reward", **failing.options)
+
+
+def test_equal_scores_are_a_tie_that_the_final_reward_breaks(swept: tuple[Path, Sweep]) -> None:
+    sweep = dataclasses.replace(swept[1])
+    scores, rewards = [1.0, 2.0, 2.0, None, 2.0, 0.5], [9.0, 1.0, 3.0, 9.0, None, 9.0]
+    columns = {"score": pl.Series(scores), "final_reward": pl.Series(rewards)}
+    vars(sweep)["table"] = swept[1].table.with_columns(**columns)
+    assert sweep.tied == (1, 2, 4)
+    assert sweep.best == 2
 
 
 def test_nothing_finished_is_no_best() -> None:

@@ -1,0 +1,188 @@
+"""Trains the cells of a sweep: those that differ only in numbers are lanes of one program, others run in turn.
+
+Lanes are why grids are not left to Optuna's GridSampler, which would train one cell at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from srgdqn.adapters.failures import EnvironmentFailedError
+from srgdqn.api import result_of, task_of, train_configured, what_decides, with_kernel
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check
+from srgdqn.config.presets import PRESETS
+from srgdqn.engines.choice import for_training
+from srgdqn.engines.threads import run_locally
+from srgdqn.learner.estimators import estimator_names
+from srgdqn.runs.cache import CellFolder, Say, TrainingCell
+from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace
+from srgdqn.runs.interrupts import let_interrupts_through
+from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.result import Result
+from srgdqn.runs.run_folder import CELLS_UNDER_WAY
+from srgdqn.runs.session import stamp_of
+from srgdqn.sweeps.folder import CELLS, FAILED
+from srgdqn.sweeps.grid import SweepCell
+from srgdqn.training import Progress, train_side_by_side
+from srgdqn.training.cores import usable_cores
+from srgdqn.training.loop import identity
+from srgdqn.training.precision import in_this_precision
+from srgdqn.training.rounds import Listener
+
+
+class SweepCells:
+    """The results and failures of a sweep's cells, by name; in a folder if it has one, else in memory."""
+
+    def __init__(self, folder: Path | None, say: Say = lambda text: None, pace: Pace = USUAL) -> None:
+        self.results: dict[str, Result] = {}
+        self.failures: dict[str, str] = {}
+        """Why cells have no result: what their environment did."""
+        self.beside = CellFolder(folder, say)
+        """For the random policy's run."""
+        checkpoints = None if folder is None else Keeping(folder / CELLS_UNDER_WAY, *pace)
+        self._folder = CellFolder(None if folder is None else folder / CELLS, say, checkpoints)
+        # Another folder, so that no failed cell takes the place of a finished one.
+        self._failed = CellFolder(None if folder is None else folder / FAILED)
+
+    def find(self, cells: Sequence[SweepCell]) -> None:
+        """Reads the cells that are stored."""
+        self._folder.find_all(list(map(_training, cells)), self.results)
+
+    def fill(self, cells: Sequence[SweepCell], listener: Listener, engine: str = LOCAL) -> bool:
+        """Reads the cells that are stored, trains and stores the others; none that failed is tried twice.
+
+        Returns whether all was done: a KeyboardInterrupt ends it early.
+        """
+
+        def compute(missing: list[TrainingCell], done: Callable[[TrainingCell, Result], None]) -> None:
+            tried = [cell for cell in missing if cell.name not in self.failures]
+
+            def failed(place: int, error: EnvironmentFailedError) -> None:
+                if error.result is not None:
+                    self._failed.store(tried[place], error.result)
+                self.failures[tried[place].name] = " ".join(str(error).split())
+
+            train_each(
+                [cell.configuration for cell in tried],
+                lambda place, result: done(tried[place], result),
+                failed=failed,
+                listener=listener,
+                keeping=self._folder.checkpoints,
+                engine=engine,
+            )
+
+        try:
+            self._folder.fill(list(map(_training, cells)), self.results, compute)
+        except KeyboardInterrupt:
+            return False
+        return True
+
+    def check_some_finished(self) -> None:
+        """Raises an `EnvironmentFailedError` if everything that was tried failed."""
+        if self.failures and not self.results:
+            name, reason = next(iter(self.failures.items()))
+            raise EnvironmentFailedError(f"no cell of the sweep was finished, as each one failed. {name}: {reason}")
+
+
+def _training(cell: SweepCell) -> TrainingCell:
+    return TrainingCell(cell.name, cell.configuration)
+
+
+Finished = Callable[[int, Result], None]
+"""Called with a configuration's index and its result, on the thread that trained it."""
+
+Failed = Callable[[int, EnvironmentFailedError], None]
+"""Called with the index of a configuration whose environment misbehaved, and the error."""
+
+
+def _raise(place: int, error: EnvironmentFailedError) -> None:
+    raise error
+
+
+def train_each(
+    configurations: Sequence[Configuration],
+    finished: Finished,
+    *,
+    failed: Failed = _raise,
+    listener: Listener = lambda progress: None,
+    keeping: Keeping | None = None,
+    engine: str = LOCAL,
+) -> None:
+    """Trains every configuration and calls `finished` with each result as soon as it is complete. If an environment
+    misbehaves, `failed` is called, and the others go on unless it raises.
+
+    Configurations of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has
+    alone; such groups run in parallel as far as there are cores. Other tasks step on the host, one after the other. A
+    KeyboardInterrupt is raised once running jobs have stopped; incomplete results are not reported. `keeping` is where
+    checkpoints are written and resumed from. The `engine` must be ready.
+    """
+    resolved = [with_kernel(check(configuration, estimator_names())) for configuration in configurations]
+    compiled: dict[Configuration, list[int]] = {}
+    hosted: list[int] = []
+    for place, configuration in enumerate(resolved):
+        if configuration.task.task in PRESETS:
+            compiled.setdefault(configuration.shape(), []).append(place)
+        else:
+            hosted.append(place)
+    progress = _SharedProgress(listener, [len(places) for places in compiled.values()] + [1] * len(hosted))
+    by = for_training(engine, compiled=True)
+    cores = by.get("workers") or usable_cores()
+    workers = max(1, cores // max(1, len(compiled)))
+
+    def run(group: tuple[int, list[int]], stop: threading.Event) -> None:
+        index, places = group
+        task = task_of(resolved[places[0]])
+        members = [resolved[place] for place in places]
+        checkpoints = None if keeping is None else keeping.stamped(stamp_of(what_decides(members[0])[1]), "lanes")
+        how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "keeping": checkpoints}
+        for member, trained in train_side_by_side(members, task, **how, engine=by.get("engine")):
+            if not trained.interrupted:
+                finished(places[member], result_of(members[member], task, trained, ran_by=engine))
+
+    let_interrupts_through()
+    # Threads that only wait for other machines may be many.
+    at_once = None if engine == LOCAL else max(1, len(compiled))
+    for _ in run_locally(in_this_precision(run), list(enumerate(compiled.values())), workers=at_once):
+        pass
+    by = for_training(engine, compiled=False)
+    for index, place in enumerate(hosted, start=len(compiled)):
+        try:
+            decided, about = what_decides(resolved[place])
+            checkpoints = None if keeping is None else keeping.stamped(stamp_of(about), identity(decided))
+            result = train_configured(decided, progress=False, listener=progress.of(index), keeping=checkpoints, **by)
+        except EnvironmentFailedError as error:
+            failed(place, error)
+            progress.leave_out(index)
+            continue
+        if result.run.provenance.get("interrupted", True):
+            raise KeyboardInterrupt
+        finished(place, result)
+
+
+class _SharedProgress:
+    """Reports the progress of groups of cells to one listener, each weighted by its number of cells."""
+
+    def __init__(self, listener: Listener, weights: Sequence[int]) -> None:
+        self._listener, self._weights, self._lock = listener, weights, threading.Lock()
+        self._shares, self._diverged = [0.0] * len(weights), [0] * len(weights)
+
+    def leave_out(self, group: int) -> None:
+        """Counts a group as done."""
+        with self._lock:
+            self._shares[group] = 1.0
+
+    def of(self, group: int) -> Listener:
+        """The listener for one group."""
+
+        def listen(progress: Progress) -> None:
+            with self._lock:
+                self._shares[group], self._diverged[group] = progress.share, progress.diverged
+                done = sum(share * weight for share, weight in zip(self._shares, self._weights, strict=True))
+                whole = progress._replace(share=done / sum(self._weights), diverged=sum(self._diverged))
+                self._listener(whole)
+
+        return listen
