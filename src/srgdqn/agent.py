@@ -38,7 +38,6 @@ from srgdqn.learner import batch_rows
 from srgdqn.native.choice import settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import named
-from srgdqn.own_parts import own_parts
 from srgdqn.progress import reporting
 from srgdqn.replay import ring_length
 from srgdqn.settings import Configuration
@@ -61,6 +60,7 @@ from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.training.rounds import policy_arrays
 from srgdqn.trees import by_path, filled
+from srgdqn.user_code import user_code
 from srgdqn.watching import Logger, listening
 
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the diary.
@@ -478,7 +478,7 @@ class Agent:
     def _inputs(self) -> dict[str, Any]:
         """What it was learnt from, as its file tells it."""
         configuration = self._round.configuration
-        return inputs_of(configuration, own_parts(configuration, self._network, self._task.source))
+        return inputs_of(configuration, user_code(configuration, self._network, self._task.source))
 
     def _episodes_begun(self) -> list[int]:
         """By seat, so that an episode's seed is never used twice."""

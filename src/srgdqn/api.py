@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,7 +32,6 @@ from srgdqn.native.build import toolchain
 from srgdqn.native.choice import Surroundings, settled, settled_on_host
 from srgdqn.networks import NetworkFactory
 from srgdqn.networks.naming import named
-from srgdqn.own_parts import own_parts
 from srgdqn.presets import is_compiled
 from srgdqn.progress import reporting
 from srgdqn.result import Result, load_result
@@ -49,6 +48,7 @@ from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double
 from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.under_way import begin, finished_already
+from srgdqn.user_code import user_code
 from srgdqn.watching import Logger, listening
 
 
@@ -149,8 +149,8 @@ def what_decides(
     if on_host and source is None:
         source = source_of(configuration.task.task)
     about = provenance_of(configuration, on_host=on_host)
-    own = own_parts(configuration, network, source if on_host else environment)
-    return configuration, what_bits_depend_on({**about, "precision": _precision(), "inputs": {"own": own}})
+    code = user_code(configuration, network, source if on_host else environment)
+    return configuration, what_bits_depend_on({**about, "precision": _precision(), "inputs": {"user_code": code}})
 
 
 def train_configured(
@@ -180,9 +180,11 @@ def train_configured(
     if environment is None and not is_compiled(configuration.task.task):
         return _train_on_host(configuration, source, network, progress, loggers, ran_by, engine)
     task = task_of(configuration, environment)
+    code = user_code(configuration, network, environment)
     with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained = train_rounds(configuration, task, network, **{"listener": listener, **engine})
-    return result_of(configuration, task, trained, network, environment, ran_by=ran_by)
+    result = result_of(configuration, task, trained, code, ran_by=ran_by)
+    return Result(result.run, network, environment)
 
 
 def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
@@ -199,19 +201,21 @@ def result_of(
     configuration: Configuration,
     task: tasks.Task,
     trained: Trained,
-    network: eqx.Module | NetworkFactory | None = None,
-    environment: FuncEnv | None = None,
+    code: Mapping[str, Any] | None = None,
     *,
     ran_by: str = LOCAL,
 ) -> Result:
-    """What training left, with where it came from."""
+    """What training left, with where it came from; `code` is the identity of the user's, where it is not what is
+    registered alone.
+    """
+    code = user_code(configuration) if code is None else code
     about = {
         "observation_size": observation_size(task.environment),
         "observation_kind": "one-hot" if isinstance(task.environment.observation_space, Discrete) else "vector",
         "actions": action_count(task.environment),
         "evaluation_limit": task.evaluation_limit,
     }
-    return _result(configuration, trained, about, network, environment, ran_by)
+    return Result(_run(configuration, trained, about, code, ran_by, on_host=False))
 
 
 def _train_on_host(
@@ -224,36 +228,38 @@ def _train_on_host(
     engine: dict[str, Any],
 ) -> Result:
     source = source_of(configuration.task.task) if source is None else source
+    code = user_code(configuration, network, source)  # before an environment that was given is stepped
     task = host_task(configuration, source)
     engine = {"measure_noise": bool(loggers), **engine}
     with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
         trained, failures = train_on_host(configuration, task, network, **{"listener": listener, **engine})
-    result = _result(configuration, trained, about_task(task), network, source, ran_by)
+    result = Result(_run(configuration, trained, about_task(task), code, ran_by, on_host=True), network, source)
     if failures:
         told = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items()) + "."
         raise EnvironmentFailedError(told, result)
     return result
 
 
-def _result(
+def _run(
     configuration: Configuration,
     trained: Trained,
     about: dict[str, Any],
-    network: eqx.Module | NetworkFactory | None,
-    environment: FuncEnv | Source | None,
+    code: Mapping[str, Any],
     ran_by: str,
-) -> Result:
+    *,
+    on_host: bool,
+) -> Run:
     about = {
-        **provenance_of(configuration, on_host=isinstance(environment, Source)),
+        **provenance_of(configuration, on_host=on_host),
         "engine": ran_by,
-        "inputs": inputs_of(configuration, own_parts(configuration, network, environment)),
+        "inputs": inputs_of(configuration, code),
         **about,
         "precision": _precision(),
         "backend": jax.default_backend(),
         "interrupted": trained.interrupted,
     }
     frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
-    return Result(Run(configuration, frames, trained.policies, about), network, environment)
+    return Run(configuration, frames, trained.policies, about)
 
 
 def _precision() -> str:

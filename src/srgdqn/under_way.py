@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from srgdqn.store.care import KEPT, Care
 from srgdqn.store.changes import changes
 from srgdqn.store.destination import MANIFEST, check_destination
 from srgdqn.store.journal import Checkpoint
-from srgdqn.store.provenance import OF_RUNS, what_bits_depend_on
+from srgdqn.store.provenance import OF_RUNS, untold, what_bits_depend_on
 from srgdqn.store.told import is_count
 from srgdqn.store.unfinished import (
     STRANDS,
@@ -99,17 +100,25 @@ def begin(configuration: Configuration, about: dict[str, Any], care: Care) -> Un
 
 
 def stamp_of(about: Mapping[str, Any]) -> str:
-    """A word for what bits depend on."""
+    """A word for what bits depend on: another one every time where the user's code cannot be compared."""
+    if untold(about) is not None:
+        return secrets.token_hex(8)
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def finished_already(configuration: Configuration, about: dict[str, Any], care: Care) -> Result | None:
     """The run, where going on with it finds it saved and whole: it may have been killed once that was done. `about` is
-    as of `begin`.
+    as of `begin`. An `InputError` where there is a run of which nobody can tell whether it is this one.
     """
-    if not care.resume or not os.path.lexists(care.out / MANIFEST):
+    folder, saved = beside(care.out), os.path.lexists(care.out / MANIFEST)
+    if care.resume and (saved or has_checkpoints(folder)) and (reason := untold(about)) is not None:
+        raise InputError(
+            f"the run in {care.out} cannot be resumed, as nobody can tell if it was begun with the same: {reason}. "
+            "Nothing was changed there. Give another folder, or begin anew with --overwrite instead of --resume "
+            "(overwrite=True in Python)."
+        )
+    if not care.resume or not saved:
         return None
-    folder = beside(care.out)
     try:
         result = load_result(care.out)
     except InputError:
@@ -201,7 +210,8 @@ def _before(folder: Path, request: Request, care: Care) -> Request | None:
     changed = [name for name in request.about if before.about.get(name) != request.about[name]]
     if changed:
         raise InputError(
-            f"the run in {folder} cannot go on to the same bits, as it was begun with another {' and '.join(changed)} "
+            f"the run in {folder} cannot go on to the same bits, as it was begun with another "
+            f"{' and '.join(changed).replace('_', ' ')} "
             f"({'; '.join(changes(before.about, request.about))}). {anew}"
         )
     return before

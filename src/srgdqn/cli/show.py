@@ -101,12 +101,12 @@ def _host(provenance: Mapping[str, Any]) -> str:
 
 
 def _inputs(provenance: Mapping[str, Any]) -> str:
-    """The hash of what it was computed from, and the user's own parts among that."""
+    """The hash of what it was computed from, and the user's code among that."""
     inputs = provenance.get("inputs")
     if not isinstance(inputs, dict):
         return ""
-    own = inputs.get("own")
-    told = {name: part for name, part in own.items() if isinstance(part, dict)} if isinstance(own, dict) else {}
+    code = inputs.get("user_code")
+    told = {name: part for name, part in code.items() if isinstance(part, dict)} if isinstance(code, dict) else {}
     parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in told.items()]
     configuration = [f"configuration {inputs['configuration']}"] if "configuration" in inputs else []
     return ", ".join([str(inputs.get("digest")), *configuration, *parts])

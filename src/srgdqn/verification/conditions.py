@@ -8,8 +8,8 @@ import jax
 
 from srgdqn.again.subject import Subject
 from srgdqn.api import provenance_of
-from srgdqn.own_parts import own_parts
 from srgdqn.store.provenance import what_bits_depend_on
+from srgdqn.user_code import user_code
 
 _YOURS = "your "
 _ALWAYS = ("machine", "instruction_sets", "compiler", "backend", "computation")
@@ -49,7 +49,7 @@ def differing(subject: Subject) -> list[Condition]:
         for name in _ALWAYS
         if then.get(name) != now.get(name)
     ]
-    return found + _other_parts(subject)
+    return found + _other_code(subject)
 
 
 def only_sources(conditions: list[Condition]) -> bool:
@@ -58,22 +58,23 @@ def only_sources(conditions: list[Condition]) -> bool:
     return all(each.name in named or each.name.startswith(_YOURS) for each in conditions)
 
 
-def _other_parts(subject: Subject) -> list[Condition]:
-    """The user's own parts that are told of otherwise now. One that only one of the two tells of may be the same, such
-    as an environment that was given as an instance and is made from its id now.
+def _other_code(subject: Subject) -> list[Condition]:
+    """The parts of the user's code that have another identity now, or one that cannot be told. A part that only one of
+    the two tells of may be the same, such as an environment that was given as an instance and is made from its id now.
     """
-    then = what_bits_depend_on(subject.result.run.provenance)["own"]
-    now = own_parts(subject.configuration, subject.network, subject.environment)
+    then = what_bits_depend_on(subject.result.run.provenance)["user_code"]
+    now = user_code(subject.configuration, subject.network, subject.environment)
     return [
         Condition(f"{_YOURS}{name}", _part(then[name]), _part(now[name]))
         for name in now
-        if name in then and then[name] != now[name]
+        if name in then and (then[name] != now[name] or "untold" in now[name])
     ]
 
 
 def _part(told: dict[str, Any]) -> str:
     digests = [str(told[name]) for name in ("source", "values") if told.get(name) is not None]
-    return " ".join([str(told.get("name")), *digests])
+    why = [f"({told['untold']})"] if "untold" in told else []
+    return " ".join([str(told.get("name")), *digests, *why])
 
 
 def _shown(value: Any) -> str:
