@@ -35,7 +35,7 @@ from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import deferred_interrupts
 from srgdqn.runs.provenance import LOCAL, provenance
-from srgdqn.runs.user_code import own_parts
+from srgdqn.runs.user_code import user_code
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import host_program
@@ -324,7 +324,7 @@ class Agent:
 
     def save(self, path: str | os.PathLike[str], *, include_replay: bool = False, overwrite: bool = True) -> Path:
         """Writes the agent to one file, whole or not at all; with the replay, learning goes on as if never stopped."""
-        parts = own_parts(self.configuration, self._network, self._task.source)
+        parts = user_code(self.configuration, self._network, self._task.source)
         made_by = {**provenance("host"), "engine": LOCAL}
         about = {"provenance": {**made_by, "inputs": inputs_of(self.configuration, parts)}}
         return save_round(self._round, path, about, include_replay=include_replay, overwrite=overwrite)

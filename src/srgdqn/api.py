@@ -44,7 +44,7 @@ from srgdqn.runs.result import Result, load_result
 from srgdqn.runs.run import Run
 from srgdqn.runs.session import run_session
 from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.runs.user_code import own_parts
+from srgdqn.runs.user_code import user_code
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
@@ -143,7 +143,7 @@ class PreparedRun:
     @property
     def identity(self) -> dict[str, Any]:
         """What determines the bits beside the configuration."""
-        own = {"own": self.user_code}
+        own = {"user_code": self.user_code}
         return what_bits_depend_on({**self.provenance, "precision": _precision(), "inputs": own})
 
     def train(
@@ -210,7 +210,7 @@ def prepare(
         source = source_of(configuration.task.task)
     configuration = with_kernel(configuration, own_environment=environment is not None)
     about = provenance_of(configuration, on_host=source is not None)
-    own = own_parts(configuration, network, environment if source is None else source)
+    own = user_code(configuration, network, environment if source is None else source)
     return PreparedRun(configuration, environment, source, network, about, own)
 
 

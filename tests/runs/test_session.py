@@ -165,7 +165,7 @@ def test_a_finished_run_is_not_trained_again(out: Path, cut: CutShort) -> None:
     assert {path.name: path.read_bytes() for path in out.iterdir()} == files
 
 
-def test_a_finished_run_of_ones_own_parts_can_still_act(out: Path) -> None:
+def test_a_finished_run_of_the_users_own_code_can_still_act(out: Path) -> None:
     still: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
     how: dict[str, Any] = dict(**still, network=STUBBORN, out=out, resume=True, progress=False)
     first, second = (srgdqn.train(LEVERS, "dqn-sgd", **how) for _ in range(2))
@@ -250,7 +250,7 @@ def test_another_network_of_the_same_name_is_another_run(
     cut.after = 3
     with pytest.raises(Killed):
         srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how)
-    with pytest.raises(InputError, match="begun with another own"):
+    with pytest.raises(InputError, match="begun with another user code"):
         srgdqn.train(LEVERS, "dqn-sgd", network=Stubborn(jnp.zeros(8)), **how, resume=True)
     assert srgdqn.train(Levers(), "dqn-sgd", network=STUBBORN, **how, resume=True).rounds["steps"].to_list() == [200]
 

@@ -1,66 +1,101 @@
-"""What a run tells of the parts that are the user's own."""
+"""The identity of the user's own code: the same in any process, and another for whatever computes otherwise."""
 
+from __future__ import annotations
+
+import collections
 import dataclasses
+import enum
+import functools
+import hashlib
+import json
+import operator
+import os
+import random
+import re
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import gymnasium as gym
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import srgdqn
+from cut_short import CutShort, Killed
 from host_environments import SMALL, Counting
 from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
-from srgdqn.learner.estimators import ESTIMATORS, estimator
-from srgdqn.runs.cache import why_invalid
-from srgdqn.runs.user_code import own_parts
-from tiny import LEVERS, STUBBORN, Stubborn
+from srgdqn.errors import InputError
+from srgdqn.learner.estimators import ESTIMATORS, Estimator, estimator
+from srgdqn.runs.cache import why_not_this
+from srgdqn.runs.run_folder import beside, has_checkpoints
+from srgdqn.runs.user_code import identity_of, identity_of_entry_point, user_code
+from srgdqn.training import program
+from srgdqn.training.single_flight import Once
+from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
+
+MINE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
 
 
-def test_what_comes_with_the_package_is_nobodys_own() -> None:
-    assert own_parts(configure("CartPole")) == {}
-    assert own_parts(configure("CartPole"), environment=source_of("CartPole-v1")) == {}
+def test_what_comes_with_the_package_is_nobodys_own_code() -> None:
+    assert user_code(configure("CartPole")) == {}
+    from srgdqn.tasks.cart_pole import CartPole
+
+    for given in (CartPole(), source_of("srgdqn.environments:srgdqn/CartPole-v0")):
+        told = user_code(configure("CartPole"), environment=given)["environment"]
+        assert re.fullmatch(r"srgdqn\.CartPole\w*", told["name"])  # wherever it stands in the package
+        assert told["source"] is None
 
 
 def test_a_network_is_told_with_the_numbers_that_rounds_start_from() -> None:
     configuration = configure("CartPole")
-    told = own_parts(configuration, STUBBORN)["network"]
+    told = user_code(configuration, STUBBORN)["network"]
     assert told["name"] == "tiny.Stubborn"
     assert told["source"] is not None
-    other = own_parts(configuration, Stubborn(jnp.linspace(1.0, 0.5, 8)))["network"]
+    other = user_code(configuration, Stubborn(jnp.linspace(1.0, 0.5, 8)))["network"]
     assert told["values"] != other["values"]
     assert {**other, "values": told["values"]} == told
-    assert "values" not in own_parts(configuration, lambda key: STUBBORN)["network"]
+    made = user_code(configuration, lambda key: STUBBORN)["network"]
+    assert made["values"] not in (told["values"], other["values"])
 
 
 def test_environments_of_all_kinds() -> None:
     configuration = configure("CartPole")
-    assert own_parts(configuration, environment=LEVERS)["environment"]["name"] == "tiny.Levers"
-    assert own_parts(configuration, environment=source_of(Counting))["environment"]["name"].endswith("Counting")
-    wrapped = own_parts(configuration, environment=source_of(gym.wrappers.TimeLimit(Counting(), 3)))["environment"]
+    assert user_code(configuration, environment=LEVERS)["environment"]["name"] == "tiny.Levers"
+    assert user_code(configuration, environment=source_of(Counting))["environment"]["name"].endswith("Counting")
+    wrapped = user_code(configuration, environment=source_of(gym.wrappers.TimeLimit(Counting(), 3)))["environment"]
     assert wrapped["name"] == "host_environments.Counting"
-    assert [each["name"].rpartition(".")[2] for each in wrapped["wrappers"]] == ["TimeLimit"]
+    assert [each.rpartition(".")[2] for each in wrapped["wrappers"]] == ["TimeLimit"]
 
 
 def test_an_id_of_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gym.envs.registration, "registry", dict(gym.registry))
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
     gym.register("Counted-v0", "host_environments:Counting")
-    told = own_parts(configure("CartPole"), environment=source_of("Counted-v0"))["environment"]
+    told = user_code(configure("CartPole"), environment=source_of("Counted-v0"))["environment"]
     assert told["name"] == "host_environments.Counting"
     assert told["source"] is not None
 
 
 def test_versions_of_what_an_environment_is_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gymnasium's own version is told by every run; Box2D's is not."""
-    lander = own_parts(configure("CartPole"), environment=source_of("LunarLander-v3"))["environment"]
+    lander = user_code(configure("CartPole"), environment=source_of("LunarLander-v3"))["environment"]
     assert lander["versions"] == {"Box2D": metadata.version("box2d")}
     monkeypatch.setattr(gym.envs.registration, "registry", dict(gym.registry))
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
     gym.register("Known-v0", "numpy:nothing")
     gym.register("Found-v0", "PIL:nothing")
     sources = source_of("Known-v0"), source_of("Found-v0")
-    known, found = (own_parts(configure("CartPole"), environment=source)["environment"] for source in sources)
+    known, found = (user_code(configure("CartPole"), environment=source)["environment"] for source in sources)
     assert known["versions"] == {"numpy": metadata.version("numpy")}
     assert found["versions"] == {"pillow": metadata.version("pillow")}
 
@@ -70,7 +105,7 @@ def test_an_estimator_that_was_registered(monkeypatch: pytest.MonkeyPatch) -> No
         return estimator("sgd").direction(*arguments)
 
     monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["sgd"]._replace(direction=direction))
-    told = own_parts(configure("CartPole", estimator="mine"))["estimator"]
+    told = user_code(configure("CartPole", estimator="mine", estimators={"none", *ESTIMATORS}))["estimator"]
     assert told["name"].endswith("direction")
     assert told["source"] is not None
 
@@ -81,18 +116,488 @@ def test_runs_and_agents_tell_engine_and_inputs() -> None:
     )
     told = result.run.provenance
     assert told["engine"] == "local"
-    assert set(told["inputs"]["own"]) == {"network", "environment"}
+    assert set(told["inputs"]["user_code"]) == {"network", "environment"}
     same = srgdqn.train(
         LEVERS, "dqn-sgd", network=STUBBORN, steps=64, progress=False, learning_frequency=16, learning_starts=32
     )
     assert same.run.provenance["inputs"] == told["inputs"]
     on_host = srgdqn.train(Counting, "dqn-sgd", steps=64, progress=False, **SMALL)
-    assert on_host.run.provenance["inputs"]["own"]["environment"]["name"] == "host_environments.Counting"
+    assert on_host.run.provenance["inputs"]["user_code"]["environment"]["name"] == "host_environments.Counting"
 
 
 def test_another_engine_makes_no_run_stale() -> None:
     result = srgdqn.train("CartPole", "dqn-adam", steps=1_200, evaluation_episodes=1, progress=False)
-    assert why_invalid(result, result.configuration) is None
+    assert why_not_this(result, result.configuration) is None
     for told, stale in (({"engine": "ray"}, False), ({"cores": 1_000}, False), ({"computation": "training 0"}, True)):
         run = dataclasses.replace(result.run, provenance={**result.run.provenance, **told})
-        assert (why_invalid(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
+        assert (why_not_this(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
+
+
+# Names and sources
+
+
+class Mine:
+    """Something of the user's own."""
+
+
+def make_mine() -> Mine:
+    return Mine()
+
+
+@pytest.mark.parametrize("thing", [Mine, Mine(), make_mine, functools.partial(functools.partial(make_mine))])
+def test_a_thing_has_a_name_and_a_source_file(thing: object) -> None:
+    found = identity_of(thing)
+    assert found["name"].rpartition(".")[2] in ("Mine", "make_mine")
+    assert found["source"] == MINE
+    assert "untold" not in found
+
+
+def test_what_has_no_source_file_is_told_by_its_code() -> None:
+    def typed(text: str) -> dict[str, Any]:
+        scope: dict = {"__name__": "typed"}
+        exec(text, scope)
+        return identity_of(scope["Typed"])
+
+    found = typed("class Typed:\n  def f(self): return 1")
+    assert (found["name"], found["source"]) == ("typed.Typed", None)
+    assert "untold" not in found
+    assert found == typed("class Typed:\n\n  def f(self): return 1")
+    assert found != typed("class Typed:\n  def f(self): return 2")
+
+
+def test_no_path_is_told() -> None:
+    assert str(Path(__file__).parent) not in json.dumps([identity_of(Mine), identity_of(make_mine)])
+
+
+def test_an_entry_point_is_read_without_importing_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "explosive.py").write_text("raise RuntimeError\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    source = hashlib.sha256(b"raise RuntimeError\n").hexdigest()[:16]
+    assert identity_of_entry_point("explosive:Env") == {"name": "explosive.Env", "source": source}
+    assert "cannot be found" in identity_of_entry_point("nowhere_at_all:Env")["untold"]
+
+
+def test_an_id_with_other_arguments_is_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gym.envs.registration, "registry", dict(gym.registry))
+    monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
+    found = []
+    for lengths in ((3,), (3,), (4,)):
+        gym.registry.pop("Counted-v0", None)
+        gym.register("Counted-v0", "host_environments:Counting", kwargs={"lengths": lengths})
+        found.append(user_code(configure("CartPole"), environment=source_of("Counted-v0")))
+    assert found[0] == found[1] != found[2]
+
+
+# Values
+
+
+def closure(c: Any) -> Callable[[], Any]:
+    return lambda: c
+
+
+def nested(c: Any) -> Callable[[], Any]:
+    def outer() -> Callable[[], Any]:
+        return closure(c)
+
+    return outer
+
+
+def default(c: Any) -> Callable[..., Any]:
+    def function(value: Any = c) -> Any:
+        return value
+
+    return function
+
+
+def keyword(c: Any) -> Callable[..., Any]:
+    def function(*, value: Any = c) -> Any:
+        return value
+
+    return function
+
+
+def decorated(c: Any) -> Callable[..., Any]:
+    inner = closure(c)
+
+    @functools.wraps(inner)
+    def function() -> Any:
+        return inner()
+
+    return function
+
+
+@dataclasses.dataclass
+class Data:
+    c: Any
+
+    def method(self) -> Any:
+        return self.c
+
+
+class Slotted:
+    __slots__ = ("__hidden",)
+
+    def __init__(self, c: Any) -> None:
+        self.__hidden = c
+
+
+class Module(eqx.Module):
+    c: Any = eqx.field(static=True)
+
+    def __call__(self, x: Any) -> Any:
+        return x
+
+
+class Pair(NamedTuple):
+    c: Any
+    d: int = 0
+
+
+class Word(str):
+    __slots__ = ()
+
+
+class Colour(enum.Enum):
+    RED = 0.0
+    BLUE = 0.95
+
+
+def class_of(c: Any) -> type:
+    class Made:
+        def method(self) -> Any:
+            return c
+
+    return Made
+
+
+def with_attribute(c: Any) -> type:
+    class Made:
+        gravity = c
+
+    return Made
+
+
+def cyclic(c: Any) -> list[Any]:
+    found: list[Any] = [c, {"self": None}]
+    found[1]["self"] = found
+    return found
+
+
+WAYS: list[Callable[[Any], Any]] = [
+    closure,
+    nested,
+    default,
+    keyword,
+    decorated,
+    class_of,
+    with_attribute,
+    Slotted,
+    Module,
+    Pair,
+    cyclic,
+    lambda c: (lambda: 0.0) if c == 0 else (lambda: 0.95),
+    lambda c: functools.partial(print, c),
+    lambda c: functools.partial(print, end=c),
+    lambda c: functools.partial(closure(c)),
+    lambda c: functools.update_wrapper(functools.partial(print, c), print),
+    lambda c: Data(c).method,
+    lambda c: jax.jit(closure(c)),
+    lambda c: eqx.filter_jit(closure(c)),
+    lambda c: functools.lru_cache(closure(c)),
+    lambda c: staticmethod(closure(c)),
+    lambda c: property(closure(c)),
+    lambda c: {"a": [c, (1, 2)]},
+    lambda c: {c, "b"},
+    lambda c: collections.deque([c]),
+    lambda c: collections.defaultdict(list, a=c),
+    lambda c: Word(c),
+    lambda c: np.array([1.0, c]),
+    lambda c: np.array([1.0, c], object),
+    lambda c: np.array([(c, 1)], [("a", float), ("b", int)]),
+    lambda c: np.float64(c),
+    lambda c: jnp.array([1.0, c]),
+    lambda c: jax.random.key(int(100 * c)),
+    lambda c: np.random.default_rng(int(100 * c)),
+    lambda c: np.random.default_rng(int(100 * c)).normal,
+    lambda c: random.Random(c),
+    lambda c: operator.itemgetter(c),
+    lambda c: re.compile(str(c)),
+    lambda c: Path(str(c)),
+    lambda c: range(int(100 * c)),
+    lambda c: slice(c),
+    lambda c: 10 ** int(6_000 + 100 * c),
+    lambda c: Colour(c),
+    lambda c: gym.spaces.Box(-1.0, 1.0 + c, (2,)),
+    lambda c: gym.wrappers.TimeLimit(Counting((int(100 * c) + 1,)), 3),
+    lambda c: Counting if c else Levers,
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=range(len(WAYS)))
+def test_whatever_a_thing_was_made_with_belongs_to_its_identity(way: Callable[[Any], Any]) -> None:
+    first, same, other = identity_of(way(0.0)), identity_of(way(0.0)), identity_of(way(0.95))
+    assert "untold" not in first
+    assert first == same
+    assert first["values"] != other["values"]
+
+
+GRAVITY = 9.81
+
+
+def falls() -> float:
+    return GRAVITY * factor()
+
+
+def factor() -> float:
+    return 0.5
+
+
+def test_globals_that_a_function_uses_belong_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [identity_of(falls)]
+    for name, value in (("GRAVITY", 1.62), ("factor", lambda: 0.25)):
+        with monkeypatch.context() as patched:
+            patched.setitem(globals(), name, value)
+            found.append(identity_of(falls))
+    assert len({each["values"] for each in found}) == 3
+    monkeypatch.setitem(globals(), "MINE", "something else")
+    assert identity_of(falls) == found[0]
+
+
+def test_equal_parts_need_not_be_the_same_object() -> None:
+    part, equal = [1.5, "a"], [1.5, "a"]
+    assert identity_of([part, part]) == identity_of([part, equal])
+    assert identity_of([1.0]) != identity_of([1])
+    assert identity_of([1, 2]) != identity_of((1, 2))
+    assert identity_of({"a": 1, "b": 2}) == identity_of({"b": 2, "a": 1})
+
+
+def test_an_instance_that_gymnasium_has_reset_is_the_same_environment() -> None:
+    environment = gym.make("CartPole-v1")
+    told = user_code(configure("CartPole"), environment=source_of(environment))
+    environment.reset(seed=3)
+    environment.step(0)
+    assert user_code(configure("CartPole"), environment=source_of(environment)) == told
+    environment.unwrapped.gravity = 1.62  # type: ignore[attr-defined]
+    assert user_code(configure("CartPole"), environment=source_of(environment)) != told
+
+
+def test_the_identity_is_the_same_in_another_process(tmp_path: Path) -> None:
+    text = """
+        import functools, json, sys
+        import equinox as eqx, gymnasium as gym, jax, jax.numpy as jnp, numpy as np
+        from srgdqn.runs.user_code import identity_of
+
+        WORDS = {"one", "two", "three", "four"}
+
+        class Mine:
+            names = frozenset({"a", "b", "c"})
+            def __init__(self, c):
+                self.c, self.made = c, {w: len(w) for w in WORDS}
+            def method(self):
+                return [w for w in WORDS if w in {"five", "six", "seven"}]
+
+        def make(c):
+            def inner():
+                return c, jnp.tanh, helper(), gym.spaces
+            return inner
+
+        def helper():
+            return make
+
+        key = jax.random.key(3)
+        things = [
+            Mine(1.5), Mine(2).method, make({"x", "y", object}), functools.partial(make, c=np.arange(5.0)), helper,
+            eqx.nn.MLP(2, 2, 4, 1, key=key), jax.jit(make(jnp.ones(3))), gym.make("MountainCar-v0"),
+            lambda: Mine(3), eqx.filter_jit(make(1)), jnp.add, np.add, jax.nn.relu,
+        ]
+        print(json.dumps([identity_of(thing) for thing in things]))
+        """
+    (tmp_path / "script.py").write_text(textwrap.dedent(text))
+
+    def run(seed: str) -> list[dict[str, Any]]:
+        given = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, str(tmp_path / "script.py")]
+        done = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+    first = run("1")
+    assert [each for each in first if "untold" in each] == []
+    assert run("2") == first
+
+
+# What cannot be told
+
+
+class Peculiar:
+    """What cannot be looked at."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: (number for number in range(3)), lambda: sys.__stdout__, threading.local, Peculiar],
+    ids=["generator", "file", "local", "peculiar"],
+)
+def test_what_cannot_be_read_is_said_with_its_place(make: Callable[[], Any]) -> None:
+    found = identity_of(closure(make()))
+    assert "closure.<locals>.<lambda>.c " in found["untold"]
+    assert "cannot be read" in found["untold"]
+
+
+def test_what_is_too_large_or_too_deep_is_said_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    large = [[number] for number in range(500_000)]
+    start = time.perf_counter()
+    assert "levels deep" in identity_of(closure(deep))["untold"]
+    assert "objects" in identity_of(closure(large))["untold"]
+    monkeypatch.setattr("srgdqn.runs.user_code._MOST_BYTES", 2**20)
+    assert "of arrays" in identity_of(closure(np.zeros(2**18)))["untold"]
+    assert "untold" not in identity_of(closure(np.zeros(2**16)))
+    assert time.perf_counter() - start < 60
+
+
+# Runs
+
+
+HOW: dict[str, Any] = dict(algorithm="srg-dqn", progress=False, **TINY)
+
+
+@pytest.fixture
+def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
+    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+
+
+def damped(c: Any, **changes: Any) -> Estimator:
+    """A factory of estimators: SGD's direction times 1 - c, where c is a number."""
+    plain = estimator("sgd")
+
+    def direction(*given: Any) -> Any:
+        found = plain.direction(*given)
+        share = 1 - (c if isinstance(c, float) else 0.0)
+        return found._replace(delta=jax.tree.map(lambda leaf: share * leaf, found.delta))
+
+    return plain._replace(direction=direction, **changes)
+
+
+def train(out: Path, made: Estimator, **options: Any) -> srgdqn.Result:
+    """Trains with an estimator that is called `mine`, as a script of the user's would in a process of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ESTIMATORS, "mine", made)
+        return srgdqn.train("CartPole", out=out, **{**HOW, "checkpoint_every": 0, "estimator": "mine", **options})
+
+
+def files(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
+
+
+def other_init(parameters: Any) -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [lambda: damped(0.95), lambda: damped(0.0, init=other_init), lambda: damped(0.0, finish=lambda state: None)],
+    ids=["closure", "init", "finish"],
+)
+def test_a_run_of_another_estimator_is_not_handed_out(other: Callable[[], Estimator], tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    first = train(out, damped(0.0))
+    before = files(out)
+    with pytest.raises(InputError, match=r"it is another run, which is finished \(values was \w+, and now is \w+\)"):
+        train(out, other(), resume=True)
+    assert files(out) == before
+    assert outcome(train(out, damped(0.0), resume=True)) == outcome(first)
+
+
+def test_an_unfinished_run_does_not_go_on_with_another_estimator(tmp_path: Path, cut: CutShort) -> None:
+    out = tmp_path / "run"
+    cut.after = 3
+    with pytest.raises(Killed):
+        train(out, damped(0.0))
+    with pytest.raises(InputError, match="begun with another user code"):
+        train(out, damped(0.95), resume=True)
+    assert train(out, damped(0.0), resume=True).rounds["steps"].to_list() == [200]
+
+
+def test_what_cannot_be_told_apart_is_not_resumed_and_nothing_is_overwritten(tmp_path: Path, cut: CutShort) -> None:
+    out, handle = tmp_path / "run", sys.__stdout__
+    cut.after = 3
+    with pytest.raises(Killed):
+        train(out, damped(handle))
+    left = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    words = (
+        r"cannot be resumed.*of your estimator, the estimator\.direction .*\.c is a _io\.TextIOWrapper, whose state "
+        r"cannot be read\. Nothing was changed there\."
+    )
+    with pytest.raises(InputError, match=words):
+        train(out, damped(handle), resume=True)
+    assert has_checkpoints(beside(out))
+    assert left.items() <= {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}.items()
+    first = train(out, damped(handle), overwrite=True)
+    before = files(out)
+    with pytest.raises(InputError, match=words):
+        train(out, damped(handle), resume=True)
+    assert files(out) == before
+    assert outcome(train(out, damped(handle), overwrite=True)) == outcome(first)
+    elsewhere = train(tmp_path / "other", damped(handle), resume=True)  # where there is nothing yet
+    assert outcome(elsewhere) == outcome(first)
+
+
+def test_a_stored_cell_that_cannot_be_told_apart_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ESTIMATORS, "mine", damped(sys.__stdout__))
+    result = srgdqn.train("CartPole", **HOW, estimator="mine")
+    assert "cannot be told: of your estimator" in str(why_not_this(result, result.configuration))
+    monkeypatch.setitem(ESTIMATORS, "mine", damped(0.0))
+    assert "another network, estimator or environment" in str(why_not_this(result, result.configuration))
+    result = srgdqn.train("CartPole", **HOW, estimator="mine")
+    assert why_not_this(result, result.configuration) is None
+
+
+def network_of(scale: float) -> Callable[[Any], Stubborn]:
+    return lambda key: Stubborn(jnp.linspace(scale, 0.0, 8))
+
+
+def test_a_run_of_another_networks_factory_is_not_handed_out(tmp_path: Path) -> None:
+    how = {name: value for name, value in HOW.items() if name not in ("hidden", "time_limit")}
+    how |= {"algorithm": "dqn-sgd", "out": tmp_path / "run"}
+    first = srgdqn.train(LEVERS, network=network_of(1.0), **how)
+    before = files(tmp_path / "run")
+    assert outcome(srgdqn.train(LEVERS, network=network_of(1.0), resume=True, **how)) == outcome(first)
+    with pytest.raises(InputError, match="it is another run"):
+        srgdqn.train(LEVERS, network=network_of(2.0), resume=True, **how)
+    assert files(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [lambda c: lambda: Counting((c, 5, 2)), lambda c: functools.partial(Counting, (c, 5)), lambda c: Counting((c,))],
+    ids=["closure", "partial", "instance"],
+)
+def test_a_run_in_an_environment_with_another_parameter_is_not_handed_out(
+    environment: Callable[[int], Any], tmp_path: Path
+) -> None:
+    how: dict[str, Any] = dict(algorithm="dqn-sgd", steps=64, progress=False, out=tmp_path / "run", **SMALL)
+    first = srgdqn.train(environment(3), **how)
+    before = files(tmp_path / "run")
+    assert outcome(srgdqn.train(environment(3), resume=True, **how)) == outcome(first)
+    with pytest.raises(InputError, match="it is another run"):
+        srgdqn.train(environment(4), resume=True, **how)
+    assert files(tmp_path / "run") == before
+
+
+def test_verify_tells_of_another_estimator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(tmp_path / "run", damped(0.0))
+    monkeypatch.setitem(ESTIMATORS, "mine", damped(0.95))
+    monkeypatch.setattr(program, "_cache", Once(8))  # within a process, a name stands for one estimator
+    done = srgdqn.verify(tmp_path / "run", 0)
+    assert done.verdict == "differs"
+    assert [each.name for each in done.conditions] == ["your estimator"]
+    monkeypatch.setitem(ESTIMATORS, "mine", damped(0.0))
+    monkeypatch.setattr(program, "_cache", Once(8))
+    done = srgdqn.verify(tmp_path / "run", 0)
+    assert (done.verdict, done.conditions) == ("identical", ())

@@ -99,13 +99,13 @@ def _host(provenance: Mapping[str, Any]) -> str:
 
 
 def _inputs(provenance: Mapping[str, Any]) -> str:
-    """The hash of what it was computed from, and the user's own code among that."""
+    """The hash of what it was computed from, and the user's code among that."""
     inputs = provenance.get("inputs")
     if not isinstance(inputs, dict):
         return ""
-    own = inputs.get("own")
-    known = {name: part for name, part in own.items() if isinstance(part, dict)} if isinstance(own, dict) else {}
-    parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in known.items()]
+    code = inputs.get("user_code")
+    told = {name: part for name, part in code.items() if isinstance(part, dict)} if isinstance(code, dict) else {}
+    parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in told.items()]
     configuration = [f"configuration {inputs['configuration']}"] if "configuration" in inputs else []
     return ", ".join([str(inputs.get("digest")), *configuration, *parts])
 

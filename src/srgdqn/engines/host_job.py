@@ -30,7 +30,7 @@ class Job(NamedTuple):
     keeping: Keeping | None  # where its rounds are kept
 
     def task(self) -> HostTask:
-        """The task, in a process that knows the user's own parts from now on."""
+        """The task, in a process that knows the user's own code from now on."""
         make_known(self.estimators)
         for identifier, spec in self.specs.items():
             gymnasium.registry.setdefault(identifier, spec)

@@ -13,7 +13,7 @@ from srgdqn.api import provenance_of
 from srgdqn.inspection.saved_run import SavedRun
 from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.runs.user_code import own_parts
+from srgdqn.runs.user_code import user_code
 from srgdqn.training.tables import Tables
 
 COMPARED = tuple(name for name in SCHEMAS if name != "timings")
@@ -180,18 +180,19 @@ def _changed_user_code(saved: SavedRun) -> list[Condition]:
     """The user's own code that has changed. What only one of the two records may be the same, such as an environment
     that was given as an instance and is made from its id now.
     """
-    then = what_bits_depend_on(saved.result.run.provenance)["own"]
-    now = own_parts(saved.configuration, saved.network, saved.environment)
+    then = what_bits_depend_on(saved.result.run.provenance)["user_code"]
+    now = user_code(saved.configuration, saved.network, saved.environment)
     return [
         Condition(f"{_YOURS}{name}", _part(then[name]), _part(now[name]))
         for name in now
-        if name in then and then[name] != now[name]
+        if name in then and (then[name] != now[name] or "untold" in now[name])
     ]
 
 
 def _part(about: dict[str, Any]) -> str:
     digests = [str(about[name]) for name in ("source", "values") if about.get(name) is not None]
-    return " ".join([str(about.get("name")), *digests])
+    why = [f"({about['untold']})"] if "untold" in about else []
+    return " ".join([str(about.get("name")), *digests, *why])
 
 
 def _shown(value: Any) -> str:

@@ -55,12 +55,12 @@ def _are_versions(value: Any) -> bool:
 
 
 def _are_inputs(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(part, dict) for part in _own(value).values())
+    return isinstance(value, dict) and all(isinstance(part, dict) for part in _code(value).values())
 
 
-def _own(inputs: dict[str, Any]) -> dict[str, Any]:
-    own = inputs.get("own", {})
-    return own if isinstance(own, dict) else {"own": own}
+def _code(inputs: dict[str, Any]) -> dict[str, Any]:
+    code = inputs.get("user_code", {})
+    return code if isinstance(code, dict) else {"user_code": code}
 
 
 def _are_texts(value: Any) -> bool:

@@ -47,14 +47,14 @@ def provenance(computation: str = "training") -> dict[str, Any]:
 
 OF_MACHINES = ("computation", "versions", "machine", "instruction_sets", "compiler")
 """What bits depend on beside what is asked for: another release or machine has others."""
-OF_RUNS = ("precision", "own")
-"""What is asked for beside a configuration: the precision, and what is told of the user's own parts."""
+OF_RUNS = ("precision", "user_code")
+"""What is asked for beside a configuration: the precision, and the identity of the user's code."""
 
 
 def what_bits_depend_on(about: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a run's provenance that two runs must share to have the same bits."""
-    own = (about.get("inputs") or {}).get("own") or {}
-    return {**{name: about.get(name) for name in (*OF_MACHINES, *OF_RUNS)}, "own": own}
+    code = (about.get("inputs") or {}).get("user_code") or {}
+    return {**{name: about.get(name) for name in (*OF_MACHINES, *OF_RUNS)}, "user_code": code}
 
 
 def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -63,6 +63,15 @@ def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         return "it was made by another version or on another kind of machine"
     if any(then[name] != now[name] for name in OF_RUNS):
         return "it was made in another precision, or with another network, estimator or environment of yours"
+    reason = untold(now)
+    return None if reason is None else f"whether it was made with the same cannot be told: {reason}"
+
+
+def untold(about: Mapping[str, Any]) -> str | None:
+    """Why the user's code equals none, not even itself, from what bits depend on; None if it can be compared."""
+    for name, part in about["user_code"].items():
+        if "untold" in part:
+            return f"of your {name}, {part['untold']}"
     return None
 
 

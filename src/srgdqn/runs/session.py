@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -17,10 +18,8 @@ from srgdqn.errors import InputError
 from srgdqn.runs import configurations
 from srgdqn.runs.checkpoint_manager import Keeping, leave_newest
 from srgdqn.runs.checkpoint_options import KEPT, CheckpointOptions
-from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.destination import MANIFEST, check_destination
-from srgdqn.runs.metadata import is_count
-from srgdqn.runs.provenance import LOCAL, OF_RUNS, what_bits_depend_on
+from srgdqn.runs.provenance import LOCAL, OF_RUNS, untold, what_bits_depend_on
 from srgdqn.runs.result import Result, load_result
 from srgdqn.runs.run import Run
 from srgdqn.runs.run_folder import (
@@ -35,6 +34,7 @@ from srgdqn.runs.run_folder import (
     read_request,
     write_request,
 )
+from srgdqn.training.loop import position_of
 
 
 class Trainable(Protocol):
@@ -120,8 +120,8 @@ class _Folder:
 
     def blocks_done(self) -> list[int]:
         """The blocks that each job had done at its last checkpoint, of those that have one."""
-        found = (self.keeping.look(name, _blocks_done) for name in self.keeping.strands())
-        return [blocks for blocks in found if blocks is not None]
+        found = (self.keeping.look(name, position_of) for name in self.keeping.strands())
+        return [position[0] for position in found if position is not None]
 
     def save(self, result: Result) -> Path:
         """Saves the run. The checkpoints of one that was interrupted stay, so that it can resume."""
@@ -173,14 +173,25 @@ def _begin(run: Trainable, options: CheckpointOptions) -> _Folder:
 
 
 def stamp_of(identity: Mapping[str, Any]) -> str:
-    """A short digest of what determines the bits."""
+    """A short digest of what determines the bits: another one every time where user code cannot be compared."""
+    if untold(identity) is not None:
+        return secrets.token_hex(8)
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _finished(run: Trainable, options: CheckpointOptions) -> Result | None:
-    """The saved run, where `resume` finds it whole: it may have been killed once it was saved."""
+    """The saved run, where `resume` finds it whole: it may have been killed once it was saved. An `InputError` where
+    nobody can tell whether the run that is there is this one.
+    """
     out, folder = options.out, beside(options.out)
-    if not options.resume or not os.path.lexists(out / MANIFEST):
+    saved = os.path.lexists(out / MANIFEST)
+    if options.resume and (saved or has_checkpoints(folder)) and (reason := untold(run.identity)) is not None:
+        raise InputError(
+            f"the run in {out} cannot be resumed, as nobody can tell if it was begun with the same code: {reason}. "
+            "Nothing was changed there. Give another folder, or begin anew with --overwrite instead of --resume "
+            "(overwrite=True in Python)."
+        )
+    if not options.resume or not saved:
         return None
     try:
         result = load_result(out)
@@ -203,12 +214,6 @@ def _finished(run: Trainable, options: CheckpointOptions) -> Result | None:
             _keep_checkpoints(folder, out, keep)
         clear(folder)
     return result
-
-
-def _blocks_done(checkpoint: Checkpoint) -> int | None:
-    """Of a chunk of compiled rounds, or of a round on the host."""
-    blocks = checkpoint.about.get("blocks_done", checkpoint.about.get("blocks"))
-    return blocks if is_count(blocks) else None
 
 
 def _keep_checkpoints(folder: Path, out: Path, keep: int | Literal["all"]) -> None:
@@ -272,7 +277,8 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
     changed = [name for name in request.about if before.about.get(name) != request.about[name]]
     if changed:
         raise InputError(
-            f"the run in {folder} cannot go on to the same bits, as it was begun with another {' and '.join(changed)} "
+            f"the run in {folder} cannot go on to the same bits, as it was begun with another "
+            f"{' and '.join(changed).replace('_', ' ')} "
             f"({'; '.join(changes(before.about, request.about))}). {anew}"
         )
     return before

@@ -1,71 +1,552 @@
-"""The parts of a run that are the user's own, as its inputs tell of them: a network, an estimator, an environment."""
+"""The identity of the user's own code in a run: a network, an estimator, an environment.
+
+Of a program a run keeps nothing but its identity: a name, a digest of its source file, and a digest of its `values`.
+These are whatever it was made with: the code of functions, their defaults, closures and the globals they use, what is
+bound by `functools.partial`, and the state of objects. Arrays count with all their bytes. The identity is the same in
+another process.
+
+An object whose state cannot be read (a generator, an open file, an object of a compiled library) cannot be told from
+another one. Then the identity says so (`untold`), and equals none (`runs.provenance`).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import copyreg
+import dis
+import enum
+import functools
+import hashlib
+import inspect
+import logging
+import pathlib
+import struct
+import sys
+import sysconfig
+import threading
+import types
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import gymnasium as gym
+import jax
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Source
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
-from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.learner.estimators import Estimator, own_estimators
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.inputs import told, told_of_entry_point, told_of_environment
-from srgdqn.runs.parameters import digest
-from srgdqn.runs.trees import by_path
+from srgdqn.runs.inputs import digest_of_bytes
 
-_OURS = "srgdqn."
+_OURS = "srgdqn"
 # Of Gymnasium's own environments, whose version every run tells, these are made of what others have written, too.
-_GYMNASIUMS, _MADE_OF = "gymnasium.", {"gymnasium.envs.box2d": "Box2D", "gymnasium.envs.mujoco": "mujoco"}
+_MADE_OF = {"gymnasium.envs.box2d": "Box2D", "gymnasium.envs.mujoco": "mujoco"}
+_FROZEN = "<frozen "  # how the files of modules begin that Python has within it
+_NO_SOURCE = "its source file cannot be found, so that a change of it would not be seen"
+
+# Reading stops here, some seconds on: what is larger cannot be told.
+_MOST_BYTES, _MOST_OBJECTS, _DEEPEST = 2**30, 250_000, 100
 
 
-def own_parts(
+def user_code(
     configuration: Configuration,
     network: eqx.Module | NetworkFactory | None = None,
     environment: FuncEnv | Source | None = None,
 ) -> dict[str, Any]:
-    """What is told of each part that is the user's own, by its name; nothing of those that come with the package."""
+    """The identity of each part that is the user's own, by its name, as JSON values; an id of Gymnasium's counts as
+    such, as anybody may register one. Nothing of networks, estimators and compiled tasks that come with the package.
+    """
+    estimator = own_estimators().get(configuration.estimator.estimator)
     parts = {
-        "network": _network(network),
-        "estimator": _estimator(configuration.estimator.estimator),
+        "network": None if network is None else identity_of(network),
+        "estimator": None if estimator is None else _estimator(estimator),
         "environment": _environment(environment),
     }
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def _network(network: eqx.Module | NetworkFactory | None) -> dict[str, Any] | None:
-    if network is None:
-        return None
-    if isinstance(network, eqx.Module):  # every round starts from the numbers in it
-        return told(network, lambda: digest(by_path(eqx.filter(network, eqx.is_array)))[:16])
-    return told(network)
+def _estimator(estimator: Estimator) -> dict[str, Any]:
+    """Under the name of its direction; the values are those of all its functions."""
+    return {**identity_of(estimator.direction), **_values(estimator, "the estimator")}
 
 
-def _estimator(name: str) -> dict[str, Any] | None:
-    if name not in ESTIMATORS:
-        return None
-    direction = ESTIMATORS[name].direction
-    about = told(direction)
-    return None if about["name"].startswith(_OURS) else about
+def identity_of(thing: Any) -> dict[str, Any]:
+    """The identity of a function, a class or an object: its name, the digest of its source file (None where there is
+    none), and the digest of its values; `untold` is why two such things cannot be told apart, where they cannot.
+    """
+    definition = _definition(thing)
+    values = _values(thing, definition.__qualname__)
+    file = _file_of(definition)
+    if _library(file) == _OURS:  # its version is that of the computation
+        return {"name": f"{_OURS}.{definition.__qualname__}", "source": None, **values}
+    return {"name": f"{definition.__module__}.{definition.__qualname__}", "source": _source(file), **values}
+
+
+def _values(thing: Any, where: str) -> dict[str, str]:
+    reader = _Reader()
+    digest = reader.digest(thing, where).hex()[:16]
+    return {"values": digest} if reader.untold is None else {"values": digest, "untold": reader.untold}
 
 
 def _environment(environment: FuncEnv | Source | None) -> dict[str, Any] | None:
     if environment is None:
         return None
     if not isinstance(environment, Source):
-        return told(environment)
+        return identity_of(environment)
     if environment.given is not None:
-        return told_of_environment(environment.given)
-    if callable(environment.recipe) and not isinstance(environment.recipe, gym.envs.registration.EnvSpec):
-        return told(environment.recipe)
-    spec = gym.registry.get(plain(environment.name))
-    entry_point = None if spec is None else spec.entry_point
+        return _of_instance(environment.given)
+    recipe = environment.recipe
+    if callable(recipe) and not isinstance(recipe, EnvSpec):
+        return identity_of(recipe)
+    spec = recipe if isinstance(recipe, EnvSpec) else gym.registry.get(plain(environment.name))
+    return None if spec is None else _of_spec(spec)
+
+
+def _of_instance(environment: Any) -> dict[str, Any]:
+    """The identity of the environment within all wrappers, with the names of these; the values are those of all."""
+    layers = [environment]
+    while hasattr(layers[-1], "env") and layers[-1].env is not layers[-1]:
+        layers.append(layers[-1].env)
+    *wrappers, core = layers
+    about = {**identity_of(core), **_values(environment, "the environment")}
+    names = [f"{type(each).__module__}.{type(each).__qualname__}" for each in wrappers]
+    return {**about, "wrappers": names} if names else about
+
+
+def _of_spec(spec: EnvSpec) -> dict[str, Any] | None:
+    """The identity of what an id is registered with: `module:name`, whose module need not be imported, or a function;
+    and the arguments it is made with.
+    """
+    entry_point = spec.entry_point
     if entry_point is None:
         return None
-    made_of = next((its for start, its in _MADE_OF.items() if str(entry_point).startswith(start)), None)
-    if made_of is None and isinstance(entry_point, str) and entry_point.startswith(_GYMNASIUMS):
+    options = {"kwargs": spec.kwargs, "steps": spec.max_episode_steps, "wrappers": spec.additional_wrappers}
+    if not isinstance(entry_point, str):
+        return {**identity_of(entry_point), **_values({"entry_point": entry_point, **options}, spec.id)}
+    return {**identity_of_entry_point(entry_point), **_values(options, spec.id)}
+
+
+def identity_of_entry_point(entry_point: str) -> dict[str, Any]:
+    """The identity of `module:name`, whose module is not imported: its name, its source, and the version of the
+    distribution that it comes with or is made of.
+    """
+    module, _, name = entry_point.partition(":")
+    package = module.partition(".")[0]
+    if package == _OURS:
+        return {"name": f"{_OURS}.{name}", "source": None}
+    about: dict[str, Any] = {"name": f"{module}.{name}", "source": _module_source(module)}
+    versions = _versions(next((its for start, its in _MADE_OF.items() if module.startswith(start)), package))
+    if versions:
+        about["versions"] = versions
+    elif about["source"] is None:
+        about["untold"] = _NO_SOURCE
+    return about
+
+
+# Reading values
+
+_ATOMS = (type(None), bool, complex, range, type(Ellipsis), type(NotImplemented))
+_NAMED = (
+    types.BuiltinFunctionType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodWrapperType,
+)
+# Of these no two differ in what they compute.
+_ALIKE = (type(threading.Lock()), type(threading.RLock()))
+# What Python writes into classes, some of it late.
+_OF_CLASSES = frozenset(
+    {
+        "__module__",
+        "__qualname__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__annotations__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__slotnames__",
+        "__parameters__",
+        "__orig_bases__",
+        "__dataclass_fields__",
+        "__dataclass_params__",
+    }
+)
+# Random numbers of an environment and its spaces, which every round seeds.
+_SEEDED = frozenset({"_np_random", "_np_random_seed"})
+
+
+class _Reader:
+    """Reads a thing with everything in it once, and makes digests of it.
+
+    No digest depends on where an object lies in memory, on the order of a set, or on whether two equal objects are one.
+    """
+
+    def __init__(self) -> None:
+        self.untold: str | None = None
+        """The first thing that could not be read, in words."""
+        self._done: dict[int, tuple[Any, bytes]] = {}  # with the object, so that no other gets its id
+        self._within: dict[int, int] = {}  # how deep the objects lie that are being read
+        self._objects = self._bytes = 0
+
+    def digest(self, thing: Any, where: str) -> bytes:
+        """The digest of a thing; `where` says in words what it is."""
+        if type(thing) in _ATOMS:
+            return self._hashed(type(thing).__name__, repr(thing).encode())
+        if type(thing) in (str, bytes, bytearray):
+            self._count(size=len(thing))
+            data = thing.encode("utf-8", "surrogatepass") if type(thing) is str else thing
+            return self._hashed(type(thing).__name__, data)
+        if type(thing) is int:
+            return self._hashed("int", hex(thing).encode())
+        if type(thing) is float:
+            return self._hashed("float", struct.pack("<d", thing))
+        its = id(thing)
+        if its in self._done:
+            return self._done[its][1]
+        if its in self._within:
+            return self._hashed("above", str(len(self._within) - self._within[its]).encode())
+        if len(self._within) >= _DEEPEST:
+            return self._cannot(f"{where} is nested more than {_DEEPEST} levels deep")
+        self._within[its] = len(self._within)
+        try:
+            found = self._read(thing, where)
+        except _TooMuchError as error:
+            if len(self._within) > 1:
+                raise
+            found = self._cannot(f"{where} {error}")
+        except Exception as error:  # reading runs the user's code, such as __reduce__
+            found = self._cannot(f"{where} cannot be read ({type(error).__name__}: {error})")
+        finally:
+            del self._within[its]
+        self._done[its] = thing, found
+        return found
+
+    def _read(self, thing: Any, where: str) -> bytes:
+        if isinstance(thing, type):
+            return self._class(thing, where)
+        if isinstance(thing, types.FunctionType):
+            return self._function(thing, where)
+        if isinstance(thing, types.CodeType):
+            return self._code(thing, where)
+        if isinstance(thing, types.MethodType):
+            return self._all("method", (thing.__func__, thing.__self__), where)
+        if isinstance(thing, types.CellType):
+            return self._all("cell", _content(thing), where)
+        if isinstance(thing, types.ModuleType):
+            return self._module(thing)
+        if isinstance(thing, staticmethod | classmethod):
+            return self._all(type(thing).__name__, (thing.__func__,), where)
+        if isinstance(thing, property):
+            return self._all("property", (thing.fget, thing.fset, thing.fdel), where)
+        if isinstance(thing, _NAMED):
+            bound = getattr(thing, "__self__", None)
+            owner = None if isinstance(bound, types.ModuleType) else bound
+            module = getattr(thing, "__module__", None)
+            return self._all("builtin", (module, thing.__qualname__, owner), where)
+        if isinstance(thing, np.ndarray | np.generic | jax.Array):
+            return self._array(thing, where)
+        if isinstance(thing, np.dtype):
+            return self._hashed("dtype", repr(thing.descr).encode())
+        if isinstance(thing, enum.Enum):
+            return self._all("enum", (type(thing), thing.name), where)
+        if isinstance(thing, pathlib.PurePath | logging.Logger):
+            return self._all("named", (type(thing).__name__, getattr(thing, "name", ""), str(thing)), where)
+        if isinstance(thing, _ALIKE):
+            return self._hashed("alike", type(thing).__name__.encode())
+        return self._object(thing, where)
+
+    def _object(self, thing: Any, where: str) -> bytes:
+        kind = type(thing)
+        parts: list[Any] = [kind]
+        if isinstance(thing, tuple | list):
+            fields = getattr(kind, "_fields", ())
+            names = zip(fields, thing, strict=True) if len(fields) == len(thing) else None
+            parts.append(self._all("items", thing, where) if names is None else self._named(names, where))
+        elif isinstance(thing, dict | types.MappingProxyType):
+            parts += [self._mapping(thing, where), getattr(thing, "default_factory", None)]
+        elif isinstance(thing, set | frozenset):
+            parts.append(self._sorted("set", (self.digest(each, f"an element of {where}") for each in thing)))
+        elif isinstance(thing, functools.partial):
+            parts += [thing.func, self._all("items", thing.args, where), self._mapping(thing.keywords, where)]
+        elif isinstance(thing, memoryview):
+            parts.append(bytes(thing))
+        elif _hides_state(kind):
+            if "__wrapped__" in getattr(thing, "__dict__", ()):  # compiled, or with a cache
+                return self._all("wrapper", (kind, vars(thing)["__wrapped__"]), where)
+            parts.append(self._reduced(thing, where))
+        parts.append(self._named(_state(thing).items(), where))
+        return self._all("object", parts, where)
+
+    def _reduced(self, thing: Any, where: str) -> bytes:
+        """What pickle would take of an object of a compiled type; what it refuses cannot be told."""
+        try:
+            registered = copyreg.dispatch_table.get(type(thing))
+            how = thing.__reduce_ex__(4) if registered is None else registered(thing)
+        except Exception:
+            kind = type(thing)
+            return self._cannot(f"{where} is a {kind.__module__}.{kind.__qualname__}, whose state cannot be read")
+        if isinstance(how, str):
+            return self._hashed("global", how.encode())
+        made, arguments, *rest = how
+        items = [list(each) if position and each is not None else each for position, each in enumerate(rest[:3])]
+        return self._all("reduced", (made, arguments, *items), where)
+
+    def _array(self, array: Any, where: str) -> bytes:
+        if isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+            return self._all("key", (str(array.dtype), np.asarray(jax.random.key_data(array))), where)
+        values = np.asarray(array)
+        if values.dtype.hasobject:
+            return self._all("array", (values.shape, values.tolist()), where)
+        self._count(size=values.nbytes)
+        about = repr((values.dtype.descr, values.shape)).encode()
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data if values.size else b""
+        return self._hashed("array", about, data)
+
+    def _function(self, function: types.FunctionType, where: str) -> bytes:
+        name = function.__qualname__
+        inside = where if where.endswith(name) else f"{where} ({name})"
+        code, values = function.__code__, function.__globals__
+        library = _library(code.co_filename)
+        parts = [
+            _shown_name(function),
+            _source(code.co_filename) if library is None else library,
+            None if library == _OURS else code,
+            function.__defaults__,
+            function.__kwdefaults__,
+            self._named(zip(code.co_freevars, function.__closure__ or (), strict=True), inside),
+        ]
+        if library is None:
+            used = {name: values[name] for name in _globals(code) if name in values}
+            parts += [self._named(used.items(), inside), self._named(vars(function).items(), inside)]
+        return self._all("function", parts, where)
+
+    def _code(self, code: types.CodeType, where: str) -> bytes:
+        about = (code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags)
+        sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+        return self._all("code", (*about, *sizes, getattr(code, "co_exceptiontable", b""), code.co_consts), where)
+
+    def _class(self, kind: type, where: str) -> bytes:
+        library = _library(_file_of(kind))
+        name = _shown_name(kind)
+        if library is not None:
+            return self._hashed("class", repr((library, name)).encode())
+        members = {key: value for key, value in vars(kind).items() if key not in _OF_CLASSES}
+        return self._all(
+            "class", (name, _source(_file_of(kind)), kind.__bases__, self._named(members.items(), name)), where
+        )
+
+    def _module(self, module: types.ModuleType) -> bytes:
+        file = getattr(module, "__file__", None)
+        return self._hashed("module", repr((module.__name__, _library(file) or _source(file))).encode())
+
+    def _mapping(self, given: Mapping[Any, Any], where: str) -> bytes:
+        return self._sorted(
+            "mapping",
+            (
+                self.digest(key, f"a key of {where}") + self.digest(value, f"{where}[{_key(key)}]")
+                for key, value in list(given.items())
+            ),
+        )
+
+    def _named(self, given: Iterable[tuple[str, Any]], where: str) -> bytes:
+        pairs = sorted(given, key=lambda pair: str(pair[0]))
+        return self._hashed(
+            "named", *(str(name).encode() + b"\0" + self.digest(value, f"{where}.{name}") for name, value in pairs)
+        )
+
+    def _all(self, kind: str, things: Iterable[Any], where: str) -> bytes:
+        return self._hashed(kind, *[self.digest(thing, where) for thing in things])
+
+    def _sorted(self, kind: str, digests: Iterable[bytes]) -> bytes:
+        return self._hashed(kind, *sorted(digests))
+
+    def _hashed(self, kind: str, *parts: bytes | memoryview) -> bytes:
+        self._count()
+        digest = hashlib.sha256(kind.encode())
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return digest.digest()
+
+    def _cannot(self, reason: str) -> bytes:
+        self.untold = reason if self.untold is None else self.untold
+        return b"?"
+
+    def _count(self, size: int = 0) -> None:
+        self._objects, self._bytes = self._objects + 1, self._bytes + size
+        if self._bytes > _MOST_BYTES:
+            raise _TooMuchError(f"holds more than {_MOST_BYTES / 2**30:g} GiB of arrays")
+        if self._objects > _MOST_OBJECTS:
+            raise _TooMuchError(f"holds more than {_MOST_OBJECTS:,} objects")
+
+
+class _TooMuchError(Exception):
+    """Reading on would take too long."""
+
+
+def _content(cell: types.CellType) -> tuple[Any, ...]:
+    try:
+        return (cell.cell_contents,)
+    except ValueError:  # it is empty
+        return ()
+
+
+def _state(thing: Any) -> dict[str, Any]:
+    """An object's attributes: those in its dictionary and those in slots."""
+    slots = {
+        name: value
+        for kind in type(thing).__mro__
+        for name, value in ((name, getattr(thing, name, None)) for name in _slots(kind))
+    }
+    state = {**slots, **(vars(thing) if hasattr(thing, "__dict__") else {})}
+    if isinstance(thing, gym.Env | gym.Space | gym.vector.VectorEnv):
+        kind: Any = type(thing)
+        passing = _SEEDED | _reset_by_library(kind)
+        return {name: value for name, value in state.items() if name not in passing}
+    return state
+
+
+@functools.cache
+def _reset_by_library(kind: type) -> frozenset[str]:
+    """The attributes of an environment that a library's class, such as Gymnasium's own, sets anew in every episode."""
+    methods = [
+        vars(each)[name]
+        for each in kind.__mro__
+        for name in ("reset", "step", "render", "close")
+        if name in vars(each) and _library(_file_of(each)) is not None
+    ]
+    codes = [each.__code__ for each in methods if isinstance(each, types.FunctionType)]
+    instructions = (instruction for code in codes for instruction in dis.get_instructions(code))
+    return frozenset(str(each.argval) for each in instructions if each.opname == "STORE_ATTR")
+
+
+def _slots(kind: type) -> list[str]:
+    """The names that a class written in Python reserves room for."""
+    given = vars(kind).get("__slots__", ())
+    names = (given,) if isinstance(given, str) else tuple(given)
+    mangled = f"_{kind.__name__.lstrip('_')}"
+    return [
+        f"{mangled}{name}" if name.startswith("__") and not name.endswith("__") else name
+        for name in names
+        if name not in ("__dict__", "__weakref__")
+    ]
+
+
+def _hides_state(kind: type) -> bool:
+    """Whether objects of a type have more in them than attributes: those of a type that is written in C have."""
+    pointer = struct.calcsize("P")
+    known = sum(len(_slots(each)) for each in kind.__mro__) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return kind.__itemsize__ != 0 or kind.__basicsize__ > object.__basicsize__ + pointer * known
+
+
+def _globals(code: types.CodeType) -> set[str]:
+    """The names of globals that a function uses, or one that is defined in it."""
+    found = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    return found.union(*(_globals(each) for each in code.co_consts if isinstance(each, types.CodeType)))
+
+
+def _key(key: Any) -> str:
+    return repr(key) if isinstance(key, str | int) else type(key).__name__
+
+
+# Where code comes from
+
+
+def _definition(thing: Any) -> Any:
+    """The class or the function that a thing is, or is an instance of."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    return thing if hasattr(thing, "__qualname__") else type(thing)
+
+
+def _shown_name(definition: Any) -> str:
+    """The qualified name; of what comes with this package without the module, which may be renamed."""
+    module = str(definition.__module__)
+    return str(definition.__qualname__) if module.partition(".")[0] == _OURS else f"{module}.{definition.__qualname__}"
+
+
+def _file_of(definition: Any) -> str | None:
+    """The file that a class or a function was defined in, compiled ones included."""
+    if isinstance(definition, types.FunctionType):
+        return definition.__code__.co_filename
+    with contextlib.suppress(TypeError, OSError, AttributeError):
+        return inspect.getfile(inspect.unwrap(definition))
+    module = str(getattr(definition, "__module__", None))
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return f"{_FROZEN}{module}>"
+    while module:  # a part of a compiled module has no file of its own
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file is not None:
+            return str(file)
+        module = module.rpartition(".")[0]
+    return None
+
+
+def _source(file: str | None) -> str | None:
+    """The digest of a file; None where there is none, as of what was typed at a prompt."""
+    try:
+        return None if file is None else digest_of_bytes(Path(file).read_bytes())
+    except OSError:
         return None
-    return told_of_entry_point(entry_point, made_of)
+
+
+@functools.cache
+def _library(file: str | None) -> str | None:
+    """The library that a file belongs to, with its version; None for the user's own. This package's version is that of
+    the computation.
+    """
+    if file is None:
+        return None
+    if file.startswith(_FROZEN):
+        return "python"
+    place = Path(file)
+    if place.is_relative_to(Path(__file__).parent):
+        return _OURS
+    for installed in ("site-packages", "dist-packages"):
+        if installed in place.parts:
+            package = place.parts[place.parts.index(installed) + 1].partition(".")[0]
+            return repr((package, sorted(_versions(package).items())))
+    paths = sysconfig.get_paths()
+    return "python" if any(place.is_relative_to(paths[each]) for each in ("stdlib", "platstdlib")) else None
+
+
+@functools.cache
+def _versions(package: str) -> dict[str, str]:
+    """The version of the distribution of that name or, where there is none, of those that have a package of it."""
+    with contextlib.suppress(metadata.PackageNotFoundError, ValueError):
+        return {package: metadata.version(package)}
+    names = metadata.packages_distributions().get(package, [])  # which looks through all that is installed
+    return {name: metadata.version(name) for name in dict.fromkeys(names)}
+
+
+def _module_source(module: str) -> str | None:
+    """Of a module's source file, which is looked for below its first package: Python's own way would run those between,
+    and whatever they import.
+    """
+    first, *rest = module.split(".")
+    try:
+        spec = find_spec(first)
+        if spec is None or spec.origin is None:
+            return None
+        place = Path(spec.origin)
+        if rest:
+            place = place.parent.joinpath(*rest)
+            place = place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py")
+        return digest_of_bytes(place.read_bytes())
+    except (ImportError, ValueError, OSError):
+        return None
