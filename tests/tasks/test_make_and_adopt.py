@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium
@@ -150,3 +154,22 @@ def test_what_cannot_be_adopted(environment: Any, options: dict[str, int], parts
 def test_an_ordinary_environment_is_not_adopted() -> None:
     with pytest.raises(InputError, match="CartPoleEnv is an ordinary Gymnasium environment"):
         adopt(gymnasium.make("CartPole-v1").unwrapped)  # type: ignore[arg-type]
+
+
+def test_threads_that_ask_at_the_same_time_get_the_same_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled programs belong to a task: a second copy would be taken for somebody else's environment."""
+    together, slow = threading.Barrier(4), importlib.import_module
+
+    def import_slowly(name: str) -> Any:
+        time.sleep(0.05)
+        return slow(name)
+
+    monkeypatch.setattr(importlib, "import_module", import_slowly)
+
+    def ask() -> Task:
+        together.wait()
+        return make(from_preset("MountainCar", time_limit=12_345))
+
+    with ThreadPoolExecutor(4) as pool:
+        tasks = [asked.result() for asked in [pool.submit(ask) for _ in range(4)]]
+    assert len({id(task) for task in tasks}) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import importlib
+import threading
 from dataclasses import dataclass
 
 import gymnasium
@@ -52,10 +53,15 @@ def make(settings: TaskSettings) -> Task:
     Traceback (most recent call last):
     srgdqn.errors.InputError: MountainCar has no option torques, but 'midpoints' was given. Leave it out.
     """
-    return _make(shape_of(settings))
+    with _MAKING:
+        return _make(shape_of(settings))
 
 
-@functools.cache  # compiled programs belong to a task, so that there is to be only one of each
+# Compiled programs belong to a task, so that there is to be only one of each, also if threads ask at the same time.
+_MAKING = threading.Lock()
+
+
+@functools.cache
 def _make(settings: TaskSettings) -> Task:
     if settings.task not in COMPILED_TASKS:
         raise unknown("task", settings.task, COMPILED_TASKS)
