@@ -174,11 +174,11 @@ PROGRAM = textwrap.dedent(
     import polars as pl
     from srgdqn.figures.charts import BLUE, Chart, Panel, Series, Style
     from srgdqn.cli import main
-    from srgdqn.interrupts import ToldToStopError
-    from srgdqn.report.contents import Section
-    from srgdqn.studies.catalogue import EXPERIMENTS
-    from srgdqn.studies.cells import MeasurementCell
-    from srgdqn.studies.experiment import Experiment
+    from srgdqn.runs.interrupts import ToldToStopError
+    from srgdqn.paper.report.contents import Section
+    from srgdqn.paper.studies.catalogue import EXPERIMENTS
+    from srgdqn.paper.studies.cells import MeasurementCell
+    from srgdqn.paper.studies.experiment import Experiment
 
     @dataclasses.dataclass(frozen=True)
     class Plan:
