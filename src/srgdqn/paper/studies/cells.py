@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 import polars as pl
 
-from srgdqn.api import train_configured, what_decides
+from srgdqn.api import identity_of, train_configured
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import RAY
 from srgdqn.engines.threads import run_locally
@@ -71,7 +71,7 @@ class Cell:
 
     def compute(self, hear: Hear, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL) -> Result:
         """Trains on the calling thread, from where it was kept, if it was."""
-        decided, about = what_decides(self.configuration)
+        decided, about = identity_of(self.configuration)
         kept = None if keeping is None else keeping.stamped(stamp_of(about), self.name)
         told: dict[str, Any] = {"progress": False, "listener": lambda report: hear(report.share)}
         result = train_configured(decided, **told, workers=1, stop=stop, keeping=kept, ran_by=ran_by)
