@@ -214,7 +214,7 @@ def prepare(
     return PreparedRun(configuration, environment, source, network, about, own)
 
 
-def what_decides(configuration: Configuration, **user_code: Any) -> tuple[Configuration, dict[str, Any]]:
+def identity_of(configuration: Configuration, **user_code: Any) -> tuple[Configuration, dict[str, Any]]:
     """The configuration with its kernel chosen, and what else determines the bits of its run."""
     run = prepare(_checked(configuration), **user_code)
     return run.configuration, run.identity

@@ -174,7 +174,7 @@ PROGRAM = textwrap.dedent(
     import polars as pl
     from srgdqn.figures.charts import BLUE, Chart, Panel, Series, Style
     from srgdqn.cli import main
-    from srgdqn.interrupts import ToldToStopError
+    from srgdqn.runs.interrupts import ToldToStopError
     from srgdqn.paper.report.contents import Section
     from srgdqn.paper.studies.catalogue import EXPERIMENTS
     from srgdqn.paper.studies.cells import MeasurementCell

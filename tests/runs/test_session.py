@@ -146,7 +146,7 @@ def test_nothing_to_go_on_with_is_begun(whole: Result, cut: CutShort, out: Path)
 
 def test_killed_before_anything_was_kept(whole: Result, cut: CutShort, out: Path) -> None:
     """With a folder that tells what was asked, and no more: it is begun, whether or not that is called going on."""
-    configuration, about = srgdqn.api.what_decides(srgdqn.configure("CartPole", "srg-dqn", **OPTIONS))
+    configuration, about = srgdqn.api.identity_of(srgdqn.configure("CartPole", "srg-dqn", **OPTIONS))
     for resume in (True, False):
         beside(out).mkdir(parents=True)
         write_request(beside(out), Request("another = 1", about, {"every": None, "keep": None}))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from srgdqn.api import what_decides
+from srgdqn.api import identity_of
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import Keeping
@@ -120,7 +120,7 @@ def why_invalid(result: Result, configuration: Configuration) -> str | None:
     """Why a stored run is not what training the configuration would give now; None if it is."""
     if result.rounds.height < configuration.training.rounds or result.run.provenance.get("interrupted", True):
         return "it was interrupted"
-    expected, about = what_decides(configuration)
+    expected, about = identity_of(configuration)
     ran = result.configuration.training.kernel
     if ran != expected.training.kernel:
         return f"it was run by {ran}, and now {expected.training.kernel} is to"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.api import result_of, task_of, train_configured, what_decides, with_kernel
+from srgdqn.api import identity_of, result_of, task_of, train_configured, with_kernel
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
@@ -137,7 +137,7 @@ def train_each(
         index, places = group
         task = task_of(resolved[places[0]])
         members = [resolved[place] for place in places]
-        checkpoints = None if keeping is None else keeping.stamped(stamp_of(what_decides(members[0])[1]), "lanes")
+        checkpoints = None if keeping is None else keeping.stamped(stamp_of(identity_of(members[0])[1]), "lanes")
         how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "keeping": checkpoints}
         for member, trained in train_side_by_side(members, task, **how, engine=by.get("engine")):
             if not trained.interrupted:
@@ -151,7 +151,7 @@ def train_each(
     by = for_training(engine, compiled=False)
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
-            decided, about = what_decides(resolved[place])
+            decided, about = identity_of(resolved[place])
             checkpoints = None if keeping is None else keeping.stamped(stamp_of(about), identity(decided))
             result = train_configured(decided, progress=False, listener=progress.of(index), keeping=checkpoints, **by)
         except EnvironmentFailedError as error:

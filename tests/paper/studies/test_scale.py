@@ -76,7 +76,7 @@ def test_all_cells_of_a_scale_have_its_seed_and_lanes(scale: Scale) -> None:
         assert widths == {scale.lanes}
 
 
-def test_what_decides_has_seeds_that_no_pilot_has() -> None:
+def test_identity_of_has_seeds_that_no_pilot_has() -> None:
     deciding = [CONFIRMATORY.seed, tuning.TUNED_SEED, CONFIRMATORY.seed + readings_study.SEED_OFFSET]
     pilots = [PAPER_SCALE.seed, QUICK.seed, tuning.TUNING_SEED]
     assert not set(deciding) & set(pilots)

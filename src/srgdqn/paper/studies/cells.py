@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from srgdqn.api import train_configured, what_decides
+from srgdqn.api import identity_of, train_configured
 from srgdqn.engines.choice import RAY
 from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.build import toolchain
@@ -56,7 +56,7 @@ class RunCell(TrainingCell):
         self, report: Report, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
     ) -> Result:
         """Trains on the calling thread, from its checkpoints if there are any."""
-        resolved, about = what_decides(self.configuration)
+        resolved, about = identity_of(self.configuration)
         checkpoints = None if keeping is None else keeping.stamped(stamp_of(about), self.name)
         result = train_configured(
             resolved,
