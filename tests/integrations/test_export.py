@@ -341,7 +341,7 @@ def test_a_convolutional_run_is_known_by_the_names_of_its_arrays() -> None:
     assert run_onnx(made, images)[0] == pytest.approx(exact(policy, images), abs=1e-4)
     assert not exact(policy_of(run, 0), images).any()
     bare = dataclasses.replace(run.run, provenance={"observation_size": 6_400, "actions": 6})
-    with pytest.raises(InputError, match="does not tell its observation_shape"):
+    with pytest.raises(InputError, match="does not record its observation_shape"):
         policy_of(Result(bare), 1)
 
 
@@ -381,7 +381,7 @@ def test_a_run_whose_network_has_another_number_of_actions_is_damaged(result: Re
     run = dataclasses.replace(result.run, provenance={**result.run.provenance, "actions": 3})
     with pytest.raises(InputError, match="2 outputs, but its task has 3 actions"):
         policy_of(Result(run), 0)
-    with pytest.raises(InputError, match="does not tell its observation_size"):
+    with pytest.raises(InputError, match="does not record its observation_size"):
         policy_of(Result(dataclasses.replace(result.run, provenance={})), 0)
 
 

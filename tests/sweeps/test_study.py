@@ -175,5 +175,5 @@ def test_a_forged_batch_is_refused(tmp_path: Path) -> None:
         with open_study(path, plan_of()) as study:
             study.ask()
             study._optuna.Trial(study._study, study._trials()[-1]._trial_id).set_user_attr("batch", forged)
-            with pytest.raises(InputError, match="which no search has written"):
+            with pytest.raises(InputError, match="which no search writes"):
                 study.resume()

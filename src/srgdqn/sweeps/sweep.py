@@ -71,7 +71,7 @@ class Sweep:
     @property
     def best(self) -> int:
         """The number of the cell with the highest score; of equals, the highest final reward; then the first."""
-        rewards = self.table["final_reward"] if self.cells else []
+        rewards = self.table["final_reward"].to_list() if self.cells else []
         return max(self.tied, key=lambda cell: (-math.inf if rewards[cell] is None else rewards[cell], -cell))
 
     @property
