@@ -120,10 +120,10 @@ _ON_SOME_CORES = """
 import os, sys
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])
 import jax
-from srgdqn.configure import configure
-from srgdqn.gradients import Transitions
-from srgdqn.networks import make_network
-from srgdqn.smoothness import local_smoothness
+from srgdqn.config.configure import configure
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.networks import make_network
+from srgdqn.paper.measurements.smoothness import local_smoothness
 configuration = configure("MountainCar", "srg-dqn", hidden=(20, 20))
 network = make_network(configuration.network, 2, 3)
 theta, rows = network.init(jax.random.key(0)), jax.random.normal(jax.random.key(1), (8, 2))
