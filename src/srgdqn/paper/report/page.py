@@ -72,13 +72,14 @@ def anchor(*parts: str) -> str:
 def _template() -> Any:
     environment = Environment(loader=FunctionLoader(_resource), autoescape=True, undefined=StrictUndefined)
     environment.globals["anchor"] = anchor
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "description": description,
         "number_class": lambda dtype: Markup(' class="number"') if dtype.is_numeric() else "",
         "split_paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
         "text_of": text_of,
         "time_text": time_text,
     }
+    environment.filters |= filters
     return environment.get_template("page.html")
 
 
