@@ -274,12 +274,12 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
         textwrap.dedent(
             f"""
             from pathlib import Path
-            from srgdqn.configure import configure
-            from srgdqn.host.environments import source_of
-            from srgdqn.host.rounds import train_on_host
-            from srgdqn.host.task import host_task
-            from srgdqn.presets import host_preset
-            from srgdqn.training.keeping import Keeping
+            from srgdqn.config.configure import configure
+            from srgdqn.adapters.environments import source_of
+            from srgdqn.engines.host_rounds import train_on_host
+            from srgdqn.training.host.task import host_task
+            from srgdqn.config.presets import host_preset
+            from srgdqn.runs.checkpoint_manager import Keeping
 
             source = source_of("CartPole-v1")
             configuration = configure(source.name, defaults=host_preset(source.name), **{long_options()!r})
