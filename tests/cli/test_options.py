@@ -92,12 +92,10 @@ def test_only_what_was_given_is_read() -> None:
     assert (asked.json, asked.quiet, asked.checkpoints.overwrite) == (False, False, False)
 
 
-def test_a_logger_needs_one_entry_to_have_an_option(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(LOGGERS, "notes", type("Notes", (), {"metavar": "FILE", "help": "Where notes are written."}))
-    assert _read(["CartPole", "--notes", "a.txt", "--wandb", "b"]).loggers == {"wandb": "b", "notes": "a.txt"}
-    assert "--notes FILE Where notes are written. (default: none)" in help_of(capsys, monkeypatch)
+def test_every_registered_logger_has_an_option() -> None:
+    words = [word for name in LOGGERS for word in (f"--{name}", "x")]
+    asked, _, _ = _read(["CartPole", *words])
+    assert {name: str(getattr(asked, name)) for name in LOGGERS} == dict.fromkeys(LOGGERS, "x")
 
 
 def test_options_may_come_before_names_and_with_underscores() -> None:

@@ -20,17 +20,17 @@ from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.figure_2 import EXPERIMENT, TASKS
 from srgdqn.runs.statistics import Interval
 from tiny import TINY
 
 
-def small_cells(scale: Any, readings: str) -> list[Cell]:
+def small_cells(scale: Any, readings: str) -> list[RunCell]:
     """Every cell of the figure on one tiny program: CartPole with DQN stands in for all tasks and algorithms."""
     names = [f"{task}-{algorithm}-{readings}" for task in TASKS for algorithm in (*PAPER, "random")]
     options = {**TINY, "rounds": 2}
-    return [Cell(name, configure("CartPole", "dqn-sgd", **options, seed=seed)) for seed, name in enumerate(names)]
+    return [RunCell(name, configure("CartPole", "dqn-sgd", **options, seed=seed)) for seed, name in enumerate(names)]
 
 
 @pytest.fixture

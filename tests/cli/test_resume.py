@@ -18,7 +18,7 @@ from cut_short import CutShort, Killed
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import Cell
+from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import Journal
@@ -371,13 +371,13 @@ def test_a_sweep_without_a_folder_is_kept_nowhere(cut_sweep: CutShort, capsys: p
 # srgdqn reproduce
 
 
-def cells(scale: Any, readings: str) -> list[Cell]:
+def cells(scale: Any, readings: str) -> list[RunCell]:
     from srgdqn.config.algorithms import PAPER
     from srgdqn.paper.studies.figure_2 import TASKS
 
     names = [f"{task}-{algorithm}-{readings}" for task in TASKS for algorithm in (*PAPER, "random")]
     options = {**TINY, "rounds": 2}
-    return [Cell(name, configure("CartPole", "dqn-sgd", **options, seed=seed)) for seed, name in enumerate(names)]
+    return [RunCell(name, configure("CartPole", "dqn-sgd", **options, seed=seed)) for seed, name in enumerate(names)]
 
 
 def test_a_reproduction_goes_on_from_its_checkpoints(

@@ -73,7 +73,7 @@ def test_a_failing_environment_costs_nothing_that_was_learnt(
     words = [f"{module}:Failing-v0", "dqn-adam", *WORDS, "--steps", "40", "--out", str(folder)]
     assert main(["train", *words]) == 1
     shown = capsys.readouterr()
-    assert "error: round 0: the environment slopes:Failing-v0 raised ValueError (no ball) at step 35." in shown.err
+    assert "error: round 0: the environment slopes:Failing-v0 raised ValueError (no ball) at step 36." in shown.err
     assert "Traceback" not in shown.err
     result = srgdqn.load(folder)
     assert result.rounds["steps"].to_list() == [32]

@@ -53,9 +53,6 @@ class Logger(Protocol):
 class LoggerWithOption(Logger, Protocol):
     """A logger that `srgdqn train` has an option for, and that is made from the option's value."""
 
-    metavar: str  # the value in the help, such as DIR,
-    help: str  # and what it is
-
     def __init__(self, value: str, /) -> None: ...
 
 

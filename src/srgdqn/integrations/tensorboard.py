@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 class TensorBoard:
     """Writes event files of every round for `tensorboard --logdir FOLDER`."""
 
-    metavar = "DIR"
-    help = (
-        "New folder for TensorBoard: event files of every round while it goes on (pip install 'srgdqn[tensorboard]')."
-    )
-
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require("tensorboard", "tensorboard", "Logging for TensorBoard")
         self._folder = make_folder(folder)

@@ -29,12 +29,6 @@ class WeightsAndBiases:
 
     """
 
-    metavar = "PROJECT"
-    help = (
-        "Project of Weights & Biases that every round is logged to while it goes on (pip install 'srgdqn[wandb]'). "
-        "WANDB_MODE=offline keeps everything on this machine."
-    )
-
     def __init__(self, project: str, *, group: str | None = None, mode: Mode | None = None) -> None:
         if mode is not None and mode not in get_args(Mode):
             raise unknown("mode of Weights & Biases", mode, get_args(Mode))
