@@ -377,7 +377,7 @@ def _use_checkpoint(loaded: Any, thorough: bool) -> None:
 
     job, found = loaded
     for rounds, records in found:
-        tables = records.tables(job.rounds, job.configurations[0], rounds.divergence)
+        tables = records.tables(slice(None), job.rounds, job.configurations[0], rounds.divergence)
         for name in SCHEMAS:
             if tables.get(name):
                 frame(name, tables[name])

@@ -432,7 +432,7 @@ def test_checkpoints_that_are_to_be_kept_are_in_the_run(keep: Any, whole: Result
     assert len(numbers) == (7 if keep == "all" else keep)
     for number in numbers:
         checkpoint = journal.open(number)
-        assert checkpoint.about["seats"][0][1:] == [0, 6]
+        assert checkpoint.about["rounds"][0][1:] == [0, 6]
         assert sum(1 for _ in checkpoint.rows()) > 0
     assert os.listdir(out.parent) == ["a"]
     # A run as any other: it is read, replaced, and found finished.
