@@ -116,6 +116,6 @@ def test_to_a_file(tmp_path: Path, ending: str) -> None:
     path = sweep.heat_map(tmp_path / f"map.{ending}")
     assert path.stat().st_size > 1_000
     if ending == "svg":
-        assert "judged by their" in path.read_text()
+        assert "evaluated with their" in path.read_text()
     with pytest.raises(InputError, match="exists already"):
         sweep.heat_map(path)

@@ -106,9 +106,10 @@ def fields_of(form: Any) -> Iterator[tuple[str, Any, Arg]]:
 
 
 def _built(form: Any, values: dict[str, Any]) -> Any:
-    given = {name: values[name] for name in values if name in form.__annotations__}
-    groups = ((name, kind) for name, kind, _ in fields_of(form) if dataclasses.is_dataclass(kind))
-    return form(**given, **{name: _built(kind, values) for name, kind in groups if kind is not Configuration})
+    fields = {name: kind for name, kind, _ in fields_of(form)}
+    groups = {name: kind for name, kind in fields.items() if dataclasses.is_dataclass(kind)}
+    given = {name: values[name] for name in fields if name in values and name not in groups}
+    return form(**given, **{name: _built(kind, values) for name, kind in groups.items() if kind is not Configuration})
 
 
 def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[dict[str, Any], list[str]]:

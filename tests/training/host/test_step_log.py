@@ -1,9 +1,6 @@
-"""A step log holds every block as it was, however many there are, and hands them to a recorder."""
+"""A step log holds every block as it was, however many there are, in the form of a compiled round's log."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +8,7 @@ import pytest
 from srgdqn.adapters.flat_replay import Block
 from srgdqn.adapters.spaces import Observations
 from srgdqn.training.host.step_log import StepLog
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 
 LENGTH = 3
 
@@ -25,12 +22,9 @@ def block_of(random: np.random.Generator) -> Block:
     return block
 
 
-@pytest.mark.parametrize("environments", [1, 4])
 @pytest.mark.parametrize("blocks", [1, 255, 256, 257, 1_100])
-def test_nothing_is_lost_as_it_grows(blocks: int, environments: int) -> None:
-    random, log = np.random.default_rng(blocks), StepLog(LENGTH, environments)
-    recorded: list[tuple[BlockLog, np.ndarray | None]] = []
-    recorder: Any = SimpleNamespace(record=lambda log, seats: recorded.append((log, seats)))
+def test_nothing_is_lost_as_it_grows(blocks: int) -> None:
+    random, log = np.random.default_rng(blocks), StepLog(LENGTH)
     for _ in range(2):  # also once it was emptied
         played = [block_of(random) for _ in range(blocks)]
         for number, block in enumerate(played):
@@ -38,9 +32,7 @@ def test_nothing_is_lost_as_it_grows(blocks: int, environments: int) -> None:
         assert len(log) == blocks
         np.testing.assert_array_equal(log["action"], [block.action for block in played])
         np.testing.assert_array_equal(log["seats"], [block.seat for block in played])
-        log.record(recorder)
-        assert len(log) == 0
-        given, seats = recorded.pop()
+        given = log.log()
         np.testing.assert_array_equal(given.reward, [[block.reward for block in played]])
         expected = [
             [
@@ -52,7 +44,5 @@ def test_nothing_is_lost_as_it_grows(blocks: int, environments: int) -> None:
         np.testing.assert_array_equal(given.flags, [expected])
         np.testing.assert_array_equal(given.loss, [np.arange(blocks)])
         np.testing.assert_array_equal(given.theta_norm, [-np.arange(blocks)])
-        if environments == 1:
-            assert seats is None
-        else:
-            np.testing.assert_array_equal(seats, [[block.seat for block in played]])
+        log.clear()
+        assert len(log) == 0
