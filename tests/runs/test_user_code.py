@@ -36,7 +36,7 @@ from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, Estimator, estimator
-from srgdqn.runs.cache import why_not_this
+from srgdqn.runs.cache import why_invalid
 from srgdqn.runs.run_folder import beside, has_checkpoints
 from srgdqn.runs.user_code import identity_of, identity_of_entry_point, user_code
 from srgdqn.training import program
@@ -127,10 +127,10 @@ def test_runs_and_agents_tell_engine_and_inputs() -> None:
 
 def test_another_engine_makes_no_run_stale() -> None:
     result = srgdqn.train("CartPole", "dqn-adam", steps=1_200, evaluation_episodes=1, progress=False)
-    assert why_not_this(result, result.configuration) is None
+    assert why_invalid(result, result.configuration) is None
     for told, stale in (({"engine": "ray"}, False), ({"cores": 1_000}, False), ({"computation": "training 0"}, True)):
         run = dataclasses.replace(result.run, provenance={**result.run.provenance, **told})
-        assert (why_not_this(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
+        assert (why_invalid(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
 
 
 # Names and sources
@@ -551,11 +551,11 @@ def test_what_cannot_be_told_apart_is_not_resumed_and_nothing_is_overwritten(tmp
 def test_a_stored_cell_that_cannot_be_told_apart_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ESTIMATORS, "mine", damped(sys.__stdout__))
     result = srgdqn.train("CartPole", **HOW, estimator="mine")
-    assert "cannot be told: of your estimator" in str(why_not_this(result, result.configuration))
+    assert "cannot be told: of your estimator" in str(why_invalid(result, result.configuration))
     monkeypatch.setitem(ESTIMATORS, "mine", damped(0.0))
-    assert "another network, estimator or environment" in str(why_not_this(result, result.configuration))
+    assert "another network, estimator or environment" in str(why_invalid(result, result.configuration))
     result = srgdqn.train("CartPole", **HOW, estimator="mine")
-    assert why_not_this(result, result.configuration) is None
+    assert why_invalid(result, result.configuration) is None
 
 
 def network_of(scale: float) -> Callable[[Any], Stubborn]:

@@ -18,8 +18,9 @@ from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.job import Job, restored_job
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.loop import Records, identity, owners_of, position_of, segments, snapshot
+from srgdqn.training.loop import identity, owners_of, position_of, record, segments, snapshot
 from srgdqn.training.program import Programs, programs_for
+from srgdqn.training.recorder import Recorder
 from srgdqn.training.schedule import Share
 from tiny import bits, lane_segments, reproducible, tiny
 
@@ -65,7 +66,7 @@ def newest(strand: Path) -> Checkpoint:
     return journal.open(journal.numbers()[-1])
 
 
-def restored(checkpoint: Checkpoint, programs: Programs, rounds: int = ROUNDS) -> tuple[LaneRounds, Records]:
+def restored(checkpoint: Checkpoint, programs: Programs, rounds: int = ROUNDS) -> tuple[LaneRounds, Recorder]:
     job = Job((Share(identity(RUN[0]), range(rounds), 0),), (RUN[0],), RUN[1], None)
     return restored_job(checkpoint, job, programs)
 
@@ -94,12 +95,12 @@ def test_every_checkpoint_leads_to_the_same_end(strand: Path, programs: Programs
     journal = Journal(strand)
     assert len(journal.numbers()) > 4
     for number in journal.numbers():
-        rounds, records = restored(journal.open(number), programs)
+        rounds, recorder = restored(journal.open(number), programs)
         for segment in segments(rounds, most=3):
-            records.add(segment)
+            record(recorder, segment)
         assert segment.last
         assert bits(rounds.policies()) == bits(whole.policies)
-        tables = records.tables(range(ROUNDS), RUN[0], rounds.divergence)
+        tables = recorder.tables(slice(None), range(ROUNDS), RUN[0], rounds.divergence)
         assert reproducible(tables) == reproducible(whole.tables)
 
 

@@ -113,9 +113,9 @@ def gone_on(case: Case, page: int, recorder: Recorder) -> Recorder:
     arrays, rows = recorder.state()
     other = recorder_of(case, page)
     for name, each in rows.items():
-        middle = len(each) // 2
-        for part in (each.read(0, middle), each.read(middle, len(each))):
-            other.take(name, {column: values.copy() for column, values in part.items()})
+        middle = each.stop // 2
+        for first, stop in ((0, middle), (middle, each.stop)):
+            other.take(name, first, {column: values.copy() for column, values in each.read(first, stop).items()})
     other.restore({name: array.copy() for name, array in arrays.items()})
     return other
 
@@ -343,4 +343,4 @@ def test_an_unfinished_page_is_all_that_is_kept_of_steps() -> None:
         arrays, rows = recorder.state()
         sizes.append(sum(array.nbytes for array in arrays.values()))
     assert sizes[-1] < 4_000
-    assert len(rows["curves"]) == 3 * recording.PAGE_STEPS // SMALL["window"]
+    assert rows["curves"].stop == 3 * recording.PAGE_STEPS // SMALL["window"]
