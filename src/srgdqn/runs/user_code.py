@@ -46,6 +46,7 @@ from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.inputs import digest_of_bytes
 
 _OURS = "srgdqn"
+_PACKAGE = Path(__file__).parents[1]
 # Of Gymnasium's own environments, whose version every run tells, these are made of what others have written, too.
 _MADE_OF = {"gymnasium.envs.box2d": "Box2D", "gymnasium.envs.mujoco": "mujoco"}
 _FROZEN = "<frozen "  # how the files of modules begin that Python has within it
@@ -515,7 +516,7 @@ def _library(file: str | None) -> str | None:
     if file.startswith(_FROZEN):
         return "python"
     place = Path(file)
-    if place.is_relative_to(Path(__file__).parent):
+    if place.is_relative_to(_PACKAGE):
         return _OURS
     for installed in ("site-packages", "dist-packages"):
         if installed in place.parts:
