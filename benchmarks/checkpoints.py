@@ -23,7 +23,7 @@ from measuring import circumstances
 from reporting import place_for, print_table, write_report
 from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
-from srgdqn.runs.checkpoint_options import KEPT
+from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 from srgdqn.runs.checkpoints import Journal, Snapshot
 
 # Transitions that a minute of an Atari game makes at the fastest that was seen here, 156 a second.
@@ -73,10 +73,10 @@ def main() -> None:
 
 
 def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:
-    """A run that is kept: the seconds of all its strands, and those of their checkpoints."""
+    """A run that is kept: the seconds of all its jobs, and those of their checkpoints."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
-        kept = {"out": out, "keep_checkpoints": KEPT, "checkpoint_every": every}
+        kept = {"out": out, "keep_checkpoints": DEFAULT_KEEP, "checkpoint_every": every}
         # Far enough from diverging that all rounds live to the end.
         result = srgdqn.train(task, "srg-dqn", **asked, eta=1e-4, alpha=1e-5, evaluation_episodes=1, **kept)
         seconds = dict(result.timings.group_by("phase").agg(pl.col("seconds").sum()).iter_rows())

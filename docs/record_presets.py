@@ -25,7 +25,7 @@ import srgdqn
 from srgdqn.adapters.environments import close, source_of
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS
-from srgdqn.runs.comparison import option_text, summarise
+from srgdqn.results.comparison import option_text, summarise
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.provenance import provenance
 from srgdqn.training.host.task import host_task

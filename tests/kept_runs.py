@@ -11,12 +11,12 @@ import polars as pl
 
 import srgdqn
 from host_environments import SMALL
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.runs.run import load, save
 from tiny import TINY
 
 # Segments end where evaluations are due, so that there is a checkpoint every 64 steps.
-KEPT: dict[str, Any] = dict(
+DEFAULT_KEEP: dict[str, Any] = dict(
     {name: value for name, value in TINY.items() if name != "steps"},
     rounds=3,
     steps=400,
@@ -33,7 +33,7 @@ HOSTED: dict[str, Any] = dict(
 
 def kept_run(folder: Path, algorithm: str = "srg-dqn", **options: Any) -> Result:
     """A run of CartPole in a new folder, with its checkpoints."""
-    return srgdqn.train("CartPole", algorithm, out=folder, **{**KEPT, **options})
+    return srgdqn.train("CartPole", algorithm, out=folder, **{**DEFAULT_KEEP, **options})
 
 
 def hosted_run(folder: Path, algorithm: str = "srg-dqn", **options: Any) -> Result:

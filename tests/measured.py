@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from srgdqn.paper.measurements.recorded import RecordedRun, record
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 
 
 def watched(measurement: ModuleType, plan: Any) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
@@ -37,6 +37,6 @@ def shares_until_stopped(measurement: ModuleType, plan: Any, beyond: float) -> l
         if share > beyond:
             stop.set()
 
-    with pytest.raises(ToldToStopError):
+    with pytest.raises(StopRequestedError):
         measurement.measure(plan, hear, stop)
     return heard

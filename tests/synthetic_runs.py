@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.config.configure import configure
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import frame
 

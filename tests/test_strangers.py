@@ -19,9 +19,9 @@ from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.cli import main
 from srgdqn.integrations.json_lines import LineReader
 from srgdqn.integrations.watched import Watched
+from srgdqn.results.curves import curve
 from srgdqn.runs import manifest
 from srgdqn.runs.agent_file import SavedAgent
-from srgdqn.runs.curves import curve
 from srgdqn.runs.parameters import read_tensors
 from srgdqn.runs.parquet import decode_any
 from srgdqn.runs.snapshots import restore_from, rows_as_tensors, snapshot_of

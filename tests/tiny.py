@@ -19,7 +19,7 @@ from gymnasium.spaces import Box, Discrete
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.tasks import Task
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import BlockLog, Lane

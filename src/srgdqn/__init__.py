@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from srgdqn.integrations.export import export
     from srgdqn.integrations.video import video
     from srgdqn.learner.estimators import Estimator, register_estimator
-    from srgdqn.runs.comparison import compare
-    from srgdqn.runs.result import Result
+    from srgdqn.results.comparison import compare
+    from srgdqn.results.result import Result
     from srgdqn.sweeps.run_grid import sweep
     from srgdqn.sweeps.run_search import search
     from srgdqn.sweeps.sweep import Sweep, load_sweep
@@ -36,10 +36,10 @@ _HOMES = {
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.learner.estimators",
     "Replay": "srgdqn.inspection.replay",
-    "Result": "srgdqn.runs.result",
+    "Result": "srgdqn.results.result",
     "Sweep": "srgdqn.sweeps.sweep",
     "Verification": "srgdqn.inspection.verify",
-    "compare": "srgdqn.runs.comparison",
+    "compare": "srgdqn.results.comparison",
     "export": "srgdqn.integrations.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",

@@ -36,15 +36,15 @@ from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
 from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory, named
+from srgdqn.results.result import Result, load_result
+from srgdqn.results.session import run_session
+from srgdqn.results.user_code import user_code
 from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import let_interrupts_through
 from srgdqn.runs.provenance import LOCAL, provenance, what_bits_depend_on
-from srgdqn.runs.result import Result, load_result
 from srgdqn.runs.run import Run
-from srgdqn.runs.session import run_session
 from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.runs.user_code import user_code
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size

@@ -108,7 +108,7 @@ def trained(folder: Path) -> Seen:
         on_ray = [*words, "--quiet", "--out", there, *ON_RAY]
         if name == "train":
             on_ray += ["--checkpoint-every", "0.5"]
-            checkpoints = folder / f"{there.name}.unfinished" / "strands", "*/*.checkpoint"
+            checkpoints = folder / f"{there.name}.unfinished" / "jobs", "*/*.checkpoint"
             seen[name]["killed"] = signalled(on_ray, Gate(folder / "killed"), signal.SIGKILL, checkpoints)
             on_ray.append("--resume")
             for how, number in (("interrupted", signal.SIGINT), ("terminated", signal.SIGTERM)):

@@ -180,8 +180,8 @@ def test_damaged_folders_are_refused(refused, tmp_path: Path, command: str) -> N
 
 @pytest.mark.parametrize("command", ["show", "verify", "evaluate"])
 def test_a_run_that_is_not_finished_is_told_as_such(refused, tmp_path: Path, command: str) -> None:
-    (tmp_path / "run.unfinished" / "strands" / "rounds-0-1").mkdir(parents=True)
-    (tmp_path / "run.unfinished" / "strands" / "rounds-0-1" / "000001.checkpoint").touch()
+    (tmp_path / "run.unfinished" / "jobs" / "rounds-0-1").mkdir(parents=True)
+    (tmp_path / "run.unfinished" / "jobs" / "rounds-0-1" / "000001.checkpoint").touch()
     said = refused(command, "run")
     assert "the run to run is not finished: 'srgdqn watch' shows if it is under way. Its checkpoints are in" in said
     assert "'srgdqn train --out run --resume' (resume=True in Python) goes on from there." in said

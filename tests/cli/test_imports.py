@@ -13,7 +13,7 @@ from command_line import TRAIN
 from synthetic_runs import synthetic
 
 NOT_FOR_TRAINING = ("scipy.stats", "matplotlib", "plotly", "pyarrow", "srgdqn.figures.images", "srgdqn.paper.report")
-NOT_FOR_TRAINING += ("srgdqn.paper.studies", "srgdqn.paper.measurements", "srgdqn.runs.statistics")
+NOT_FOR_TRAINING += ("srgdqn.paper.studies", "srgdqn.paper.measurements", "srgdqn.results.statistics")
 HEAVY = ("jax", "equinox", "optax", "gymnasium", "numpy", "scipy", "polars", "srgdqn.training", *NOT_FOR_TRAINING)
 
 FOUND = f"[name for name in {HEAVY!r} if name in sys.modules]"

@@ -22,7 +22,7 @@ from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.figure_2 import EXPERIMENT, TASKS
-from srgdqn.runs.statistics import Interval
+from srgdqn.results.statistics import Interval
 from tiny import TINY
 
 
@@ -174,7 +174,7 @@ PROGRAM = textwrap.dedent(
     import polars as pl
     from srgdqn.figures.charts import BLUE, Chart, Panel, Series, Style
     from srgdqn.cli import main
-    from srgdqn.runs.interrupts import ToldToStopError
+    from srgdqn.runs.interrupts import StopRequestedError
     from srgdqn.paper.report.contents import Section
     from srgdqn.paper.studies.catalogue import EXPERIMENTS
     from srgdqn.paper.studies.cells import MeasurementCell
@@ -189,7 +189,7 @@ PROGRAM = textwrap.dedent(
             open("waiting", "w").close()
             if not stop.wait(60):
                 raise RuntimeError("no interrupt came")
-            raise ToldToStopError
+            raise StopRequestedError
         return {"squares": pl.DataFrame({"square": [plan.number**2]})}
 
     measure.__module__ = "srgdqn.paper.measurements.anchors"

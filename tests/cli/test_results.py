@@ -10,8 +10,8 @@ import pytest
 
 import srgdqn
 from srgdqn.cli import main
-from srgdqn.runs.comparison import summarise
-from srgdqn.runs.result import Result
+from srgdqn.results.comparison import summarise
+from srgdqn.results.result import Result
 from srgdqn.tasks.cart_pole import CartPole
 from synthetic_runs import synthetic
 

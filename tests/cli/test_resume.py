@@ -20,9 +20,9 @@ from srgdqn.config.configure import configure
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.figure_2 import EXPERIMENT
+from srgdqn.results.result import Result
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import Journal
-from srgdqn.runs.result import Result
 from srgdqn.runs.run_folder import beside
 from tiny import TINY, outcome
 
@@ -296,8 +296,8 @@ def test_checkpoints_are_kept_in_a_run_that_is_shown_as_any_other(
 ) -> None:
     killed(cut, *TRAIN, "--out", str(out), "--keep-checkpoints", "3")
     assert main(["train", "--quiet", "--out", str(out), "--resume"]) == 0
-    [strand] = (out / "checkpoints").iterdir()
-    assert len(Journal(strand).numbers()) == 3
+    [job] = (out / "checkpoints").iterdir()
+    assert len(Journal(job).numbers()) == 3
     assert main(["show", str(out)]) == 0
     assert "CartPole" in capsys.readouterr().out
     assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 0

@@ -18,8 +18,8 @@ from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
+from srgdqn.results.result import Result
 from srgdqn.runs.configurations import dumps
-from srgdqn.runs.result import Result
 from srgdqn.runs.tables import SCHEMAS
 from synthetic_runs import synthetic
 

@@ -16,11 +16,11 @@ from srgdqn.adapters.defaults import defaults_of
 from srgdqn.api import train_configured
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.engines.chunks_on_ray import strands_on_ray
+from srgdqn.engines.chunks_on_ray import jobs_on_ray
 from srgdqn.engines.host_on_ray import rounds_on_ray
 from srgdqn.engines.on_ray import connected
-from srgdqn.runs.checkpoint_manager import Keeping
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.reports import Progress
 from tiny import STUBBORN, TINY, bits, levers
 
@@ -55,9 +55,9 @@ def compiled(folder: Path) -> Seen:
     for kernel in ("native", "xla"):
         configuration = run_of(kernel, steps=40_000)
         shares: list[float] = []
-        keeping = Keeping(folder / kernel, every=0.5)
+        manager = CheckpointManager(folder / kernel, every=0.5)
         with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / f"{kernel}-gate") as deaths:
-            engine: dict[str, Any] = dict(engine=strands_on_ray, workers=4, keeping=keeping)
+            engine: dict[str, Any] = dict(engine=jobs_on_ray, workers=4, manager=manager)
             on_ray = train_configured(configuration, progress=False, listener=listening(shares), **engine)
         cluster.add_node()
         here = train_configured(configuration, progress=False)
@@ -65,7 +65,7 @@ def compiled(folder: Path) -> Seen:
             "deaths": deaths,
             "shares": shares,
             "same": equal(here, on_ray),
-            "strands": keeping.strands(),
+            "jobs": manager.jobs(),
             "phases": sorted(set(on_ray.timings["phase"].cast(str))),
         }
     return seen
@@ -78,18 +78,18 @@ def hosted(folder: Path) -> Seen:
         "CartPole-v1", "srg-dqn", defaults=defaults_of("CartPole-v1"), rounds=4, steps=5_000, hidden=(8,)
     )
     shares: list[float] = []
-    keeping = Keeping(folder / "hosted", every=0.5)
+    manager = CheckpointManager(folder / "hosted", every=0.5)
     with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / "gate") as deaths:
-        engine: dict[str, Any] = dict(engine=rounds_on_ray, keeping=keeping)
+        engine: dict[str, Any] = dict(engine=rounds_on_ray, manager=manager)
         on_ray = train_configured(configuration, progress=False, listener=listening(shares), **engine)
     here = train_configured(configuration, progress=False)
-    return {"deaths": deaths, "shares": shares, "same": equal(here, on_ray), "strands": keeping.strands()}
+    return {"deaths": deaths, "shares": shares, "same": equal(here, on_ray), "jobs": manager.jobs()}
 
 
 def own(folder: Path) -> Seen:
     """An environment, a network and an estimator of the user's, defined in the main module; an interrupt."""
     with connected():
-        engine: dict[str, Any] = dict(progress=False, engine=strands_on_ray, workers=2)
+        engine: dict[str, Any] = dict(progress=False, engine=jobs_on_ray, workers=2)
         configuration, task = levers(steps=20_000, lanes=8, rounds=16)
         given: dict[str, Any] = dict(environment=task.environment, network=STUBBORN)
         on_ray = train_configured(configuration, **given, **engine)

@@ -13,7 +13,7 @@ from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.engines.host_job import job_of
 from srgdqn.learner.estimators import ESTIMATORS, estimator, make_known, own_estimators, register_estimator
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.host.task import host_task
 
 
@@ -36,7 +36,7 @@ def test_a_job_brings_what_only_this_process_knows(tmp_path: Path) -> None:
     try:
         configuration = configure("Private-v0", defaults=host_preset("Private-v0"), estimator="mine", **SMALL)
         task = host_task(configuration, source_of("Private-v0"))
-        job = job_of(configuration, task, None, measure_noise=True, keeping=Keeping(tmp_path))
+        job = job_of(configuration, task, None, measure_noise=True, manager=CheckpointManager(tmp_path))
         data = cloudpickle.dumps(job)
         assert set(job.specs) == {"Private-v0"}
         del gym.registry["Private-v0"], ESTIMATORS["mine"]
@@ -45,7 +45,7 @@ def test_a_job_brings_what_only_this_process_knows(tmp_path: Path) -> None:
         assert "Private-v0" in gym.registry
         assert estimator("mine").direction is ESTIMATORS["svrg"].direction
         assert (handed.configuration, handed.double, handed.measure_noise) == (configuration, job.double, True)
-        assert handed.keeping.folder == tmp_path
+        assert handed.manager.folder == tmp_path
     finally:
         gym.registry.pop("Private-v0", None)
         ESTIMATORS.pop("mine", None)

@@ -9,7 +9,7 @@ from srgdqn.engines.shared_folders import claimed, marked
 
 
 def test_a_marked_folder_is_seen_and_can_be_claimed_by_one(tmp_path: Path) -> None:
-    folder = tmp_path / "strands"
+    folder = tmp_path / "jobs"
     with marked(folder) as mark:
         assert mark is not None
         assert mark.is_seen()
@@ -29,7 +29,7 @@ def test_where_nothing_can_be_written_there_is_no_mark(tmp_path: Path) -> None:
 
 
 def test_a_mark_takes_the_place_of_a_link_and_is_not_read_through_one(tmp_path: Path) -> None:
-    folder, elsewhere = tmp_path / "strands", tmp_path / "elsewhere"
+    folder, elsewhere = tmp_path / "jobs", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.write_text("precious")
     (folder / ".shared").symlink_to(elsewhere)

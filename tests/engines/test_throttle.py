@@ -10,7 +10,7 @@ import pytest
 
 from srgdqn.engines.throttle import now_and_then
 from srgdqn.paper.studies.cells_on_ray import _Work
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.throttle import Throttle
 from srgdqn.training.reports import Progress
 
@@ -65,5 +65,5 @@ class Telling:
 def test_a_cell_is_heard_of_as_seldom(clock: Clock, tmp_path: Path) -> None:
     told: list[float] = []
     cell: Any = Telling(clock)
-    assert _Work(Keeping(tmp_path), None, double=False)(cell, threading.Event(), told.append) == "done"
+    assert _Work(CheckpointManager(tmp_path), None, double=False)(cell, threading.Event(), told.append) == "done"
     assert told == [0.0, 0.5, 1.0]

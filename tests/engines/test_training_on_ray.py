@@ -20,7 +20,7 @@ def test_compiled_rounds_survive_a_worker_and_a_node(kernel: None, tmp_path: Pat
     for seen in seen_in("compiled", tmp_path).values():
         assert seen["deaths"] == ["worker", "node"]
         assert seen["same"] == SAME
-        assert len(seen["strands"]) == 4  # all of them were kept, by whichever node
+        assert len(seen["jobs"]) == 4  # all of them were kept, by whichever node
         assert "checkpoint" in seen["phases"]
         assert seen["shares"][-1] == 1.0
 
@@ -29,7 +29,7 @@ def test_rounds_on_the_host_survive_a_worker_and_a_node(tmp_path: Path) -> None:
     seen = seen_in("hosted", tmp_path)
     assert seen["deaths"] == ["worker", "node"]
     assert seen["same"] == SAME
-    assert seen["strands"] == [f"round-{number}" for number in range(4)]
+    assert seen["jobs"] == [f"round-{number}" for number in range(4)]
     assert seen["shares"][-1] == 1.0
 
 

@@ -13,7 +13,7 @@ from srgdqn.errors import InputError
 from srgdqn.figures import check_figure
 from srgdqn.figures.charts import STYLES
 from srgdqn.figures.images import comparison_figure, curve_panel, draw_chart, save_figure
-from srgdqn.runs.curves import curve
+from srgdqn.results.curves import curve
 from synthetic_report import LABELS, bars_chart, curves_chart, points_chart
 from synthetic_runs import synthetic
 

@@ -3,7 +3,7 @@ import pytest
 
 from srgdqn.figures.charts import STYLES
 from srgdqn.figures.learning_panels import default_axes, learning_panel
-from srgdqn.runs.curves import AXES, curve
+from srgdqn.results.curves import AXES, curve
 from synthetic_runs import synthetic
 
 

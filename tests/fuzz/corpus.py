@@ -58,7 +58,7 @@ def make_corpus(folder: Path) -> Path:
     result = srgdqn.train("CartPole", "srg-dqn", progress=False, loggers=[rows], **small)
     result.save(folder / "run" / "run")
     asked = Request(dumps(result.configuration), {"source": "0" * 16}, {"every": 60.0, "keep": 2, "overwrite": False})
-    (folder / "unfinished" / "run.unfinished" / "strands" / "rounds-0-1").mkdir(parents=True)
+    (folder / "unfinished" / "run.unfinished" / "jobs" / "rounds-0-1").mkdir(parents=True)
     write_request(folder / "unfinished" / "run.unfinished", asked)
     _keep(folder / "checkpoint", "CartPole", "srg-dqn", **dict(small, steps=30_000))
 

@@ -41,7 +41,7 @@ def content(kind: str, loaded: Any) -> str:
 
 
 def _run(place: Path) -> Any:
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.result import load_result
 
     return load_result(place / "run")
 
@@ -66,8 +66,8 @@ def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.integrations.export_formats import python_bytes
     from srgdqn.integrations.policy import policy_of
     from srgdqn.integrations.watched import watched_result
-    from srgdqn.runs.comparison import summarise
-    from srgdqn.runs.curves import curve, points_of
+    from srgdqn.results.comparison import summarise
+    from srgdqn.results.curves import curve, points_of
 
     repr(result)
     for line in _about(result):
@@ -310,7 +310,7 @@ def _job(place: Path) -> Any:
 
 def _checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
-    from srgdqn.runs.checkpoint_manager import Keeping
+    from srgdqn.runs.checkpoint_manager import CheckpointManager
     from srgdqn.runs.checkpoints import Journal
     from srgdqn.training.job import restored_job
     from srgdqn.training.loop import identity
@@ -318,9 +318,9 @@ def _checkpoint(place: Path) -> Any:
 
     job, programs = _job(place)
     folder, found = place / "checkpoints", []
-    saved_shares(Keeping(folder), [identity(job.configurations[0])], len(job.rounds))
-    for strand in sorted(folder.iterdir()) if folder.is_dir() else ():
-        restored = Journal(strand).restore(
+    saved_shares(CheckpointManager(folder), [identity(job.configurations[0])], len(job.rounds))
+    for journal in sorted(folder.iterdir()) if folder.is_dir() else ():
+        restored = Journal(journal).restore(
             lambda checkpoint: restored_job(checkpoint, job, programs), lambda problem: None
         )
         if restored is not None:
@@ -397,14 +397,16 @@ def _unfinished(place: Path) -> Any:
 
 
 def _use_unfinished(request: Any, thorough: bool) -> None:
-    from srgdqn.runs.checkpoint_manager import Keeping
+    from srgdqn.results.session import _options as options_of
+    from srgdqn.runs.checkpoint_manager import CheckpointManager
     from srgdqn.runs.checkpoint_options import CheckpointOptions
     from srgdqn.runs.configurations import loads
-    from srgdqn.runs.session import _options as options_of
 
     loads(request.configuration)
     options = options_of(CheckpointOptions(Path("run")), request.options)
-    Keeping(Path("strands"), options["every"], None if options["keep"] == "all" else options["keep"]).strand("a").due()
+    CheckpointManager(Path("jobs"), options["every"], None if options["keep"] == "all" else options["keep"]).job(
+        "a"
+    ).due()
 
 
 # Faults that the fuzzer is to find

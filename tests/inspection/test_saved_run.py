@@ -134,31 +134,31 @@ class TestDamagedCheckpoints:
 
     @pytest.fixture
     @staticmethod
-    def strand(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    def job(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         shutil.copytree(request.getfixturevalue(kind), tmp_path / "run")
         return sorted((tmp_path / "run" / "checkpoints").iterdir())[0]
 
-    def test_one_that_cannot_be_read(self, strand: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_one_that_cannot_be_read(self, job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         saved = open_run(tmp_path / "run")
         before = [each.blocks for each in checkpoints_of(saved, 0)]
-        damage(sorted(strand.glob("*.checkpoint"))[1])
+        damage(sorted(job.glob("*.checkpoint"))[1])
         capsys.readouterr()
         assert [each.blocks for each in checkpoints_of(saved, 0)] == [before[0], *before[2:]]
-        assert capsys.readouterr().err.startswith(f"warning: the checkpoint 2 in {strand} cannot be used: ")
+        assert capsys.readouterr().err.startswith(f"warning: the checkpoint 2 in {job} cannot be used: ")
         assert srgdqn.verify(tmp_path / "run", 0, how="segments", progress=False).verdict == "identical"
         assert srgdqn.replay_round(tmp_path / "run", 0).faithful
 
-    def test_one_whose_replay_is_lost(self, strand: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_one_whose_replay_is_lost(self, job: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """It can still be compared with, but not resumed from."""
         saved = open_run(tmp_path / "run")
         before = [each.blocks * saved.block for each in checkpoints_of(saved, 0) if not each.at_the_end]
-        damage(sorted(strand.glob("*.replay.piece"))[-1])
+        damage(sorted(job.glob("*.replay.piece"))[-1])
         done = srgdqn.verify(tmp_path / "run", 0, how="segments", progress=False)
         assert done.verdict == "identical"
         assert [each.until_step for each in done.segments[:-1]] == before
         assert done.segments[-1].from_step == before[-2]
         [told] = capsys.readouterr().err.splitlines()
-        assert told.startswith(f"warning: the checkpoint {len(before)} in {strand} cannot be used: ")
+        assert told.startswith(f"warning: the checkpoint {len(before)} in {job} cannot be used: ")
         replay = srgdqn.replay_round(tmp_path / "run", 0, from_step=before[-1] + saved.block)
         assert replay.faithful
         assert replay.started_at == before[-2]

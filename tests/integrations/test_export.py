@@ -25,7 +25,7 @@ from srgdqn.errors import InputError
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.export_formats import OPSET, onnx_bytes
 from srgdqn.integrations.policy import Policy, configuration_digest, make_policy, numpy_policy, policy_of
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.runs.run import Run
 from synthetic_runs import synthetic
 from tiny import TINY

@@ -15,8 +15,8 @@ from reported import report
 from srgdqn.api import train_configured
 from srgdqn.errors import InputError
 from srgdqn.integrations import TensorBoard, listening
+from srgdqn.results.result import Result
 from srgdqn.runs.configurations import loads
-from srgdqn.runs.result import Result
 from tiny import tiny
 
 pytest.importorskip("tensorboard")

@@ -21,7 +21,7 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
 from srgdqn.integrations.video import Played, film, play, playing_environment, without_screen
 from srgdqn.integrations.video_files import video_writer
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from tiny import LEVERS, STUBBORN, TINY
 
 

@@ -18,9 +18,9 @@ from srgdqn.paper.contents import contrast_text, make_report
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK, Scale
+from srgdqn.results.result import Result
+from srgdqn.results.statistics import Interval
 from srgdqn.runs import configurations
-from srgdqn.runs.result import Result
-from srgdqn.runs.statistics import Interval
 from srgdqn.runs.versions import VERSIONS
 from synthetic_outcomes import DOSES, world
 

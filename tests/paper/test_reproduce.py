@@ -18,7 +18,7 @@ from srgdqn.paper.studies import readings_study, tuning
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.scale import CONFIRMATORY, PAPER_SCALE, QUICK
-from srgdqn.runs.statistics import Interval
+from srgdqn.results.statistics import Interval
 from synthetic_outcomes import DOSES, PILOT, ROUNDS, TASKS, planted_run, world
 
 SCALE = dataclasses.replace(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.runs.comparison import (
+from srgdqn.results.comparison import (
     Spread,
     as_table,
     compare,
@@ -15,7 +15,7 @@ from srgdqn.runs.comparison import (
     spread_of,
     summarise,
 )
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from synthetic_runs import synthetic
 
 

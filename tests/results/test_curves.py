@@ -4,7 +4,7 @@ import pytest
 import srgdqn
 from host_environments import SMALL
 from srgdqn.figures.learning_panels import learning_panel
-from srgdqn.runs.curves import (
+from srgdqn.results.curves import (
     AXES,
     Curve,
     curve,

@@ -12,7 +12,7 @@ import pytest
 
 import srgdqn
 from srgdqn.errors import InputError
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.runs.tables import SCHEMAS, frame
 from synthetic_runs import synthetic
 from tiny import TINY, bits, q_values

@@ -16,12 +16,13 @@ import pytest
 import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.errors import InputError
-from srgdqn.runs import destination, session
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.results import session
+from srgdqn.results.result import Result
+from srgdqn.runs import destination
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.result import Result
 from srgdqn.runs.run_folder import Request, beside, read_request, write_request
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
@@ -71,7 +72,7 @@ def test_a_run_that_nothing_happens_to(whole: Result, out: Path) -> None:
 def test_a_run_that_was_killed_goes_on(after: int, whole: Result, cut: CutShort, out: Path) -> None:
     killed(cut, out, after)
     assert not out.exists()
-    assert sorted(os.listdir(beside(out))) == ["configuration.toml", "manifest.json", "strands"]
+    assert sorted(os.listdir(beside(out))) == ["configuration.toml", "jobs", "manifest.json"]
     result = train(out, resume=True)
     assert outcome(result) == outcome(whole) == outcome(srgdqn.load(out))
     assert 0 < cut.counted() < WHOLE
@@ -336,12 +337,12 @@ def kept_how(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     """The interval, and how many are kept, of every run that is begun or gone on with."""
     asked: list[tuple[Any, Any]] = []
 
-    class Noting(Keeping):
+    class Noting(CheckpointManager):
         def __init__(self, folder: Path, every: Any, keep: Any, stamp: str) -> None:
             asked.append((every, keep))
             super().__init__(folder, every, keep, stamp)
 
-    monkeypatch.setattr(session, "Keeping", Noting)
+    monkeypatch.setattr(session, "CheckpointManager", Noting)
     return asked
 
 
@@ -356,7 +357,7 @@ def test_options_are_remembered_and_may_be_given_anew(
     train(out, resume=True)
     assert kept_how == [(0, 3), (0, 3), (1e-6, 3), (1e-6, 1), (1e-6, None), (1e-6, None)]
     # Two were left when all were to be kept from then on; one more was made before the end, which is the fourth.
-    assert [len(list(strand.glob("*.checkpoint"))) for strand in (out / "checkpoints").iterdir()] == [4]
+    assert [len(list(job.glob("*.checkpoint"))) for job in (out / "checkpoints").iterdir()] == [4]
     kept_how.clear()
     train(out, overwrite=True)
     assert kept_how == [(None, 2)]
@@ -426,8 +427,8 @@ def test_checkpoints_that_are_to_be_kept_are_in_the_run(keep: Any, whole: Result
     result = train(out, resume=True)
     loaded = srgdqn.load(out)
     assert outcome(result) == outcome(loaded) == outcome(whole)
-    [strand] = (out / "checkpoints").iterdir()
-    journal = Journal(strand)
+    [job] = (out / "checkpoints").iterdir()
+    journal = Journal(job)
     numbers = journal.numbers()
     assert len(numbers) == (7 if keep == "all" else keep)
     for number in numbers:

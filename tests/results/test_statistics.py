@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from srgdqn.errors import InputError
-from srgdqn.runs.statistics import bootstrap_interval, iqm, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.results.statistics import bootstrap_interval, iqm, log_sd_ratio_interval, paired_bootstrap_difference
 
 SAMPLES = st.lists(st.integers(-1_000, 1_000).map(float), min_size=2, max_size=20)
 

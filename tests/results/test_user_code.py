@@ -36,9 +36,9 @@ from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, Estimator, estimator
-from srgdqn.runs.cache import why_invalid
+from srgdqn.results.cache import why_invalid
+from srgdqn.results.user_code import identity_of, identity_of_entry_point, user_code
 from srgdqn.runs.run_folder import beside, has_checkpoints
-from srgdqn.runs.user_code import identity_of, identity_of_entry_point, user_code
 from srgdqn.training import program
 from srgdqn.training.single_flight import Once
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
@@ -149,7 +149,7 @@ def test_a_thing_has_a_name_and_a_source_file(thing: object) -> None:
     found = identity_of(thing)
     assert found["name"].rpartition(".")[2] in ("Mine", "make_mine")
     assert found["source"] == MINE
-    assert "untold" not in found
+    assert "unidentified" not in found
 
 
 def test_what_has_no_source_file_is_told_by_its_code() -> None:
@@ -160,7 +160,7 @@ def test_what_has_no_source_file_is_told_by_its_code() -> None:
 
     found = typed("class Typed:\n  def f(self): return 1")
     assert (found["name"], found["source"]) == ("typed.Typed", None)
-    assert "untold" not in found
+    assert "unidentified" not in found
     assert found == typed("class Typed:\n\n  def f(self): return 1")
     assert found != typed("class Typed:\n  def f(self): return 2")
 
@@ -174,7 +174,7 @@ def test_an_entry_point_is_read_without_importing_its_module(tmp_path: Path, mon
     monkeypatch.syspath_prepend(tmp_path)
     source = hashlib.sha256(b"raise RuntimeError\n").hexdigest()[:16]
     assert identity_of_entry_point("explosive:Env") == {"name": "explosive.Env", "source": source}
-    assert "cannot be found" in identity_of_entry_point("nowhere_at_all:Env")["untold"]
+    assert "cannot be found" in identity_of_entry_point("nowhere_at_all:Env")["unidentified"]
 
 
 def test_an_id_with_other_arguments_is_another_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +336,7 @@ WAYS: list[Callable[[Any], Any]] = [
 @pytest.mark.parametrize("way", WAYS, ids=range(len(WAYS)))
 def test_whatever_a_thing_was_made_with_belongs_to_its_identity(way: Callable[[Any], Any]) -> None:
     first, same, other = identity_of(way(0.0)), identity_of(way(0.0)), identity_of(way(0.95))
-    assert "untold" not in first
+    assert "unidentified" not in first
     assert first == same
     assert first["values"] != other["values"]
 
@@ -385,7 +385,7 @@ def test_the_identity_is_the_same_in_another_process(tmp_path: Path) -> None:
     text = """
         import functools, json, sys
         import equinox as eqx, gymnasium as gym, jax, jax.numpy as jnp, numpy as np
-        from srgdqn.runs.user_code import identity_of
+        from srgdqn.results.user_code import identity_of
 
         WORDS = {"one", "two", "three", "four"}
 
@@ -422,7 +422,7 @@ def test_the_identity_is_the_same_in_another_process(tmp_path: Path) -> None:
         return found
 
     first = run("1")
-    assert [each for each in first if "untold" in each] == []
+    assert [each for each in first if "unidentified" in each] == []
     assert run("2") == first
 
 
@@ -443,8 +443,8 @@ class Peculiar:
 )
 def test_what_cannot_be_read_is_said_with_its_place(make: Callable[[], Any]) -> None:
     found = identity_of(closure(make()))
-    assert "closure.<locals>.<lambda>.c " in found["untold"]
-    assert "cannot be read" in found["untold"]
+    assert "closure.<locals>.<lambda>.c " in found["unidentified"]
+    assert "cannot be read" in found["unidentified"]
 
 
 def test_what_is_too_large_or_too_deep_is_said_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,11 +453,11 @@ def test_what_is_too_large_or_too_deep_is_said_in_bounded_time(monkeypatch: pyte
         deep = [deep]
     large = [[number] for number in range(500_000)]
     start = time.perf_counter()
-    assert "levels deep" in identity_of(closure(deep))["untold"]
-    assert "objects" in identity_of(closure(large))["untold"]
-    monkeypatch.setattr("srgdqn.runs.user_code._MOST_BYTES", 2**20)
-    assert "of arrays" in identity_of(closure(np.zeros(2**18)))["untold"]
-    assert "untold" not in identity_of(closure(np.zeros(2**16)))
+    assert "levels deep" in identity_of(closure(deep))["unidentified"]
+    assert "objects" in identity_of(closure(large))["unidentified"]
+    monkeypatch.setattr("srgdqn.results.user_code._MOST_BYTES", 2**20)
+    assert "of arrays" in identity_of(closure(np.zeros(2**18)))["unidentified"]
+    assert "unidentified" not in identity_of(closure(np.zeros(2**16)))
     assert time.perf_counter() - start < 60
 
 

@@ -1,4 +1,4 @@
-"""When strands are kept, by a clock that the tests turn, and what is done where the disk refuses."""
+"""When jobs are kept, by a clock that the tests turn, and what is done where the disk refuses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from srgdqn.errors import InputError
 from srgdqn.runs import checkpoint_manager as module
 from srgdqn.runs import destination
-from srgdqn.runs.checkpoint_manager import EVERY, Keeping, Pace, leave_newest
+from srgdqn.runs.checkpoint_manager import EVERY, CheckpointManager, Pace, leave_newest
 from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot, Stream
 
 
@@ -50,8 +50,8 @@ def turn_of(checkpoint: Checkpoint) -> int:
     return int(checkpoint.about["turn"])
 
 
-def newest(keeping: Keeping, name: str) -> int | None:
-    return keeping.strand(name).restore(turn_of)
+def newest(manager: CheckpointManager, name: str) -> int | None:
+    return manager.job(name).restore(turn_of)
 
 
 # When
@@ -61,63 +61,63 @@ def newest(keeping: Keeping, name: str) -> int | None:
 def test_a_strand_is_due_when_its_pause_is_over(
     every: float | None, pause: float, clock: Clock, tmp_path: Path
 ) -> None:
-    strand = Keeping(tmp_path, every).strand("a")
+    job = CheckpointManager(tmp_path, every).job("a")
     for turn in range(3):
-        assert strand.due() == (pause == 0)
+        assert job.due() == (pause == 0)
         clock.now += pause - 0.01 if pause else 0.0
-        assert strand.due() == (pause == 0)
+        assert job.due() == (pause == 0)
         clock.now += 0.02
-        assert strand.due()
-        assert strand.due()  # until it is
-        strand.save(snapshot(turn))
-    assert newest(Keeping(tmp_path), "a") == 2
+        assert job.due()
+        assert job.due()  # until it is
+        job.save(snapshot(turn))
+    assert newest(CheckpointManager(tmp_path), "a") == 2
 
 
 def test_by_default_checkpoints_take_a_hundredth_of_the_time_at_most(clock: Clock, tmp_path: Path) -> None:
     """Saves of 5 seconds: one for every 500 seconds of work."""
     clock.saving = 5.0
-    strand = Keeping(tmp_path).strand("a")
+    job = CheckpointManager(tmp_path).job("a")
     start, spent, saves = clock.now, 0.0, 0
     while clock.now < start + 100_000:
         clock.now += 7.0
-        if strand.due():
-            spent += strand.save(snapshot(saves))
+        if job.due():
+            spent += job.save(snapshot(saves))
             saves += 1
     assert spent == pytest.approx(5.0 * saves)
     assert saves >= 180
     assert spent <= 0.01 * (clock.now - start) + 5.0  # the first comes after a minute, before anything is known
     clock.saving = 0.001  # and once they are cheap again, so is waiting
-    while not strand.due():
+    while not job.due():
         clock.now += 1.0
-    strand.save(snapshot(saves))
+    job.save(snapshot(saves))
     clock.now += EVERY
-    assert strand.due()
+    assert job.due()
 
 
 def test_what_takes_long_is_not_put_off_ever_longer(clock: Clock, tmp_path: Path) -> None:
     clock.saving = 100.0
-    strand = Keeping(tmp_path).strand("a")
-    strand.save(snapshot(0))
+    job = CheckpointManager(tmp_path).job("a")
+    job.save(snapshot(0))
     clock.now += 599.0
-    assert not strand.due()
+    assert not job.due()
     clock.now += 1.0
-    assert strand.due()
+    assert job.due()
 
 
 def test_who_says_how_often_is_obeyed(clock: Clock, tmp_path: Path) -> None:
     clock.saving = 20.0
-    strand = Keeping(tmp_path, every=1.0).strand("a")
+    job = CheckpointManager(tmp_path, every=1.0).job("a")
     for turn in range(5):
         clock.now += 1.0
-        assert strand.due()
-        assert strand.save(snapshot(turn)) == 20.0
+        assert job.due()
+        assert job.save(snapshot(turn)) == 20.0
 
 
 def test_strands_have_their_own_time(clock: Clock, tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path, every=10.0)
-    first = keeping.strand("a")
+    manager = CheckpointManager(tmp_path, every=10.0)
+    first = manager.job("a")
     clock.now += 6.0
-    second = keeping.strand("b")  # begins when there is room for it
+    second = manager.job("b")  # begins when there is room for it
     clock.now += 5.0
     assert (first.due(), second.due()) == (True, False)
     first.save(snapshot(1))
@@ -129,79 +129,79 @@ def test_strands_have_their_own_time(clock: Clock, tmp_path: Path) -> None:
 
 
 def test_an_end_is_kept_with_the_next_that_is(clock: Clock, tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path, every=10.0)
-    ended, other = keeping.strand("a"), keeping.strand("b")
+    manager = CheckpointManager(tmp_path, every=10.0)
+    ended, other = manager.job("a"), manager.job("b")
     clock.now += 4.0
     ended.finish(snapshot(7, rows=3))
-    assert keeping.strands() == []  # nothing is written for it yet
+    assert manager.jobs() == []  # nothing is written for it yet
     assert not other.due()
     clock.now += 7.0
     assert other.due()
     other.save(snapshot(1))
-    assert (newest(Keeping(tmp_path), "a"), newest(Keeping(tmp_path), "b")) == (7, 1)
+    assert (newest(CheckpointManager(tmp_path), "a"), newest(CheckpointManager(tmp_path), "b")) == (7, 1)
     assert ended.bytes > other.bytes > 0
     written = ended.bytes
-    keeping.flush()
+    manager.flush()
     assert ended.bytes == written  # once is enough
 
 
 def test_what_waits_makes_a_younger_strand_due(clock: Clock, tmp_path: Path) -> None:
     """Work that is not kept yet counts from its beginning, whoever did it."""
-    keeping = Keeping(tmp_path, every=10.0)
-    ended = keeping.strand("a")
+    manager = CheckpointManager(tmp_path, every=10.0)
+    ended = manager.job("a")
     clock.now += 9.0
     ended.finish(snapshot(7))
-    younger = keeping.strand("b")
+    younger = manager.job("b")
     assert not younger.due()
     clock.now += 1.0
     assert younger.due()
     younger.save(snapshot(1))
-    assert newest(Keeping(tmp_path), "a") == 7
+    assert newest(CheckpointManager(tmp_path), "a") == 7
     clock.now += 9.0
     assert not younger.due()
 
 
 def test_an_end_that_is_due_is_kept_at_once(clock: Clock, tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path, every=10.0)
-    ended, before = keeping.strand("a"), keeping.strand("b")
+    manager = CheckpointManager(tmp_path, every=10.0)
+    ended, before = manager.job("a"), manager.job("b")
     before.finish(snapshot(5))
     clock.now += 10.0
     ended.finish(snapshot(7))
-    assert (newest(Keeping(tmp_path), "a"), newest(Keeping(tmp_path), "b")) == (7, 5)
+    assert (newest(CheckpointManager(tmp_path), "a"), newest(CheckpointManager(tmp_path), "b")) == (7, 5)
 
 
 def test_a_flush_keeps_what_waits(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
+    manager = CheckpointManager(tmp_path)
     for number in range(3):
-        keeping.strand(f"s{number}").finish(snapshot(number))
-    assert keeping.strands() == []
-    keeping.flush()
-    assert keeping.strands() == ["s0", "s1", "s2"]
-    assert [newest(Keeping(tmp_path), name) for name in keeping.strands()] == [0, 1, 2]
+        manager.job(f"s{number}").finish(snapshot(number))
+    assert manager.jobs() == []
+    manager.flush()
+    assert manager.jobs() == ["s0", "s1", "s2"]
+    assert [newest(CheckpointManager(tmp_path), name) for name in manager.jobs()] == [0, 1, 2]
 
 
 def test_threads_keep_each_others_ends_once(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path, every=0.02, keep=None)
+    manager = CheckpointManager(tmp_path, every=0.02, keep=None)
     ended = []
 
     def work(number: int) -> None:
         for turn in range(10):
-            strand = keeping.strand(f"s{number}-{turn}")
-            if strand.due():
-                strand.save(snapshot(-1))
-            before = strand.bytes
-            strand.finish(snapshot(number))
-            ended.append((strand, before))
+            job = manager.job(f"s{number}-{turn}")
+            if job.due():
+                job.save(snapshot(-1))
+            before = job.bytes
+            job.finish(snapshot(number))
+            ended.append((job, before))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    keeping.flush()
-    assert len({strand.bytes - before for strand, before in ended}) <= 2  # each once, of one size or another
+    manager.flush()
+    assert len({job.bytes - before for job, before in ended}) <= 2  # each once, of one size or another
     for number in range(4):
-        assert {newest(Keeping(tmp_path), f"s{number}-{turn}") for turn in range(10)} == {number}
+        assert {newest(CheckpointManager(tmp_path), f"s{number}-{turn}") for turn in range(10)} == {number}
 
 
 # Where the disk refuses
@@ -224,8 +224,8 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_a_full_disk_is_told_of_once_and_the_run_goes_on(
     full: list[bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keeping = Keeping(tmp_path, every=0.0)
-    first, second = keeping.strand("a"), keeping.strand("b")
+    manager = CheckpointManager(tmp_path, every=0.0)
+    first, second = manager.job("a"), manager.job("b")
     for turn in range(3):
         assert first.save(snapshot(turn, rows=turn)) >= 0
         second.save(snapshot(turn))
@@ -238,32 +238,32 @@ def test_a_full_disk_is_told_of_once_and_the_run_goes_on(
     assert (first.bytes, second.bytes) == (0, 0)
     full[0] = False
     first.save(snapshot(3, rows=5))
-    assert newest(Keeping(tmp_path), "a") == 3
+    assert newest(CheckpointManager(tmp_path), "a") == 3
     assert capsys.readouterr().err == ""
 
 
 def test_a_full_disk_is_told_of_once_for_all_cells(
     full: list[bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keeping = Keeping(tmp_path, every=0.0)
-    sent_before = pickle.dumps(keeping)
+    manager = CheckpointManager(tmp_path, every=0.0)
+    sent_before = pickle.dumps(manager)
     for name in ("first", "second", "third"):
-        keeping.stamped(name, name).strand("a").save(snapshot(1))
-    pickle.loads(pickle.dumps(keeping.stamped("fourth", "fourth"))).strand("a").save(snapshot(1))
+        manager.stamped(name, name).job("a").save(snapshot(1))
+    pickle.loads(pickle.dumps(manager.stamped("fourth", "fourth"))).job("a").save(snapshot(1))
     assert capsys.readouterr().err.count("warning: ") == 1
-    pickle.loads(sent_before).strand("a").save(snapshot(1))  # as in a process that was at work by then
+    pickle.loads(sent_before).job("a").save(snapshot(1))  # as in a process that was at work by then
     assert capsys.readouterr().err.count("warning: ") == 1
 
 
 def test_a_strand_that_cannot_be_kept_is_tried_again_after_its_pause(
     full: list[bool], clock: Clock, tmp_path: Path
 ) -> None:
-    strand = Keeping(tmp_path, every=10.0).strand("a")
+    job = CheckpointManager(tmp_path, every=10.0).job("a")
     clock.now += 10.0
-    strand.save(snapshot(1))
-    assert not strand.due()
+    job.save(snapshot(1))
+    assert not job.due()
     clock.now += 10.0
-    assert strand.due()
+    assert job.due()
 
 
 def test_other_errors_are_not_hidden(tmp_path: Path) -> None:
@@ -271,89 +271,89 @@ def test_other_errors_are_not_hidden(tmp_path: Path) -> None:
         raise ArithmeticError("a mistake in the program")
 
     with pytest.raises(ArithmeticError):
-        Keeping(tmp_path).strand("a").save(Snapshot({}, {}, {"rows": Stream(0, 3, broken)}))
+        CheckpointManager(tmp_path).job("a").save(Snapshot({}, {}, {"rows": Stream(0, 3, broken)}))
 
 
 # What is gone on with
 
 
 def test_another_stamp_is_not_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keeping = Keeping(tmp_path, stamp="one")
-    keeping.strand("a").save(snapshot(1))
-    assert newest(Keeping(tmp_path, stamp="one"), "a") == 1
-    assert keeping.look("a", turn_of) == 1
+    manager = CheckpointManager(tmp_path, stamp="one")
+    manager.job("a").save(snapshot(1))
+    assert newest(CheckpointManager(tmp_path, stamp="one"), "a") == 1
+    assert manager.look("a", turn_of) == 1
     assert capsys.readouterr().err == ""
-    other = keeping.stamped("two")
+    other = manager.stamped("two")
     assert newest(other, "a") is None
     told = capsys.readouterr().err
     assert "000001.checkpoint cannot be used: it was made by another version or on another kind of machine" in told
     assert other.look("a", turn_of) is None
     assert capsys.readouterr().err == ""  # it may be somebody else's
-    strand = other.strand("a")
-    assert strand.restore(turn_of) is None
-    strand.save(snapshot(2))
+    job = other.job("a")
+    assert job.restore(turn_of) is None
+    job.save(snapshot(2))
     assert newest(other, "a") == 2
     capsys.readouterr()
-    assert newest(keeping, "a") is None
+    assert newest(manager, "a") is None
 
 
 def test_looking_changes_nothing(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    assert keeping.look("a", turn_of) is None
-    assert keeping.strands() == []
-    keeping.strand("a").save(snapshot(1, rows=2))
+    manager = CheckpointManager(tmp_path)
+    assert manager.look("a", turn_of) is None
+    assert manager.jobs() == []
+    manager.job("a").save(snapshot(1, rows=2))
     before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
 
     def refuse(checkpoint: Checkpoint) -> None:
         raise InputError("not this")
 
-    assert keeping.look("a", refuse) is None
-    assert keeping.look("a", turn_of) == 1
+    assert manager.look("a", refuse) is None
+    assert manager.look("a", turn_of) == 1
     assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == before
 
 
 @pytest.mark.parametrize(("keep", "left"), [(1, [4, 5]), (2, [4, 5]), (3, [3, 4, 5]), (None, [1, 2, 3, 4, 5])])
 def test_as_many_are_kept_as_was_said(keep: int | None, left: list[int], tmp_path: Path) -> None:
-    strand = Keeping(tmp_path, keep=keep).strand("a")
+    job = CheckpointManager(tmp_path, keep=keep).job("a")
     for turn in range(5):
-        strand.save(snapshot(turn))
+        job.save(snapshot(turn))
     assert Journal(tmp_path / "a").numbers() == left
 
 
 def test_a_damaged_checkpoint_costs_little_however_few_are_to_be_kept(tmp_path: Path) -> None:
-    strand = Keeping(tmp_path, keep=1).strand("a")
+    job = CheckpointManager(tmp_path, keep=1).job("a")
     for turn in range(5):
-        strand.save(snapshot(turn, rows=turn))
+        job.save(snapshot(turn, rows=turn))
     (tmp_path / "a" / "000005.checkpoint").write_text("")
-    assert newest(Keeping(tmp_path, keep=1), "a") == 3
+    assert newest(CheckpointManager(tmp_path, keep=1), "a") == 3
 
 
 def test_when_all_is_done_as_few_are_left_as_is_asked(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path, keep=3)
+    manager = CheckpointManager(tmp_path, keep=3)
     for name in ("a", "b"):
-        strand = keeping.strand(name)
+        job = manager.job(name)
         for turn in range(5):
-            strand.save(snapshot(turn, rows=2 * turn))
+            job.save(snapshot(turn, rows=2 * turn))
     leave_newest(tmp_path, 1)
     for name in ("a", "b"):
         assert Journal(tmp_path / name).numbers() == [5]
-        assert newest(Keeping(tmp_path), name) == 4
+        assert newest(CheckpointManager(tmp_path), name) == 4
         needed = {piece.name for piece in Journal(tmp_path / name).open(5).pieces}
         assert {path.name for path in (tmp_path / name).iterdir()} == needed | {"000005.checkpoint"}
     leave_newest(tmp_path / "nowhere", 1)
 
 
 def test_below_and_forgotten(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path / "unfinished", *Pace(3.0, None))
-    cell = keeping.stamped("s", "cell")
+    manager = CheckpointManager(tmp_path / "unfinished", *Pace(3.0, None))
+    cell = manager.stamped("s", "cell")
     assert (cell.folder, cell.every) == (tmp_path / "unfinished" / "cell", 3.0)
     for turn in range(3):
-        cell.strand("a").save(snapshot(turn))
-    keeping.stamped("s", "other").strand("a").save(snapshot(1))
-    keeping.forget("cell")
-    assert keeping.strands() == ["other"]
-    keeping.forget()
-    keeping.forget()
+        cell.job("a").save(snapshot(turn))
+    manager.stamped("s", "other").job("a").save(snapshot(1))
+    manager.forget("cell")
+    assert manager.jobs() == ["other"]
+    manager.forget()
+    manager.forget()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -361,16 +361,16 @@ def test_in_another_process_it_is_the_same_folder_and_nothing_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    keeping = Keeping(Path("kept"), 3.0, None, "stamp")
-    keeping.strand("a").finish(snapshot(1))
-    there = pickle.loads(pickle.dumps(keeping))
+    manager = CheckpointManager(Path("kept"), 3.0, None, "stamp")
+    manager.job("a").finish(snapshot(1))
+    there = pickle.loads(pickle.dumps(manager))
     monkeypatch.chdir("/")
     there.flush()
-    assert there.strands() == []
+    assert there.jobs() == []
     for turn in range(4):
-        there.strand("b").save(snapshot(turn))
+        there.job("b").save(snapshot(turn))
     assert there.every == 3.0
-    assert newest(Keeping(tmp_path / "kept", stamp="stamp"), "b") == 3
+    assert newest(CheckpointManager(tmp_path / "kept", stamp="stamp"), "b") == 3
     monkeypatch.chdir(tmp_path)
-    keeping.flush()
-    assert keeping.strands() == ["a", "b"]
+    manager.flush()
+    assert manager.jobs() == ["a", "b"]

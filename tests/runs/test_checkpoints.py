@@ -101,7 +101,7 @@ class Journals(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp()) / "strand"
+        self.folder = Path(tempfile.mkdtemp()) / "job"
         self.patched = pytest.MonkeyPatch()
         self.patched.setattr(os, "fsync", lambda handle: None)
         self.disk = Disk(self.patched)

@@ -70,7 +70,7 @@ def test_a_newer_format_asks_for_an_upgrade() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "called"),
-    [(manifest.RUN, "a run"), (manifest.MEASUREMENT, "a measurement"), (manifest.RUN_UNDER_WAY, "a run under way")],
+    [(manifest.RUN, "a run"), (manifest.MEASUREMENT, "a measurement"), (manifest.UNFINISHED_RUN, "a run under way")],
 )
 def test_another_kind_is_told_of_by_what_was_expected(kind: str, called: str) -> None:
     other = manifest.MEASUREMENT if kind == manifest.RUN else manifest.RUN

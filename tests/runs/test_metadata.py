@@ -3,14 +3,16 @@ from typing import Any
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.runs.metadata import check_told, required
+from srgdqn.runs.metadata import check_metadata, required
 from srgdqn.runs.provenance import provenance
 
 
 def test_what_runs_tell_is_sound() -> None:
-    check_told({})
-    check_told(provenance())
-    check_told({"observation_size": 4, "actions": 2, "action_type": None, "action_table": [0, 1], "interrupted": False})
+    check_metadata({})
+    check_metadata(provenance())
+    check_metadata(
+        {"observation_size": 4, "actions": 2, "action_type": None, "action_table": [0, 1], "interrupted": False}
+    )
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_what_runs_tell_is_sound() -> None:
 )
 def test_what_is_of_another_kind_is_named(name: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"its {name} is"):
-        check_told({name: value})
+        check_metadata({name: value})
 
 
 def test_what_is_missing_is_named() -> None:

@@ -14,7 +14,7 @@ from srgdqn.errors import InputError
 from srgdqn.runs import locks, manifest
 from srgdqn.runs.run_folder import (
     CHECKPOINTS,
-    STRANDS,
+    JOBS,
     Request,
     beside,
     changes,
@@ -35,12 +35,12 @@ REQUEST = Request(
 )
 
 
-def strands(folder: Path) -> None:
-    """One of each kind of file, of two strands."""
+def jobs(folder: Path) -> None:
+    """One of each kind of file, of two jobs."""
     for name in ("rounds-0-3-abcdef", "round-7"):
-        (folder / STRANDS / name).mkdir(parents=True)
+        (folder / JOBS / name).mkdir(parents=True)
         for file in ("000001.checkpoint", "000001.rows.piece"):
-            (folder / STRANDS / name / file).write_text(f"{name} {file}")
+            (folder / JOBS / name / file).write_text(f"{name} {file}")
 
 
 def test_it_lies_beside_the_folder_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,15 +91,20 @@ def test_every_byte_of_what_was_asked_counts(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "told", "kind", "why"),
     [
-        ({"configuration.toml": b""}, {"about": {}}, manifest.RUN_UNDER_WAY, "what was asked is missing"),
+        ({"configuration.toml": b""}, {"about": {}}, manifest.UNFINISHED_RUN, "what was asked is missing"),
         (
             {"configuration.toml": b""},
             {"about": [], "options": {}},
-            manifest.RUN_UNDER_WAY,
+            manifest.UNFINISHED_RUN,
             "what was asked is missing",
         ),
-        ({}, {"about": {}, "options": {}}, manifest.RUN_UNDER_WAY, "other files than an unfinished run has"),
-        ({"configuration.toml": b"", "../x": b""}, {"about": {}, "options": {}}, manifest.RUN_UNDER_WAY, "other files"),
+        ({}, {"about": {}, "options": {}}, manifest.UNFINISHED_RUN, "other files than an unfinished run has"),
+        (
+            {"configuration.toml": b"", "../x": b""},
+            {"about": {}, "options": {}},
+            manifest.UNFINISHED_RUN,
+            "other files",
+        ),
         ({"configuration.toml": b""}, {"about": {}, "options": {}}, manifest.RUN, "not the manifest of"),
     ],
 )
@@ -142,9 +147,9 @@ def test_what_can_go_on_stays(tmp_path: Path) -> None:
     folder = tmp_path / "a.unfinished"
     with contextlib.suppress(KeyboardInterrupt), occupied(folder, what="a test"):
         write_request(folder, REQUEST)
-        strands(folder)
+        jobs(folder)
         raise KeyboardInterrupt
-    assert sorted(os.listdir(folder)) == ["configuration.toml", "manifest.json", STRANDS]
+    assert sorted(os.listdir(folder)) == ["configuration.toml", JOBS, "manifest.json"]
     assert has_checkpoints(folder)
     assert read_request(folder) == REQUEST
 
@@ -170,22 +175,22 @@ def test_where_nothing_can_be_written_that_is_told(tmp_path: Path) -> None:
 
 def test_pieces_alone_are_nothing_to_go_on_from(tmp_path: Path) -> None:
     assert not has_checkpoints(tmp_path)
-    (tmp_path / STRANDS / "round-0").mkdir(parents=True)
-    (tmp_path / STRANDS / "round-0" / "000001.rows.piece").write_text("")
+    (tmp_path / JOBS / "round-0").mkdir(parents=True)
+    (tmp_path / JOBS / "round-0" / "000001.rows.piece").write_text("")
     assert not has_checkpoints(tmp_path)
-    (tmp_path / STRANDS / "round-0" / "000001.checkpoint").write_text("")
+    (tmp_path / JOBS / "round-0" / "000001.checkpoint").write_text("")
     assert has_checkpoints(tmp_path)
 
 
 def test_clearing_forgets_and_discarding_removes(tmp_path: Path) -> None:
     folder = tmp_path / "a.unfinished"
     folder.mkdir()
-    strands(folder)
+    jobs(folder)
     write_request(folder, REQUEST)
     clear(folder)
     assert os.listdir(folder) == []
     clear(folder)
-    strands(folder)
+    jobs(folder)
     discard(folder)
     discard(folder)
     assert os.listdir(tmp_path) == []
@@ -193,18 +198,18 @@ def test_clearing_forgets_and_discarding_removes(tmp_path: Path) -> None:
 
 def test_what_leads_elsewhere_is_neither_written_to_nor_removed(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "a.unfinished", tmp_path / "elsewhere"
-    strands(elsewhere)
+    jobs(elsewhere)
     folder.mkdir()
     write_request(folder, REQUEST)
-    for link in (folder / STRANDS, folder / STRANDS / "round-7", folder / STRANDS / "below" / "round-7"):
+    for link in (folder / JOBS, folder / JOBS / "round-7", folder / JOBS / "below" / "round-7"):
         link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(elsewhere / STRANDS / "round-7")
+        link.symlink_to(elsewhere / JOBS / "round-7")
         with pytest.raises(InputError, match=f"{link} leads elsewhere"):
             read_request(folder)
         link.unlink()
-    check_stays_within(folder / STRANDS)
+    check_stays_within(folder / JOBS)
     clear(folder)
-    (folder / STRANDS).symlink_to(elsewhere / STRANDS)
+    (folder / JOBS).symlink_to(elsewhere / JOBS)
     clear(folder)  # begins anew, and not there
     assert os.listdir(folder) == []
     assert has_checkpoints(elsewhere)
@@ -215,8 +220,8 @@ def test_checkpoints_are_moved_into_the_run(tmp_path: Path) -> None:
     out.mkdir()
     move_checkpoints(folder, out)
     assert os.listdir(out) == []
-    strands(folder)
-    before = {path.relative_to(folder / STRANDS): path.read_text() for path in folder.rglob("*.*") if path.is_file()}
+    jobs(folder)
+    before = {path.relative_to(folder / JOBS): path.read_text() for path in folder.rglob("*.*") if path.is_file()}
     move_checkpoints(folder, out)
     assert {p.relative_to(out / CHECKPOINTS): p.read_text() for p in out.rglob("*.*") if p.is_file()} == before
     assert len(before) == 4
@@ -226,10 +231,10 @@ def test_checkpoints_are_moved_into_the_run(tmp_path: Path) -> None:
 def test_what_a_kill_left_half_written_is_not_moved_with_them(tmp_path: Path) -> None:
     folder, out = tmp_path / "a.unfinished", tmp_path / "a"
     out.mkdir()
-    strands(folder)
+    jobs(folder)
     if not Path("/proc/sys/kernel/random/boot_id").exists():
         pytest.skip("the running system has no name here")
-    with scratch(folder / STRANDS / "round-7", ".checkpoint") as half:
+    with scratch(folder / JOBS / "round-7", ".checkpoint") as half:
         half.write_text("half a checkp")
     move_checkpoints(folder, out)
     names = sorted(os.listdir(out / CHECKPOINTS / "round-7"))
@@ -240,12 +245,12 @@ def test_marks_and_locks_that_a_kill_left_are_not_moved_with_them(tmp_path: Path
     """As of a driver on many machines, and of a round that was being kept."""
     folder, out = tmp_path / "a.unfinished", tmp_path / "a"
     out.mkdir()
-    strands(folder)
-    (folder / STRANDS / ".shared").write_text("0" * 32)
+    jobs(folder)
+    (folder / JOBS / ".shared").write_text("0" * 32)
     for held in (".locks/rounds-0-3-abcdef", "round-7", "round-8"):
-        (folder / STRANDS / held).mkdir(parents=True, exist_ok=True)
-        (folder / STRANDS / held / locks.LOCK).write_text("123\n")
-    (folder / STRANDS / "round-9").mkdir()
+        (folder / JOBS / held).mkdir(parents=True, exist_ok=True)
+        (folder / JOBS / held / locks.LOCK).write_text("123\n")
+    (folder / JOBS / "round-9").mkdir()
     move_checkpoints(folder, out)
     assert sorted(os.listdir(out / CHECKPOINTS)) == ["round-7", "rounds-0-3-abcdef"]
     assert sorted(os.listdir(out / CHECKPOINTS / "round-7")) == ["000001.checkpoint", "000001.rows.piece"]

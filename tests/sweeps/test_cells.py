@@ -10,7 +10,7 @@ import pytest
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.sweeps import cells as sweep_cells
 from srgdqn.training import Progress
 from tiny import tiny

@@ -18,7 +18,7 @@ import pytest
 import srgdqn
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.sweeps import run_grid
 from srgdqn.sweeps.folder import CELLS
 from srgdqn.sweeps.grid import Base, cells_of, checked_values

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from srgdqn.config import Configuration
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
@@ -81,11 +81,13 @@ class Cut:
             self.stop.set()
 
 
-def train_until(run: tuple[Configuration, Task], keeping: Keeping, after: int, **engine: Any) -> Trained | None:
+def train_until(
+    run: tuple[Configuration, Task], manager: CheckpointManager, after: int, **engine: Any
+) -> Trained | None:
     """What was reached after so many reports; None if it was killed then."""
     cut = Cut(after, kill=engine.pop("kill", False))
     try:
-        return train_rounds(*run, listener=cut, stop=cut.stop, keeping=keeping, **engine)
+        return train_rounds(*run, listener=cut, stop=cut.stop, manager=manager, **engine)
     except Killed:
         return None
 
@@ -102,13 +104,13 @@ def test_a_run_may_be_stopped_after_any_segment(case: str, each_kernel: str, tmp
     run, whole = made(case, each_kernel), uninterrupted(case, each_kernel)
     before, after = ENGINES[each_kernel]
     for count in itertools.count(1):
-        keeping = Keeping(tmp_path / str(count), every=0.0)
-        reached = train_until(run, keeping, count, **before)
+        manager = CheckpointManager(tmp_path / str(count), every=0.0)
+        reached = train_until(run, manager, count, **before)
         assert reached is not None
         if not reached.interrupted:
             break
         assert reached.tables["rounds"]["steps"].sum() <= whole.tables["rounds"]["steps"].sum()
-        trained = train_rounds(*run, keeping=keeping, **after)
+        trained = train_rounds(*run, manager=manager, **after)
         assert not trained.interrupted
         assert same(trained, whole)
     assert count > 3
@@ -118,9 +120,9 @@ def test_a_run_may_be_stopped_after_any_segment(case: str, each_kernel: str, tmp
 def test_a_run_may_be_killed_again_and_again(case: str, each_kernel: str, tmp_path: Path) -> None:
     """Each time two segments come to their end, of which the first is kept."""
     run, whole = made(case, each_kernel), uninterrupted(case, each_kernel)
-    keeping = Keeping(tmp_path, every=0.0, keep=1)
+    manager = CheckpointManager(tmp_path, every=0.0, keep=1)
     for turn in range(60):
-        trained = train_until(run, keeping, 2, kill=True, segment_blocks=1 + turn % 3, workers=1)
+        trained = train_until(run, manager, 2, kill=True, segment_blocks=1 + turn % 3, workers=1)
         if trained is not None:
             break
     assert turn > 4
@@ -130,7 +132,9 @@ def test_a_run_may_be_killed_again_and_again(case: str, each_kernel: str, tmp_pa
 
 def test_checkpoints_change_no_bit_and_are_timed(tmp_path: Path) -> None:
     case = "episodes on several chunks"
-    trained = train_rounds(*made(case, "xla"), segment_blocks=1, workers=2, keeping=Keeping(tmp_path, every=0.0))
+    trained = train_rounds(
+        *made(case, "xla"), segment_blocks=1, workers=2, manager=CheckpointManager(tmp_path, every=0.0)
+    )
     assert same(trained, uninterrupted(case, "xla"))
     timings = trained.tables["timings"]
     kept = timings["phase"] == "checkpoint"
@@ -141,10 +145,10 @@ def test_checkpoints_change_no_bit_and_are_timed(tmp_path: Path) -> None:
 
 def test_timings_of_before_are_kept_too(tmp_path: Path) -> None:
     case = "steps, a target"
-    run, keeping = made(case, "xla"), Keeping(tmp_path, every=0.0)
-    before = train_until(run, keeping, 3, segment_blocks=2, workers=1)
+    run, manager = made(case, "xla"), CheckpointManager(tmp_path, every=0.0)
+    before = train_until(run, manager, 3, segment_blocks=2, workers=1)
     assert before is not None
-    trained = train_rounds(*run, segment_blocks=2, workers=1, keeping=keeping)
+    trained = train_rounds(*run, segment_blocks=2, workers=1, manager=manager)
     for name in ("phase", "step", "seconds"):
         rows = len(before.tables["timings"][name]) - 1  # of the last checkpoint nobody knew what it would take
         assert trained.tables["timings"][name][:rows].tolist() == before.tables["timings"][name][:rows].tolist()
@@ -155,11 +159,11 @@ def test_timings_of_before_are_kept_too(tmp_path: Path) -> None:
 def test_what_was_reached_is_what_was_kept(tmp_path: Path) -> None:
     """A run that is told to stop again at once has as much as before."""
     case = "steps, a target"
-    keeping = Keeping(tmp_path)
-    before = train_until(made(case, "xla"), keeping, 2, segment_blocks=2, workers=1)
+    manager = CheckpointManager(tmp_path)
+    before = train_until(made(case, "xla"), manager, 2, segment_blocks=2, workers=1)
     stop = threading.Event()
     stop.set()
-    again = train_rounds(*made(case, "xla"), keeping=keeping, stop=stop)
+    again = train_rounds(*made(case, "xla"), manager=manager, stop=stop)
     assert before is not None
     assert again.interrupted
     assert same(before, again)
@@ -169,18 +173,18 @@ def test_what_was_reached_is_what_was_kept(tmp_path: Path) -> None:
 def test_a_run_that_had_come_to_its_end_is_not_trained_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = "divergence on several chunks"
     whole = uninterrupted(case, "xla")
-    keeping = Keeping(tmp_path)
-    train_rounds(*made(case, "xla"), keeping=keeping, workers=1)
-    assert keeping.strands() == []  # there was no need to keep its end
-    first = Keeping(tmp_path, every=0.0)
-    train_rounds(*made(case, "xla"), keeping=first, workers=1)
-    [name] = first.strands()
+    manager = CheckpointManager(tmp_path)
+    train_rounds(*made(case, "xla"), manager=manager, workers=1)
+    assert manager.jobs() == []  # there was no need to keep its end
+    first = CheckpointManager(tmp_path, every=0.0)
+    train_rounds(*made(case, "xla"), manager=first, workers=1)
+    [name] = first.jobs()
     newest = Journal(tmp_path / name).open(Journal(tmp_path / name).numbers()[-1])
     assert newest.about["last"] is True
     assert set(newest.spans) == _RECORDS  # nobody needs its replay any more
     monkeypatch.setattr("srgdqn.training.job.train", None)
     heard: list[Progress] = []
-    trained = train_rounds(*made(case, "xla"), keeping=Keeping(tmp_path), listener=heard.append)
+    trained = train_rounds(*made(case, "xla"), manager=CheckpointManager(tmp_path), listener=heard.append)
     assert not trained.interrupted
     assert same(trained, whole)
     diverged = np.ma.count(trained.tables["rounds"]["diverged_at"])
@@ -193,14 +197,14 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     pattern: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = "steps, a target"
-    keeping = Keeping(tmp_path, every=0.0)
-    train_until(made(case, "xla"), keeping, 9, segment_blocks=1, workers=1)
-    for name in keeping.strands():
+    manager = CheckpointManager(tmp_path, every=0.0)
+    train_until(made(case, "xla"), manager, 9, segment_blocks=1, workers=1)
+    for name in manager.jobs():
         newest = sorted((tmp_path / name).glob(pattern))[-1]
         data = bytearray(newest.read_bytes())
         data[-1] ^= 1
         newest.write_bytes(data)
-    trained = train_rounds(*made(case, "xla"), keeping=keeping, workers=2)
+    trained = train_rounds(*made(case, "xla"), manager=manager, workers=2)
     told = capsys.readouterr().err
     assert told.startswith("warning: the checkpoint ")
     assert " cannot be used: " in told
@@ -212,16 +216,16 @@ def test_a_strand_of_which_nothing_is_left_is_told_of_though_its_rounds_are_shar
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = "steps, a target"
-    keeping = Keeping(tmp_path, every=0.0)
-    train_until(made(case, "xla"), keeping, 9, segment_blocks=1, workers=2)
-    first, *others = keeping.strands()
+    manager = CheckpointManager(tmp_path, every=0.0)
+    train_until(made(case, "xla"), manager, 9, segment_blocks=1, workers=2)
+    first, *others = manager.jobs()
     assert others
     damaged = sorted((tmp_path / first).glob("*.checkpoint"))
     for file in damaged:
         data = bytearray(file.read_bytes())
         data[-1] ^= 1
         file.write_bytes(data)
-    trained = train_rounds(*made(case, "xla"), keeping=Keeping(tmp_path, every=0.0), workers=3)
+    trained = train_rounds(*made(case, "xla"), manager=CheckpointManager(tmp_path, every=0.0), workers=3)
     told = capsys.readouterr().err
     assert all(told.count(f"the checkpoint {file} cannot be used: ") == 1 for file in damaged)
     assert same(trained, uninterrupted(case, "xla"))
@@ -231,20 +235,20 @@ def test_what_cannot_be_used_at_all_is_trained_from_the_beginning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = "steps, a target"
-    train_until(made(case, "xla"), Keeping(tmp_path, every=0.0, stamp="old"), 4, segment_blocks=2, workers=1)
-    trained = train_rounds(*made(case, "xla"), keeping=Keeping(tmp_path, every=0.0, stamp="new"))
+    train_until(made(case, "xla"), CheckpointManager(tmp_path, every=0.0, stamp="old"), 4, segment_blocks=2, workers=1)
+    trained = train_rounds(*made(case, "xla"), manager=CheckpointManager(tmp_path, every=0.0, stamp="new"))
     assert same(trained, uninterrupted(case, "xla"))
     assert capsys.readouterr().err.count("another version") <= 2
 
 
 def test_the_rounds_of_another_configuration_are_not_gone_on_with(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path, every=0.0)
+    manager = CheckpointManager(tmp_path, every=0.0)
     for seed in range(2):
-        train_until(tiny(rounds=3, seed=seed), keeping, 2, segment_blocks=2)
+        train_until(tiny(rounds=3, seed=seed), manager, 2, segment_blocks=2)
     other = tiny(rounds=3, seed=2)
-    assert same(train_rounds(*other, keeping=keeping), train_rounds(*other))
-    assert len(keeping.strands()) == 3
-    assert {name.rpartition("-")[2] for name in keeping.strands()} == {
+    assert same(train_rounds(*other, manager=manager), train_rounds(*other))
+    assert len(manager.jobs()) == 3
+    assert {name.rpartition("-")[2] for name in manager.jobs()} == {
         identity(tiny(rounds=3, seed=seed)[0]) for seed in range(3)
     }
 
@@ -253,7 +257,7 @@ def test_instruments_are_not_kept(tmp_path: Path) -> None:
     from srgdqn.training.lane import Instruments
 
     with pytest.raises(ValueError, match="what a study adds to the loop cannot be checkpointed"):
-        train_rounds(*tiny(), keeping=Keeping(tmp_path), instruments=Instruments(blocks_kept=20))
+        train_rounds(*tiny(), manager=CheckpointManager(tmp_path), instruments=Instruments(blocks_kept=20))
 
 
 def test_an_error_keeps_the_ends_of_others(tmp_path: Path) -> None:
@@ -268,15 +272,15 @@ def test_an_error_keeps_the_ends_of_others(tmp_path: Path) -> None:
             raise ArithmeticError("a mistake in the program")
 
     with pytest.raises(ArithmeticError):
-        train_rounds(*run, listener=broken, keeping=Keeping(tmp_path), workers=1, segment_blocks=2)
-    assert len(Keeping(tmp_path).strands()) == 1
+        train_rounds(*run, listener=broken, manager=CheckpointManager(tmp_path), workers=1, segment_blocks=2)
+    assert len(CheckpointManager(tmp_path).jobs()) == 1
     steps = 0
 
     def count(progress: Progress) -> None:
         nonlocal steps
         steps += progress.steps
 
-    assert same(train_rounds(*run, keeping=Keeping(tmp_path), listener=count), train_rounds(*run))
+    assert same(train_rounds(*run, manager=CheckpointManager(tmp_path), listener=count), train_rounds(*run))
     assert steps == 2 * 192  # of the 18 rounds, 16 were done
 
 
@@ -295,8 +299,8 @@ def alone(eta: float) -> Trained:
     return train_rounds(*tiny(rounds=6, eta=eta))
 
 
-def side_by_side(etas: tuple[float, ...], keeping: Keeping, **engine: Any) -> Iterator[tuple[float, Trained]]:
-    for place, trained in train_side_by_side(cells(*etas), tiny()[1], keeping=keeping, **engine):
+def side_by_side(etas: tuple[float, ...], manager: CheckpointManager, **engine: Any) -> Iterator[tuple[float, Trained]]:
+    for place, trained in train_side_by_side(cells(*etas), tiny()[1], manager=manager, **engine):
         yield etas[place], trained
 
 
@@ -305,8 +309,8 @@ def swept_until_some_are_finished(folder: Path) -> set[float]:
     the first segment of the second chunk, after the seven of the first.
     """
     cut, finished = Cut(8), set()
-    keeping = Keeping(folder, every=0.0)
-    for eta, trained in side_by_side(ETAS, keeping, workers=1, stop=cut.stop, listener=cut, segment_blocks=2):
+    manager = CheckpointManager(folder, every=0.0)
+    for eta, trained in side_by_side(ETAS, manager, workers=1, stop=cut.stop, listener=cut, segment_blocks=2):
         if not trained.interrupted:
             assert same(trained, alone(eta))
             finished.add(eta)
@@ -324,7 +328,7 @@ def test_cells_that_are_finished_are_not_asked_for_again(tmp_path: Path) -> None
         nonlocal steps
         steps += progress.steps
 
-    found = dict(side_by_side(left, Keeping(tmp_path), listener=count))
+    found = dict(side_by_side(left, CheckpointManager(tmp_path), listener=count))
     assert all(same(found[eta], alone(eta)) for eta in left)
     assert 0 < steps <= 8 * 208  # four rounds of the third cell were done
 
@@ -343,32 +347,32 @@ def test_a_chunk_whose_end_is_damaged_is_trained_for_those_who_ask(
     for engine in (dict(workers=1), dict(workers=2, segment_blocks=1)):
         copy = tmp_path / f"by {engine['workers']}"
         shutil.copytree(original, copy)
-        found = dict(side_by_side(left, Keeping(copy, every=0.0), **engine))
+        found = dict(side_by_side(left, CheckpointManager(copy, every=0.0), **engine))
         assert all(same(found[eta], alone(eta)) for eta in left)
         # And what that left behind is as good.
-        found = dict(side_by_side(left, Keeping(copy, every=0.0), **engine))
+        found = dict(side_by_side(left, CheckpointManager(copy, every=0.0), **engine))
         assert all(same(found[eta], alone(eta)) for eta in left)
     assert "cannot be used" in capsys.readouterr().err
 
 
 def test_what_is_trained_in_the_place_of_a_damaged_chunk_is_gone_on_with_too(tmp_path: Path) -> None:
-    """It has fewer seats than the chunk that its strand was begun for."""
+    """It has fewer seats than the chunk that its job was begun for."""
     finished = swept_until_some_are_finished(tmp_path)
     left = tuple(eta for eta in ETAS if eta not in finished)
-    damaged, *begun = sorted(tmp_path.iterdir(), key=lambda strand: -max(Journal(strand).numbers()))
+    damaged, *begun = sorted(tmp_path.iterdir(), key=lambda job: -max(Journal(job).numbers()))
     for other in begun:
         shutil.rmtree(other)
     [*_, piece] = sorted(damaged.glob("*.rows.piece"))
     piece.write_bytes(piece.read_bytes()[:-1])
     cut = Cut(5)
-    dict(side_by_side(left, Keeping(tmp_path), workers=1, stop=cut.stop, listener=cut, segment_blocks=2))
+    dict(side_by_side(left, CheckpointManager(tmp_path), workers=1, stop=cut.stop, listener=cut, segment_blocks=2))
     steps = 0
 
     def count(progress: Progress) -> None:
         nonlocal steps
         steps += progress.steps
 
-    found = dict(side_by_side(left, Keeping(tmp_path), listener=count))
+    found = dict(side_by_side(left, CheckpointManager(tmp_path), listener=count))
     assert all(same(found[eta], alone(eta)) for eta in left)
     assert steps == 12 * 208 - 4 * 5 * 32  # of the twelve rounds, four had trained five segments of two blocks
 
@@ -376,12 +380,12 @@ def test_what_is_trained_in_the_place_of_a_damaged_chunk_is_gone_on_with_too(tmp
 def test_a_grid_may_grow_while_it_is_under_way(tmp_path: Path) -> None:
     stop = threading.Event()
     cut = Cut(3)
-    dict(side_by_side(ETAS[:2], Keeping(tmp_path), workers=1, stop=cut.stop, listener=cut, segment_blocks=2))
-    before = Keeping(tmp_path).strands()
+    dict(side_by_side(ETAS[:2], CheckpointManager(tmp_path), workers=1, stop=cut.stop, listener=cut, segment_blocks=2))
+    before = CheckpointManager(tmp_path).jobs()
     assert before
-    found = dict(side_by_side(ETAS, Keeping(tmp_path, every=0.0), workers=2, stop=stop))
+    found = dict(side_by_side(ETAS, CheckpointManager(tmp_path, every=0.0), workers=2, stop=stop))
     assert all(same(found[eta], alone(eta)) for eta in ETAS)
-    assert set(before) < set(Keeping(tmp_path).strands())
+    assert set(before) < set(CheckpointManager(tmp_path).jobs())
 
 
 # What is told on the way
@@ -389,7 +393,7 @@ def test_a_grid_may_grow_while_it_is_under_way(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_shares_grow_from_where_they_were(case: str, tmp_path: Path) -> None:
-    run, keeping = made(case, "xla"), Keeping(tmp_path, every=0.0)
+    run, manager = made(case, "xla"), CheckpointManager(tmp_path, every=0.0)
     heard: list[list[Progress]] = []
     for turn in range(40):
         heard.append([])
@@ -399,7 +403,7 @@ def test_shares_grow_from_where_they_were(case: str, tmp_path: Path) -> None:
             heard[turn].append(progress)
             cut(progress)
 
-        trained = train_rounds(*run, listener=listen, stop=cut.stop, keeping=keeping, segment_blocks=1, workers=1)
+        trained = train_rounds(*run, listener=listen, stop=cut.stop, manager=manager, segment_blocks=1, workers=1)
         if not trained.interrupted:
             break
     assert turn > 2
@@ -417,8 +421,8 @@ def test_shares_grow_from_where_they_were(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("after", [1, 4, 7])
 def test_reports_go_on_where_they_were(case: str, after: int, tmp_path: Path) -> None:
     """Counts, and the returns of episodes that were open then, are of the whole round."""
-    run, keeping = made(case, "xla"), Keeping(tmp_path, every=0.0)
-    before = train_until(run, keeping, after, segment_blocks=1, workers=1)
+    run, manager = made(case, "xla"), CheckpointManager(tmp_path, every=0.0)
+    before = train_until(run, manager, after, segment_blocks=1, workers=1)
     assert before is not None
     heard: dict[int, list[RoundReport]] = defaultdict(list)
 
@@ -426,7 +430,7 @@ def test_reports_go_on_where_they_were(case: str, after: int, tmp_path: Path) ->
         for report in progress.reports():
             heard[report.round].append(report)
 
-    trained = train_rounds(*run, listener=listen, keeping=keeping, segment_blocks=2, workers=1)
+    trained = train_rounds(*run, listener=listen, manager=manager, segment_blocks=2, workers=1)
     tables = {
         name: {column: np.ma.asarray(values) for column, values in table.items()}
         for name, table in trained.tables.items()
@@ -469,11 +473,11 @@ def test_replays_do_not_wait_for_the_end_to_be_kept(
 
     monkeypatch.setattr(LaneRounds, "on_host", noting)
     run = made("steps, a target", each_kernel)
-    keeping = Keeping(tmp_path, every=3600.0)
-    whole = train_rounds(*run, keeping=keeping, workers=2)
+    manager = CheckpointManager(tmp_path, every=3600.0)
+    whole = train_rounds(*run, manager=manager, workers=2)
     gc.collect()
     assert rings
     assert not any(ring() is not None for ring in rings)
-    assert keeping.strands() == []
-    keeping.flush()
-    assert same(train_rounds(*run, keeping=Keeping(tmp_path), workers=2), whole)
+    assert manager.jobs() == []
+    manager.flush()
+    assert same(train_rounds(*run, manager=CheckpointManager(tmp_path), workers=2), whole)

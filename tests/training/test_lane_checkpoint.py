@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.job import Job, restored_job
@@ -44,25 +44,25 @@ def whole() -> Trained:
 
 
 @pytest.fixture(scope="module")
-def strand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The checkpoints of a job that was stopped after ten of fifteen blocks."""
-    folder, stop = tmp_path_factory.mktemp("strand"), threading.Event()
+    folder, stop = tmp_path_factory.mktemp("job"), threading.Event()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("srgdqn.training.recorder.PAGE_STEPS", 48)
         train_rounds(
             *RUN,
-            keeping=Keeping(folder, every=0.0, keep=None),
+            manager=CheckpointManager(folder, every=0.0, keep=None),
             stop=stop,
             listener=lambda progress: stop.set() if progress.share > 0.6 else None,
             workers=1,
             segment_blocks=2,
         )
-    [strand] = folder.iterdir()
-    return strand
+    [job] = folder.iterdir()
+    return job
 
 
-def newest(strand: Path) -> Checkpoint:
-    journal = Journal(strand)
+def newest(job: Path) -> Checkpoint:
+    journal = Journal(job)
     return journal.open(journal.numbers()[-1])
 
 
@@ -71,9 +71,9 @@ def restored(checkpoint: Checkpoint, programs: Programs, rounds: int = ROUNDS) -
     return restored_job(checkpoint, job, programs)
 
 
-def test_what_is_stored_is_what_is_restored(strand: Path, programs: Programs) -> None:
+def test_what_is_stored_is_what_is_restored(job: Path, programs: Programs) -> None:
     """Stored once more, all of it anew, it is the same to the bit."""
-    checkpoint = newest(strand)
+    checkpoint = newest(job)
     assert position_of(checkpoint) == (10, False)
     assert owners_of(checkpoint) == [(identity(RUN[0]), 0, ROUNDS)]
     again = snapshot(*restored(checkpoint, programs))
@@ -90,9 +90,9 @@ def test_what_is_stored_is_what_is_restored(strand: Path, programs: Programs) ->
         assert {of: bits(column) for of, column in found.items()} == {of: bits(column) for of, column in rows.items()}
 
 
-def test_every_checkpoint_leads_to_the_same_end(strand: Path, programs: Programs, whole: Trained) -> None:
+def test_every_checkpoint_leads_to_the_same_end(job: Path, programs: Programs, whole: Trained) -> None:
     """Both the policies and the tables."""
-    journal = Journal(strand)
+    journal = Journal(job)
     assert len(journal.numbers()) > 4
     for number in journal.numbers():
         rounds, recorder = restored(journal.open(number), programs)
@@ -105,9 +105,9 @@ def test_every_checkpoint_leads_to_the_same_end(strand: Path, programs: Programs
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_round_goes_on_alone(number: int, strand: Path, programs: Programs, whole: Trained) -> None:
+def test_a_round_goes_on_alone(number: int, job: Path, programs: Programs, whole: Trained) -> None:
     """One of two chunks' rounds, taken out of its job, in a chunk of its own."""
-    rounds, _ = restored(newest(strand), programs)
+    rounds, _ = restored(newest(job), programs)
     lane = jax.tree.map(lambda leaf: leaf[number : number + 1], rounds.on_host())
     alone = list(lane_segments(RUN[0], programs, [number], resumed=(rounds.blocks, lane)))
     diverged_at = np.ma.filled(whole.tables["rounds"]["diverged_at"], -1)[number]
@@ -146,8 +146,8 @@ def others(array: np.ndarray) -> list[np.ndarray]:
     ]
 
 
-def test_every_array_is_of_its_kind_and_shape(strand: Path, programs: Programs) -> None:
-    checkpoint = newest(strand)
+def test_every_array_is_of_its_kind_and_shape(job: Path, programs: Programs) -> None:
+    checkpoint = newest(job)
     for name, tensor in checkpoint.tensors.items():
         rest = {other: array for other, array in checkpoint.tensors.items() if other != name}
         for tensors in (rest, *({**rest, name: other} for other in others(tensor))):
@@ -157,8 +157,8 @@ def test_every_array_is_of_its_kind_and_shape(strand: Path, programs: Programs) 
                 restored(Altered(checkpoint, tensors=tensors), programs)
 
 
-def test_every_column_is_of_its_kind_and_shape(strand: Path, programs: Programs) -> None:
-    checkpoint = newest(strand)
+def test_every_column_is_of_its_kind_and_shape(job: Path, programs: Programs) -> None:
+    checkpoint = newest(job)
     columns = {(name, of): array for name, _, rows in checkpoint.rows() for of, array in rows.items()}
     assert len(columns) > 15
     for (stream, column), array in columns.items():
@@ -181,8 +181,8 @@ def test_every_column_is_of_its_kind_and_shape(strand: Path, programs: Programs)
 
 
 @pytest.mark.parametrize("blocks", [np.array(-1), np.array(3.0), np.array(True), np.array([3]), np.array(2**40), None])
-def test_how_far_it_is_is_a_number(blocks: np.ndarray | None, strand: Path, programs: Programs) -> None:
-    checkpoint = newest(strand)
+def test_how_far_it_is_is_a_number(blocks: np.ndarray | None, job: Path, programs: Programs) -> None:
+    checkpoint = newest(job)
     tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if name != "state.blocks"}
     with pytest.raises(InputError, match="it does not say how far it is"):
         restored(
@@ -191,14 +191,14 @@ def test_how_far_it_is_is_a_number(blocks: np.ndarray | None, strand: Path, prog
 
 
 @pytest.mark.parametrize("last", [1, None, True])
-def test_whether_it_is_the_end_is_known(last: Any, strand: Path, programs: Programs) -> None:
-    checkpoint = newest(strand)
+def test_whether_it_is_the_end_is_known(last: Any, job: Path, programs: Programs) -> None:
+    checkpoint = newest(job)
     with pytest.raises(InputError):
         restored(Altered(checkpoint, about={**checkpoint.about, "last": last}), programs)
 
 
-def test_it_is_as_far_as_its_records(strand: Path, programs: Programs) -> None:
-    checkpoint = newest(strand)
+def test_it_is_as_far_as_its_records(job: Path, programs: Programs) -> None:
+    checkpoint = newest(job)
     for blocks in (0, 9, 11, 10**9):
         tensors = {**checkpoint.tensors, "state.blocks": np.array(blocks)}
         with pytest.raises(InputError, match="none of this configuration's"):
@@ -206,9 +206,9 @@ def test_it_is_as_far_as_its_records(strand: Path, programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("stop", [None, 0, 10, 144, 159, 161, 176])
-def test_a_replay_of_another_time_is_refused(stop: int | None, strand: Path, programs: Programs) -> None:
+def test_a_replay_of_another_time_is_refused(stop: int | None, job: Path, programs: Programs) -> None:
     """After ten blocks of 16 steps the newest 48 transitions are there."""
-    checkpoint = newest(strand)
+    checkpoint = newest(job)
     assert checkpoint.spans["state.replay"] == (112, 160)
 
     def rows() -> Iterator[tuple[str, int, dict[str, np.ndarray]]]:
@@ -223,6 +223,6 @@ def test_a_replay_of_another_time_is_refused(stop: int | None, strand: Path, pro
         restored(other, programs)
 
 
-def test_another_number_of_rounds_is_refused(strand: Path, programs: Programs) -> None:
+def test_another_number_of_rounds_is_refused(job: Path, programs: Programs) -> None:
     with pytest.raises(InputError):
-        restored(newest(strand), programs, rounds=5)
+        restored(newest(job), programs, rounds=5)

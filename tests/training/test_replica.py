@@ -36,7 +36,7 @@ from replica import Chance, Learner, Round, Rows, Settings, Transition
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.runs.statistics import bootstrap_interval
+from srgdqn.results.statistics import bootstrap_interval
 from srgdqn.training import train_rounds
 from srgdqn.training.draws import draw_block
 from srgdqn.training.program import programs_for

@@ -11,54 +11,54 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Snapshot
 from srgdqn.training.schedule import Share, rounds_left, saved_shares, shared_out
 
 
-def kept(keeping: Keeping, name: str, owners: Any, *, last: bool = False) -> None:
-    keeping.strand(name).save(Snapshot({"rounds": owners, "last": last}, {"state.blocks": np.array(3)}, {}))
+def kept(manager: CheckpointManager, name: str, owners: Any, *, last: bool = False) -> None:
+    manager.job(name).save(Snapshot({"rounds": owners, "last": last}, {"state.blocks": np.array(3)}, {}))
 
 
 def test_jobs_are_known_by_whose_rounds_they_have(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    kept(keeping, "b", [["me", 4, 8]])
-    kept(keeping, "a", [["me", 0, 4]])
-    kept(keeping, "c", [["other", 0, 4]])
-    found = saved_shares(keeping, ["me"], rounds=10)
+    manager = CheckpointManager(tmp_path)
+    kept(manager, "b", [["me", 4, 8]])
+    kept(manager, "a", [["me", 0, 4]])
+    kept(manager, "c", [["other", 0, 4]])
+    found = saved_shares(manager, ["me"], rounds=10)
     assert found == {"a": (Share("me", range(4), 0),), "b": (Share("me", range(4, 8), 0),)}
     assert rounds_left(1, 10, found.values()) == [range(8, 10)]
 
 
 def test_shares_have_the_places_of_those_who_ask_now(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    kept(keeping, "a", [["x", 2, 3], ["y", 0, 3], ["z", 0, 2]])
-    [shares] = saved_shares(keeping, ["z", "y", "x"], rounds=3).values()
+    manager = CheckpointManager(tmp_path)
+    kept(manager, "a", [["x", 2, 3], ["y", 0, 3], ["z", 0, 2]])
+    [shares] = saved_shares(manager, ["z", "y", "x"], rounds=3).values()
     assert shares == (Share("x", range(2, 3), 2), Share("y", range(3), 1), Share("z", range(2), 0))
     assert rounds_left(3, 3, [shares]) == [range(2, 3), range(6, 8)]
 
 
 @pytest.mark.parametrize("last", [True, False])
 def test_rounds_that_nobody_asks_for_are_no_harm_at_their_end(last: bool, tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    kept(keeping, "a", [["x", 0, 3], ["y", 0, 2]], last=last)
-    found = saved_shares(keeping, ["y"], rounds=3)
+    manager = CheckpointManager(tmp_path)
+    kept(manager, "a", [["x", 0, 3], ["y", 0, 2]], last=last)
+    found = saved_shares(manager, ["y"], rounds=3)
     assert found == ({"a": (Share("x", range(3)), Share("y", range(2), 0))} if last else {})
 
 
 def test_a_round_is_in_one_job_only(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    kept(keeping, "a", [["x", 0, 4]])
-    kept(keeping, "b", [["x", 2, 6]])
-    kept(keeping, "c", [["x", 6, 8]])
-    assert list(saved_shares(keeping, ["x"], rounds=8)) == ["a", "c"]
+    manager = CheckpointManager(tmp_path)
+    kept(manager, "a", [["x", 0, 4]])
+    kept(manager, "b", [["x", 2, 6]])
+    kept(manager, "c", [["x", 6, 8]])
+    assert list(saved_shares(manager, ["x"], rounds=8)) == ["a", "c"]
 
 
 def test_rounds_beyond_those_that_are_asked_for(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    kept(keeping, "a", [["x", 0, 4]], last=True)
-    assert saved_shares(keeping, ["x"], rounds=3) == {}
-    assert len(saved_shares(keeping, ["x"], rounds=4)) == 1
+    manager = CheckpointManager(tmp_path)
+    kept(manager, "a", [["x", 0, 4]], last=True)
+    assert saved_shares(manager, ["x"], rounds=3) == {}
+    assert len(saved_shares(manager, ["x"], rounds=4)) == 1
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_rounds_beyond_those_that_are_asked_for(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_say_whose_rounds_it_has_is_left_alone(owners: Any, tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path)
-    kept(keeping, "a", owners, last=True)
-    assert saved_shares(keeping, ["x"], rounds=3) == {}
+    manager = CheckpointManager(tmp_path)
+    kept(manager, "a", owners, last=True)
+    assert saved_shares(manager, ["x"], rounds=3) == {}
 
 
 def test_another_stamp_a_damaged_one_and_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keeping = Keeping(tmp_path, stamp="now")
-    assert saved_shares(keeping, ["x"], rounds=4) == {}
-    kept(keeping.stamped("then"), "a", [["x", 0, 1]])
-    kept(keeping, "b", [["x", 1, 2]])
-    kept(keeping, "c", [["x", 2, 3]])
+    manager = CheckpointManager(tmp_path, stamp="now")
+    assert saved_shares(manager, ["x"], rounds=4) == {}
+    kept(manager.stamped("then"), "a", [["x", 0, 1]])
+    kept(manager, "b", [["x", 1, 2]])
+    kept(manager, "c", [["x", 2, 3]])
     (tmp_path / "b" / "000001.checkpoint").write_bytes(b"")
     (tmp_path / "file").write_text("mine")
     for _ in range(2):
-        assert list(saved_shares(keeping, ["x"], rounds=4)) == ["c"]
+        assert list(saved_shares(manager, ["x"], rounds=4)) == ["c"]
     [told] = capsys.readouterr().err.splitlines()  # once, and nothing of the other stamp, which may be somebody else's
     assert told.startswith(f"warning: the checkpoint {tmp_path / 'b' / '000001.checkpoint'} cannot be used: ")
 

@@ -11,8 +11,8 @@ from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
-    from srgdqn.runs.comparison import Spread, Summary
-    from srgdqn.runs.result import Result
+    from srgdqn.results.comparison import Spread, Summary
+    from srgdqn.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def run(words: Sequence[str]) -> int:
     check_figure(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import print_json
-    from srgdqn.runs.comparison import distinct_labels, require_one_task, summarise
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.comparison import distinct_labels, require_one_task, summarise
+    from srgdqn.results.result import load_result
 
     results = [load_result(folder) for folder in folders]
     require_one_task(results)
@@ -121,7 +121,7 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:
     """What a reader of the tables should know beside the labels."""
     from srgdqn.config.algorithms import ALGORITHMS
-    from srgdqn.runs.comparison import differing_options, option_text
+    from srgdqn.results.comparison import differing_options, option_text
 
     notes = [f"{summary.label} was interrupted." for summary in summaries if summary.interrupted]
     if len({summary.algorithm for summary in summaries}) == 1:

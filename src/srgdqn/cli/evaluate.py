@@ -12,7 +12,7 @@ from srgdqn.cli.parsing import Arg, parse
 if TYPE_CHECKING:
     import polars as pl
 
-    from srgdqn.runs.result import Result
+    from srgdqn.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def run(words: Sequence[str]) -> int:
         share,
         with_interval,
     )
-    from srgdqn.runs.comparison import spread_of
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.comparison import spread_of
+    from srgdqn.results.result import load_result
 
     result = load_result(asked.run)
     played = result.evaluate(

@@ -44,7 +44,7 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.cli.presentation import print_json, print_rows
     from srgdqn.integrations.policy import policy_of
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.result import load_result
 
     result = load_result(asked.run)
     policy = policy_of(result, result.best if isinstance(asked.round, str) else asked.round)

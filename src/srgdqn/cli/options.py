@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from srgdqn.cli.parsing import Arg
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import PRESETS
-from srgdqn.runs.checkpoint_options import KEPT
+from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 
 if TYPE_CHECKING:
     from srgdqn.runs.checkpoint_manager import Pace
@@ -33,7 +33,7 @@ class RunCheckpoints:
     checkpoint_every: Every = None
     """Seconds between two checkpoints."""
     keep_checkpoints: Annotated[
-        int | Literal["all"] | None, Arg("all|INT", f"{KEPT}, until it is finished", least=1)
+        int | Literal["all"] | None, Arg("all|INT", f"{DEFAULT_KEEP}, until it is finished", least=1)
     ] = None
     """Checkpoints that are kept, also once it is finished: a number, or all. Until then at least 2 are."""
     resume: bool = False
@@ -48,7 +48,7 @@ class CellCheckpoints:
 
     checkpoint_every: Every = None
     """Seconds between two checkpoints."""
-    keep_checkpoints: Annotated[int | Literal["all"] | None, Arg("all|INT", str(KEPT), least=1)] = None
+    keep_checkpoints: Annotated[int | Literal["all"] | None, Arg("all|INT", str(DEFAULT_KEEP), least=1)] = None
     """Checkpoints that are kept of what is under way: a number (at least 2 are), or all."""
     resume: bool = False
     """Go on where it stopped, from finished cells and checkpoints, as the same command does without it."""

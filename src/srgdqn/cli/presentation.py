@@ -18,8 +18,8 @@ from srgdqn.config.checks import BUDGETS
 from srgdqn.errors import printable
 
 if TYPE_CHECKING:
-    from srgdqn.runs.comparison import Spread, Summary
-    from srgdqn.runs.result import Result
+    from srgdqn.results.comparison import Spread, Summary
+    from srgdqn.results.result import Result
 
 NOTHING = "–"
 
@@ -122,7 +122,7 @@ def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
 
 
 def _last_greedy_return(result: Result) -> Spread:
-    from srgdqn.runs.comparison import greedy_returns, spread_of
+    from srgdqn.results.comparison import greedy_returns, spread_of
 
     return spread_of(greedy_returns(result).values())
 

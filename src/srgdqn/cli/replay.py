@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
 
         check_file(asked.out, _SUFFIXES, what="trace or figure", overwrite=asked.overwrite)
 
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.result import load_result
 
     number = asked.round if asked.round is not None else _first_diverged(load_result(asked.run).rounds)
 

@@ -13,7 +13,7 @@ from srgdqn.config.checks import BUDGETS
 from srgdqn.config.presets import PRESETS
 
 if TYPE_CHECKING:
-    from srgdqn.runs.result import Result
+    from srgdqn.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ def run(words: Sequence[str]) -> int:
     asked: Show = parse(Show, words, command="show").form
 
     from srgdqn.cli.presentation import phase_seconds, print_json, print_rows, print_summary
-    from srgdqn.runs.comparison import departures, summarise
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.comparison import departures, summarise
+    from srgdqn.results.result import load_result
 
     result = load_result(asked.run)
     summary = summarise(result)
@@ -64,7 +64,7 @@ def run(words: Sequence[str]) -> int:
 def _about(result: Result) -> list[tuple[str, str]]:
     """A run's configuration and provenance in brief."""
     from srgdqn.cli.presentation import NOTHING
-    from srgdqn.runs.comparison import departures, option_text
+    from srgdqn.results.comparison import departures, option_text
 
     configuration, provenance = result.configuration, result.run.provenance
     versions: dict[str, Any] = provenance.get("versions", {})

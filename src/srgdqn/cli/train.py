@@ -36,8 +36,8 @@ from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
 
 if TYPE_CHECKING:
     from srgdqn.integrations import Logger
-    from srgdqn.runs.result import Result
-    from srgdqn.runs.session import Outcome
+    from srgdqn.results.result import Result
+    from srgdqn.results.session import Outcome
     from srgdqn.training.rounds import Listener
 
 
@@ -117,7 +117,7 @@ def run(words: Sequence[str]) -> int:
     ):
         from srgdqn.api import prepare
         from srgdqn.kernel.program_cache import enable_program_cache
-        from srgdqn.runs.session import NotSavedError, run_session
+        from srgdqn.results.session import NotSavedError, run_session
 
         enable_program_cache()
         prepared = prepare(configuration)
@@ -219,7 +219,7 @@ def _show(asked: Train, result: Result, nowhere: str, saved: Path | None) -> Non
     if asked.quiet and not asked.json:
         return
     from srgdqn.cli.presentation import phase_seconds, print_json, print_summary
-    from srgdqn.runs.comparison import summarise
+    from srgdqn.results.comparison import summarise
 
     summary, place = summarise(result), None if saved is None else str(saved)
     if asked.json:

@@ -45,7 +45,7 @@ def run(words: Sequence[str]) -> int:
     """Verifies a run."""
     asked: Verify = parse(Verify, words, command="verify").form
 
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.result import load_result
 
     load_result(asked.run)  # a folder that is none is refused before anything is compiled
 

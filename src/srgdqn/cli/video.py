@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
     check_video(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import number, print_json, print_table
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.result import load_result
 
     result = load_result(asked.run)
     chosen = result.best if isinstance(asked.round, str) else asked.round

@@ -131,7 +131,7 @@ def _follow(source: _Source) -> int:
 def _show_saved(source: _Source, out: Any) -> int:
     """The last view, from a run's tables, and below it what `srgdqn show` prints."""
     from srgdqn.cli import show
-    from srgdqn.runs.result import load_result
+    from srgdqn.results.result import load_result
 
     watched = watched_result(load_result(source.given))
     out.print(_drawn(watched, "saved", out))

@@ -40,7 +40,7 @@ def for_training(engine: str, *, compiled: bool) -> dict[str, Any]:
     from srgdqn.engines.on_ray import cluster_cores
 
     if compiled:
-        from srgdqn.engines.chunks_on_ray import strands_on_ray as run
+        from srgdqn.engines.chunks_on_ray import jobs_on_ray as run
     else:
         from srgdqn.engines.host_on_ray import rounds_on_ray as run  # type: ignore[assignment]
     return {"engine": run, "workers": cluster_cores(), "ran_by": engine}

@@ -1,4 +1,4 @@
-"""Strands of compiled rounds on the nodes of a Ray cluster: an engine for `srgdqn.training.rounds`."""
+"""Jobs of compiled rounds on the nodes of a Ray cluster: an engine for `srgdqn.training.rounds`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
 from srgdqn.engines.throttle import Heard, now_and_then
 from srgdqn.learner.estimators import Estimator, make_known, own_estimators
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
 from srgdqn.training.job import Job, ShareResult, train_job
 from srgdqn.training.precision import is_double
@@ -28,22 +28,22 @@ from srgdqn.training.reports import Progress
 from srgdqn.training.rounds import Jobs
 
 
-def strands_on_ray(strands: Jobs) -> Iterator[tuple[int, list[ShareResult]]]:
-    """Runs strands on the cluster that this process is connected to, or on a Ray of its own.
+def jobs_on_ray(work: Jobs) -> Iterator[tuple[int, list[ShareResult]]]:
+    """Runs jobs on the cluster that this process is connected to, or on a Ray of its own.
 
     They are kept in the run's own folder, where a node sees it; elsewhere one that is lost begins anew. Either way its
     bits are the same.
     """
-    heard = [Heard(listener) for listener in strands.listeners]
-    first = strands.jobs[0]
+    heard = [Heard(listener) for listener in work.listeners]
+    first = work.jobs[0]
     known = _known_task(first.configurations[0])
     environment = packed((None if first.task == known else first.task, first.network))
-    jobs = [job._replace(task=None, network=None) for job in strands.jobs]  # type: ignore[arg-type]
-    things = [(index, job, strands.compiled if index == 0 else []) for index, job in enumerate(jobs)]
-    keeping = strands.keeping
-    with contextlib.nullcontext() if keeping is None else marked(keeping.folder) as mark:
-        work = _Work(environment, keeping, mark, own_estimators(), is_double())
-        found = run_on_ray(work, things, hear=lambda thing, told: heard[thing[0]].hear(told), stopping=strands.stopping)
+    jobs = [job._replace(task=None, network=None) for job in work.jobs]  # type: ignore[arg-type]
+    things = [(index, job, work.compiled if index == 0 else []) for index, job in enumerate(jobs)]
+    manager = work.manager
+    with contextlib.nullcontext() if manager is None else marked(manager.folder) as mark:
+        on_node = _Work(environment, manager, mark, own_estimators(), is_double())
+        found = run_on_ray(on_node, things, hear=lambda thing, told: heard[thing[0]].hear(told), stopping=work.stopping)
         with contextlib.suppress(KeyboardInterrupt):
             for (index, _, _), results in found:
                 yield index, results
@@ -51,10 +51,10 @@ def strands_on_ray(strands: Jobs) -> Iterator[tuple[int, list[ShareResult]]]:
 
 @dataclass(frozen=True)
 class _Work:
-    """Trains a strand on a node."""
+    """Trains a job on a node."""
 
     own: bytes  # the user's environment and network, where there are such
-    keeping: Keeping | None
+    manager: CheckpointManager | None
     mark: Mark | None
     estimators: Mapping[str, Estimator]  # the user's own
     double: bool
@@ -67,16 +67,16 @@ class _Work:
         assert task is not None
         job = job._replace(task=task, network=network)
         with jax.enable_x64(self.double), claimed(self.mark, job.name) as mine:
-            keeping = self.keeping if mine else None
+            manager = self.manager if mine else None
             results = train_job(
                 job,
                 listener=now_and_then(tell),
                 stopping=stop.is_set,
-                checkpoints=None if keeping is None else keeping.strand(job.name),
+                checkpoints=None if manager is None else manager.job(job.name),
                 timings=compiled,
             )
-            if keeping is not None:
-                keeping.flush()  # the strand's end, which would wait in a process that may not be asked again
+            if manager is not None:
+                manager.flush()  # the job's end, which would wait in a process that may not be asked again
         if results and all(result.whole for result in results):
             # Once more, for one that was finished before its node died, and had nothing left to tell.
             diverged = sum(int(np.ma.count(result.tables["rounds"]["diverged_at"])) for result in results)

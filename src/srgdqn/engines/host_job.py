@@ -12,7 +12,7 @@ from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
 from srgdqn.learner.estimators import make_known, own_estimators
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.host.task import HostTask, host_task
 from srgdqn.training.precision import is_double
 
@@ -27,7 +27,7 @@ class Job(NamedTuple):
     network: eqx.Module | NetworkFactory | None  # the user's own
     double: bool
     measure_noise: bool
-    keeping: Keeping | None  # where its rounds are kept
+    manager: CheckpointManager | None  # where its rounds are kept
 
     def task(self) -> HostTask:
         """The task, in a process that knows the user's own code from now on."""
@@ -42,9 +42,9 @@ def job_of(
     task: HostTask,
     network: eqx.Module | NetworkFactory | None,
     measure_noise: bool,
-    keeping: Keeping | None,
+    manager: CheckpointManager | None,
 ) -> Job:
     """The job of a run, with everything that this process knows and another may not."""
     specs = {name: spec for name, spec in gymnasium.registry.items() if name == plain(task.name)}
     given = (configuration, task.source.recipe, specs, own_estimators(), network)
-    return Job(*given, is_double(), measure_noise, keeping)
+    return Job(*given, is_double(), measure_noise, manager)

@@ -19,7 +19,7 @@ from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, marked
 from srgdqn.engines.throttle import Heard, now_and_then
 from srgdqn.learner.networks import NetworkFactory, make_network
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.locks import OccupiedError
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import RoundOutcome, train_round
@@ -34,7 +34,7 @@ def rounds_on_ray(
     shared: SharedProgress,
     stopping: Callable[[], bool],
     measure_noise: bool,
-    keeping: Keeping | None = None,
+    manager: CheckpointManager | None = None,
 ) -> list[RoundOutcome]:
     """Trains every round on the cluster that this process is connected to, or on a Ray of its own. A round whose worker
     or node dies goes on, or begins anew where the folder in which it is kept is not to be seen.
@@ -44,8 +44,8 @@ def rounds_on_ray(
     make_network(configuration.network, task.network_input, task.actions.count, user_network)
     numbers = range(configuration.training.rounds)
     heard = [Heard(shared.of(number)) for number in numbers]
-    with contextlib.nullcontext() if keeping is None else marked(keeping.folder) as mark:
-        work = _Work(packed(job_of(configuration, task, user_network, measure_noise, keeping)), mark)
+    with contextlib.nullcontext() if manager is None else marked(manager.folder) as mark:
+        work = _Work(packed(job_of(configuration, task, user_network, measure_noise, manager)), mark)
         found = run_on_ray(work, numbers, hear=lambda number, told: heard[number].hear(told), stopping=stopping)
         return [outcome for _, outcome in found]
 
@@ -71,9 +71,9 @@ class _Work:
         )
         with jax.enable_x64(job.double):
             try:
-                return train(keeping=job.keeping if self.mark is not None and self.mark.is_seen() else None)
+                return train(manager=job.manager if self.mark is not None and self.mark.is_seen() else None)
             except OccupiedError:  # by a worker that outlived its driver: its bits are the same if it is not kept
-                return train(keeping=None)
+                return train(manager=None)
 
 
 @functools.lru_cache(maxsize=4)

@@ -12,7 +12,7 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.engines.workers import train_in_processes
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.interrupts import deferred_interrupts
 from srgdqn.training.cores import usable_cores
 from srgdqn.training.host.task import HostTask
@@ -41,14 +41,14 @@ def train_on_host(
     workers: int | None = None,
     stop: threading.Event | None = None,
     measure_noise: bool = False,
-    keeping: Keeping | None = None,
+    manager: CheckpointManager | None = None,
     engine: Engine | None = None,
 ) -> HostTrained:
     """Trains every round of the configuration: a single one in this process, several in one process per core, or all
     of them where an `engine` runs them.
 
     Ctrl-C ends the run once the blocks under way have been lived, and what was reached is kept; so does setting `stop`.
-    `measure_noise` is for who watches, and `keeping` is where rounds are kept, and go on from: see `train_round`.
+    `measure_noise` is for who watches, and `manager` is where rounds are kept, and go on from: see `train_round`.
     """
     rounds = configuration.training.rounds
     workers = min(workers or usable_cores(), rounds)
@@ -59,10 +59,10 @@ def train_on_host(
             return interrupted.is_set() or (stop is not None and stop.is_set())
 
         if workers == 1 and engine is None:
-            outcomes = _train_here(configuration, task, user_network, shared, stopping, measure_noise, keeping)
+            outcomes = _train_here(configuration, task, user_network, shared, stopping, measure_noise, manager)
         else:
             run = engine or train_in_processes
-            outcomes = run(configuration, task, user_network, workers, shared, stopping, measure_noise, keeping)
+            outcomes = run(configuration, task, user_network, workers, shared, stopping, measure_noise, manager)
     if interrupted.is_set() and not outcomes:
         raise KeyboardInterrupt  # before any round had begun: there is nothing to keep
     outcomes = sorted(outcomes, key=lambda outcome: outcome.number)
@@ -85,7 +85,7 @@ def _train_here(
     shared: SharedProgress,
     stopping: Callable[[], bool],
     measure_noise: bool,
-    keeping: Keeping | None,
+    manager: CheckpointManager | None,
 ) -> list[RoundOutcome]:
     outcomes = []
     for number in range(configuration.training.rounds):
@@ -101,9 +101,9 @@ def _train_here(
                 listener=listener,
                 stopping=stopping,
                 measure_noise=measure_noise,
-                keeping=keeping,
+                manager=manager,
             )
         )
-    if keeping is not None:
-        keeping.flush()
+    if manager is not None:
+        manager.flush()
     return outcomes

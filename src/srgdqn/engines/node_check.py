@@ -20,7 +20,7 @@ _WORDS = {
 }
 
 
-def likeness() -> dict[str, Any]:
+def node_identity() -> dict[str, Any]:
     """What the bits of a computation depend on here beside its settings, as plain values."""
     try:
         compiler = toolchain()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from srgdqn.engines.node_check import likeness
+from srgdqn.engines.node_check import node_identity
 from srgdqn.engines.packing import packed
 from srgdqn.engines.ray_task import Board, Call, Ended, Outcome, Stopped, Tell, Thing, perform
 from srgdqn.errors import InputError
@@ -192,7 +192,7 @@ def _run(
     wait_until = None
     try:
         # Packed by ourselves: of what cannot be, Ray would tell pages.
-        call = ray.put(packed(Call(function, likeness(), _keeps_programs())))
+        call = ray.put(packed(Call(function, node_identity(), _keeps_programs())))
         waiting = deque(enumerate([packed(thing) for thing in things]))
         while waiting or calls:
             try:

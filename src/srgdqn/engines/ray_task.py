@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import cloudpickle
 
-from srgdqn.engines.node_check import difference, likeness
+from srgdqn.engines.node_check import difference, node_identity
 from srgdqn.errors import InputError
 from srgdqn.kernel.program_cache import enable_program_cache
 
@@ -74,7 +74,7 @@ class Call(Generic[Thing, Outcome]):
     """What all calls of a run have in common."""
 
     function: Callable[[Thing, threading.Event, Tell], Outcome]
-    likeness: dict[str, Any]
+    node_identity: dict[str, Any]
     """Of the driver's machine."""
     keep_programs: bool
     """Whether compiled programs are kept on the node's disk, as the driver does on its own."""
@@ -83,7 +83,7 @@ class Call(Generic[Thing, Outcome]):
 def perform(packed_call: bytes, packed_thing: bytes, place: int, board: Any) -> Ended:
     """Calls the function on a node, once that is known to compute the driver's bits."""
     call: Call[Any, Any] = cloudpickle.loads(packed_call)
-    unlike = difference(call.likeness, likeness())
+    unlike = difference(call.node_identity, node_identity())
     if unlike is not None:
         raise InputError(
             f"the Ray node {_node()} is unlike the machine that srgdqn was started on and would compute other bits: it "

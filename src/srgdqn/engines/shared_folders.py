@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from srgdqn.errors import InputError
-from srgdqn.runs.destination import disk_errors_told, write_file
+from srgdqn.runs.destination import disk_errors_reported, write_file
 from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.locks import locked
 
@@ -43,7 +43,7 @@ def claimed(mark: Mark | None, name: str) -> Iterator[bool]:
             place = mark.folder / _LOCKS / name
             try:
                 place.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked(place, what="a strand"))
+                stack.enter_context(locked(place, what="a job"))
             except (InputError, OSError):
                 mine = False
         yield mine
@@ -54,7 +54,7 @@ def marked(folder: Path) -> Iterator[Mark | None]:
     """Marks a folder for as long as others are to look at it; None where nothing can be written."""
     mark = Mark(folder.absolute(), secrets.token_hex(16))
     try:
-        with disk_errors_told(mark.folder):
+        with disk_errors_reported(mark.folder):
             mark.folder.mkdir(parents=True, exist_ok=True)
         write_file(mark.folder / _MARK, mark.word.encode())
     except InputError:

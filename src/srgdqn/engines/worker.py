@@ -76,7 +76,7 @@ def _train(
             listener=tell,
             stopping=stop.is_set,
             measure_noise=job.measure_noise,
-            keeping=job.keeping,
+            manager=job.manager,
         )
         send(outward, ("outcome", number, outcome))
 

@@ -23,7 +23,7 @@ from srgdqn.engines.host_job import job_of
 from srgdqn.engines.messages import packed, receive, send, send_packed
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory, make_network
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import RoundOutcome
 from srgdqn.training.reports import RoundReport, SharedProgress
@@ -40,14 +40,14 @@ def train_in_processes(
     shared: SharedProgress,
     stopping: Callable[[], bool],
     measure_noise: bool,
-    keeping: Keeping | None = None,
+    manager: CheckpointManager | None = None,
 ) -> list[RoundOutcome]:
     """Trains every round in one of so many processes. One that dies costs the round it was at; the others go on with
-    the rest, as long as there are any. Each keeps its own rounds, where `keeping` says.
+    the rest, as long as there are any. Each keeps its own rounds, where `manager` says.
     """
     # What is wrong with a network is found here, once, rather than in every process.
     make_network(configuration.network, task.network_input, task.actions.count, user_network)
-    job = _packed_job(configuration, task, user_network, measure_noise, keeping)
+    job = _packed_job(configuration, task, user_network, measure_noise, manager)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(configuration.training.rounds):
         waiting.put(number)
@@ -101,9 +101,9 @@ def _packed_job(
     task: HostTask,
     user_network: eqx.Module | NetworkFactory | None,
     measure_noise: bool,
-    keeping: Keeping | None,
+    manager: CheckpointManager | None,
 ) -> bytes:
-    job = job_of(configuration, task, user_network, measure_noise, keeping)
+    job = job_of(configuration, task, user_network, measure_noise, manager)
     try:
         return packed((job, {name: jax.config.values[name] for name in _JAX_OPTIONS}))
     except Exception as error:  # whatever of the user's cannot be pickled

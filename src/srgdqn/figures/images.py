@@ -18,9 +18,9 @@ from matplotlib.ticker import EngFormatter
 from srgdqn.figures import check_figure
 from srgdqn.figures.charts import Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, default_axes, learning_panel
-from srgdqn.runs.curves import AXES, Axis
-from srgdqn.runs.destination import disk_errors_told, written_whole
-from srgdqn.runs.result import Result
+from srgdqn.results.curves import AXES, Axis
+from srgdqn.results.result import Result
+from srgdqn.runs.destination import disk_errors_reported, written_whole
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _LEGEND_ROW = 4.4, 3.2, 0.24  # inches
 _ABOVE_BANDS = 3
@@ -144,7 +144,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool
     target = check_figure(path, overwrite=overwrite)
     suffix = target.suffix.removeprefix(".").lower()
     dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-    with written_whole(target) as scratch, disk_errors_told(target), _reproducible():
+    with written_whole(target) as scratch, disk_errors_reported(target), _reproducible():
         figure.savefig(scratch, format=suffix, dpi=200, metadata=dates[suffix])
     return target
 

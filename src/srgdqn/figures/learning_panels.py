@@ -18,8 +18,8 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
-from srgdqn.runs.comparison import distinct_labels, require_one_task
-from srgdqn.runs.curves import (
+from srgdqn.results.comparison import distinct_labels, require_one_task
+from srgdqn.results.curves import (
     AXES,
     SMOOTHING,
     Axis,
@@ -27,7 +27,7 @@ from srgdqn.runs.curves import (
     curves_along,
     points_of,
 )
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 
 Band = Literal["interval", "sd", "none"]
 

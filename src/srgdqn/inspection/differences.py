@@ -11,9 +11,9 @@ import polars as pl
 
 from srgdqn.api import provenance_of
 from srgdqn.inspection.saved_run import SavedRun
+from srgdqn.results.user_code import user_code
 from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.runs.user_code import user_code
 from srgdqn.training.tables import Tables
 
 COMPARED = tuple(name for name in SCHEMAS if name != "timings")
@@ -185,13 +185,13 @@ def _changed_user_code(saved: SavedRun) -> list[Condition]:
     return [
         Condition(f"{_YOURS}{name}", _part(then[name]), _part(now[name]))
         for name in now
-        if name in then and (then[name] != now[name] or "untold" in now[name])
+        if name in then and (then[name] != now[name] or "unidentified" in now[name])
     ]
 
 
 def _part(about: dict[str, Any]) -> str:
     digests = [str(about[name]) for name in ("source", "values") if about.get(name) is not None]
-    why = [f"({about['untold']})"] if "untold" in about else []
+    why = [f"({about['unidentified']})"] if "unidentified" in about else []
     return " ".join([str(about.get("name")), *digests, *why])
 
 

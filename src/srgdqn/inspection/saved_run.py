@@ -27,9 +27,9 @@ from srgdqn.inspection.rerun_compiled import CompiledRerun
 from srgdqn.inspection.rerun_host import HostRerun
 from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory
+from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, Journal
-from srgdqn.runs.result import Result, load_result
 from srgdqn.runs.run_folder import CHECKPOINTS
 from srgdqn.tasks import Task
 from srgdqn.training.host.stored_policies import same_task

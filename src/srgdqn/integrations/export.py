@@ -11,7 +11,7 @@ from srgdqn.runs.destination import check_file, write_file
 
 if TYPE_CHECKING:
     from srgdqn.integrations.policy import Policy
-    from srgdqn.runs.result import Result
+    from srgdqn.results.result import Result
 
 SUFFIXES = (".onnx", ".py")
 

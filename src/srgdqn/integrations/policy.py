@@ -16,7 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.integrations.numpy_policy import PlainPolicy
 
 if TYPE_CHECKING:
-    from srgdqn.runs.result import Result
+    from srgdqn.results.result import Result
 
 Kind = Literal["vector", "one-hot", "image"]
 

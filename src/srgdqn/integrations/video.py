@@ -18,10 +18,10 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
 from srgdqn.integrations.video_files import check_video, filming, video_writer
-from srgdqn.runs.policies import Act
+from srgdqn.results.policies import Act
 
 if TYPE_CHECKING:
-    from srgdqn.runs.result import Result
+    from srgdqn.results.result import Result
 
 
 _NO_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}

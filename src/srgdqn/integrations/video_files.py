@@ -21,7 +21,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRe
 
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.runs.destination import check_file, disk_errors_told, written_whole
+from srgdqn.runs.destination import check_file, disk_errors_reported, written_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,7 +118,7 @@ def _gif(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
     # Times are whole hundredths of a second: each image ends at the one nearest to its true end.
     ends = [round(100 * count / rate) for count in range(len(images) + 1)]
     lasting = [10 * (after - before) for before, after in itertools.pairwise(ends)]
-    with disk_errors_told(path):
+    with disk_errors_reported(path):
         images[0].save(scratch, save_all=True, append_images=images[1:], duration=lasting, loop=0)
 
 

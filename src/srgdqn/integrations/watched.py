@@ -11,7 +11,7 @@ from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_
 from srgdqn.runs.metadata import is_count
 
 if TYPE_CHECKING:
-    from srgdqn.runs.result import Result
+    from srgdqn.results.result import Result
 
 _RECENT_SECONDS = 10.0  # over which speed is measured
 _HEADER = {"task", "algorithm", "rounds", "budget"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from srgdqn.paper.studies.controls import CHAMPION, interval_text
 from srgdqn.paper.studies.experiment import Outcomes, diverged_rounds
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, random_score, scores
-from srgdqn.runs.statistics import Interval, paired_bootstrap_difference
+from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 
 QUESTION = "Variance reduction, or merely 17 updates per batch?"
 

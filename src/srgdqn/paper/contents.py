@@ -20,9 +20,9 @@ from srgdqn.paper.reproduce import BOTH, readings_of
 from srgdqn.paper.studies.catalogue import EXPERIMENTS
 from srgdqn.paper.studies.experiment import Outcomes
 from srgdqn.paper.studies.scale import Scale
+from srgdqn.results.result import Result
 from srgdqn.runs import configurations
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.result import Result
 from srgdqn.runs.versions import VERSIONS
 
 TITLE = "SRG-DQN, reproduced"

@@ -14,10 +14,10 @@ from typing import Any, Protocol, TypeVar
 from srgdqn.api import identity_of
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.results.result import Result, load_result
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST
 from srgdqn.runs.provenance import stale, what_bits_depend_on
-from srgdqn.runs.result import Result, load_result
 
 Say = Callable[[str], None]
 
@@ -63,7 +63,7 @@ class CellFolder:
     folder: Path | None
     say: Say = lambda text: None
     """Called with the reason why a stored cell is computed again."""
-    checkpoints: Keeping | None = None
+    checkpoints: CheckpointManager | None = None
     """Checkpoints of cells that are being computed."""
 
     def find(self, cell: Cell) -> Any:

@@ -19,8 +19,8 @@ from srgdqn.config.checks import BUDGETS
 from srgdqn.config.configure import named_options
 from srgdqn.config.readings import READINGS
 from srgdqn.errors import InputError
-from srgdqn.runs.curves import training_seconds, windows_of
-from srgdqn.runs.result import Result
+from srgdqn.results.curves import training_seconds, windows_of
+from srgdqn.results.result import Result
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Summary:
     gradient_evaluations: float | None
     """Gradient evaluations really done: mean over rounds."""
     seconds: float | None
-    """Training seconds per round, as `srgdqn.runs.curves` shares them out."""
+    """Training seconds per round, as `srgdqn.results.curves` shares them out."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
@@ -234,7 +234,7 @@ def spread_of(values: Iterable[float | None]) -> Spread:
     if finite.size == 1:
         return Spread(1, float(finite[0]), iqm=float(finite[0]))
     # Imported only now: scipy.stats takes a second, and a single round has no interval.
-    from srgdqn.runs.statistics import bootstrap_interval, iqm
+    from srgdqn.results.statistics import bootstrap_interval, iqm
 
     mean, low, high = bootstrap_interval(finite)
     return Spread(finite.size, mean, low, high, float(iqm(finite)), float(np.std(finite, ddof=1)))

@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
+from srgdqn.results.result import Result
 from srgdqn.runs.memory_limit import check_room
-from srgdqn.runs.result import Result
 
 Points = Literal["windows", "episodes", "returns"]
 Axis = Literal["episodes", "steps", "queries", "seconds"]

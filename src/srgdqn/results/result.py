@@ -13,7 +13,7 @@ import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.runs.policies import Act, RoundPolicies
+from srgdqn.results.policies import Act, RoundPolicies
 from srgdqn.runs.run import Run, load, save
 from srgdqn.runs.tables import frame
 

@@ -15,15 +15,15 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import for_training
 from srgdqn.errors import InputError
+from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
-from srgdqn.runs.checkpoint_manager import Keeping, leave_newest
-from srgdqn.runs.checkpoint_options import KEPT, CheckpointOptions
+from srgdqn.runs.checkpoint_manager import CheckpointManager, leave_newest
+from srgdqn.runs.checkpoint_options import DEFAULT_KEEP, CheckpointOptions
 from srgdqn.runs.destination import MANIFEST, check_destination
-from srgdqn.runs.provenance import LOCAL, OF_RUNS, untold, what_bits_depend_on
-from srgdqn.runs.result import Result, load_result
+from srgdqn.runs.provenance import LOCAL, OF_RUNS, unidentified, what_bits_depend_on
 from srgdqn.runs.run import Run
 from srgdqn.runs.run_folder import (
-    STRANDS,
+    JOBS,
     Request,
     beside,
     changes,
@@ -101,7 +101,7 @@ def run_session(
             return Outcome(run.with_user_code(found.run), options.out, was_finished=True)
         folder = _begin(run, options)
         resuming(folder.blocks_done())
-        how["keeping"] = folder.keeping
+        how["manager"] = folder.manager
     try:
         outcome = Outcome(run.train(**how))
     except EnvironmentFailedError as error:
@@ -115,12 +115,12 @@ class _Folder:
     def __init__(self, options: CheckpointOptions, asked: dict[str, Any], stamp: str, *, replaces: bool) -> None:
         self._folder, self._out = beside(options.out), options.out
         self._keep, self._replaces = asked["keep"], replaces
-        keep = KEPT if self._keep is None else None if self._keep == "all" else self._keep
-        self.keeping = Keeping(self._folder / STRANDS, asked["every"], keep, stamp)
+        keep = DEFAULT_KEEP if self._keep is None else None if self._keep == "all" else self._keep
+        self.manager = CheckpointManager(self._folder / JOBS, asked["every"], keep, stamp)
 
     def blocks_done(self) -> list[int]:
         """The blocks that each job had done at its last checkpoint, of those that have one."""
-        found = (self.keeping.look(name, position_of) for name in self.keeping.strands())
+        found = (self.manager.look(name, position_of) for name in self.manager.jobs())
         return [position[0] for position in found if position is not None]
 
     def save(self, result: Result) -> Path:
@@ -128,10 +128,10 @@ class _Folder:
         try:
             path = result.save(self._out, overwrite=self._replaces)
         except InputError as error:
-            self.keeping.flush()  # it is saved by resuming it
+            self.manager.flush()  # it is saved by resuming it
             raise NotSavedError(self._why(error), result) from error
         except BaseException:
-            self.keeping.flush()
+            self.manager.flush()
             raise
         if not result.run.provenance.get("interrupted"):
             if self._keep is not None:
@@ -174,7 +174,7 @@ def _begin(run: Trainable, options: CheckpointOptions) -> _Folder:
 
 def stamp_of(identity: Mapping[str, Any]) -> str:
     """A short digest of what determines the bits: another one every time where user code cannot be compared."""
-    if untold(identity) is not None:
+    if unidentified(identity) is not None:
         return secrets.token_hex(8)
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -185,7 +185,7 @@ def _finished(run: Trainable, options: CheckpointOptions) -> Result | None:
     """
     out, folder = options.out, beside(options.out)
     saved = os.path.lexists(out / MANIFEST)
-    if options.resume and (saved or has_checkpoints(folder)) and (reason := untold(run.identity)) is not None:
+    if options.resume and (saved or has_checkpoints(folder)) and (reason := unidentified(run.identity)) is not None:
         raise InputError(
             f"the run in {out} cannot be resumed, as nobody can tell if it was begun with the same code: {reason}. "
             "Nothing was changed there. Give another folder, or begin anew with --overwrite instead of --resume "
@@ -219,7 +219,7 @@ def _finished(run: Trainable, options: CheckpointOptions) -> Result | None:
 def _keep_checkpoints(folder: Path, out: Path, keep: int | Literal["all"]) -> None:
     """Moves as many checkpoints as were asked for into the saved run; while it ran there may have been more."""
     if keep != "all":
-        leave_newest(folder / STRANDS, keep)
+        leave_newest(folder / JOBS, keep)
     move_checkpoints(folder, out)
 
 

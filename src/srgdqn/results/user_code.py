@@ -6,7 +6,7 @@ bound by `functools.partial`, and the state of objects. Arrays count with all th
 another process.
 
 An object whose state cannot be read (a generator, an open file, an object of a compiled library) cannot be told from
-another one. Then the identity says so (`untold`), and equals none (`runs.provenance`).
+another one. Then the identity says so (`unidentified`), and equals none (`runs.provenance`).
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _estimator(estimator: Estimator) -> dict[str, Any]:
 
 def identity_of(thing: Any) -> dict[str, Any]:
     """The identity of a function, a class or an object: its name, the digest of its source file (None where there is
-    none), and the digest of its values; `untold` is why two such things cannot be told apart, where they cannot.
+    none), and the digest of its values; `unidentified` is why two such things cannot be told apart, where they cannot.
     """
     definition = _definition(thing)
     values = _values(thing, definition.__qualname__)
@@ -93,7 +93,9 @@ def identity_of(thing: Any) -> dict[str, Any]:
 def _values(thing: Any, where: str) -> dict[str, str]:
     reader = _Reader()
     digest = reader.digest(thing, where).hex()[:16]
-    return {"values": digest} if reader.untold is None else {"values": digest, "untold": reader.untold}
+    return (
+        {"values": digest} if reader.unidentified is None else {"values": digest, "unidentified": reader.unidentified}
+    )
 
 
 def _environment(environment: FuncEnv | Source | None) -> dict[str, Any] | None:
@@ -147,7 +149,7 @@ def identity_of_entry_point(entry_point: str) -> dict[str, Any]:
     if versions:
         about["versions"] = versions
     elif about["source"] is None:
-        about["untold"] = _NO_SOURCE
+        about["unidentified"] = _NO_SOURCE
     return about
 
 
@@ -198,7 +200,7 @@ class _Reader:
     """
 
     def __init__(self) -> None:
-        self.untold: str | None = None
+        self.unidentified: str | None = None
         """The first thing that could not be read, in words."""
         self._done: dict[int, tuple[Any, bytes]] = {}  # with the object, so that no other gets its id
         self._within: dict[int, int] = {}  # how deep the objects lie that are being read
@@ -385,7 +387,7 @@ class _Reader:
         return digest.digest()
 
     def _cannot(self, reason: str) -> bytes:
-        self.untold = reason if self.untold is None else self.untold
+        self.unidentified = reason if self.unidentified is None else self.unidentified
         return b"?"
 
     def _count(self, size: int = 0) -> None:

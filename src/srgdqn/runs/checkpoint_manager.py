@@ -1,4 +1,4 @@
-"""When a run's strands of work are kept, and what is done where the disk refuses: training goes on."""
+"""When jobs are checkpointed, how many checkpoints are kept, and warnings where the disk refuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_options import KEPT
+from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot
 
 EVERY = 60.0
@@ -29,10 +29,10 @@ _OTHER_STAMP = "it was made by another version or on another kind of machine"
 
 
 class Pace(NamedTuple):
-    """How often strands are kept, and how many checkpoints of each."""
+    """How often jobs are checkpointed, and how many checkpoints of each are kept."""
 
     every: float | None = None  # seconds; None: a minute, or as seldom as keeps it cheap
-    keep: int | None = KEPT  # None: all
+    keep: int | None = DEFAULT_KEEP  # None: all
 
 
 USUAL = Pace()
@@ -42,15 +42,13 @@ Built = TypeVar("Built")
 
 
 def warn(text: str) -> None:
-    """Tells the user of something that training goes on in spite of."""
+    """Warns without stopping training."""
     with contextlib.suppress(OSError, ValueError):  # what is printed may go to the very disk that is full
         print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
-class Complaint:
-    """Tells, once, that the disk refuses, of however many strands and cells that is so; and of every checkpoint that
-    cannot be used, however often it is tried.
-    """
+class WarnOnce:
+    """Warns once that checkpoints cannot be written, and once of every checkpoint that cannot be used."""
 
     def __init__(self, *, made: bool = False) -> None:
         self._lock = threading.Lock()
@@ -58,18 +56,18 @@ class Complaint:
         self._unusable: set[str] = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process, nothing more is told of what was told before it began."""
-        return functools.partial(Complaint, made=self._made), ()
+        """A copy in another process does not repeat the warning."""
+        return functools.partial(WarnOnce, made=self._made), ()
 
     def __call__(self, error: Exception) -> None:
-        """Tells what the disk said, if nobody has."""
+        """Warns that no checkpoint could be written."""
         with self._lock:
             before, self._made = self._made, True
         if not before:
             warn(f"no checkpoint could be made: {error} The run goes on without, and tries again.")
 
     def of_checkpoint(self, problem: str) -> None:
-        """Tells what is wrong with a checkpoint, if nobody has."""
+        """Warns of a checkpoint that cannot be used."""
         with self._lock:
             before = problem in self._unusable
             self._unusable.add(problem)
@@ -77,111 +75,114 @@ class Complaint:
             warn(problem)
 
 
-class Keeping:
-    """Where the strands of a run are kept, each in a journal of its own, and how often.
+class CheckpointManager:
+    """The checkpoints of a run's jobs, each in a folder of its own below `folder`.
 
-    A strand is what one thread or process works on: a chunk of compiled rounds, or a round on the host. Strands depend
-    on nothing but themselves, so each is kept when its own time has come.
+    Jobs are independent of each other, so each is checkpointed when its own time has come.
     """
 
     def __init__(
         self,
         folder: Path,
         every: float | None = None,
-        keep: int | None = KEPT,
+        keep: int | None = DEFAULT_KEEP,
         stamp: str = "",
-        complain: Complaint | None = None,
+        warn_once: WarnOnce | None = None,
     ) -> None:
-        """`every` so many seconds (None: a minute, or as seldom as keeps it cheap), the `keep` newest (None: all), but
-        never fewer than can do without the newest.
+        """A manager of the checkpoints below a folder.
 
-        What was kept with another `stamp`, which stands for versions and the like, is not gone on with. A `complain`
-        that others have as well tells for all of them that the disk refuses.
+        Args:
+          folder: where they are.
+          every: seconds between checkpoints; None: a minute, or more if writing takes more than 1 % of the time.
+          keep: how many of each job are kept (None: all); at least two, should the newest be damaged.
+          stamp: a digest of what determines the bits. Checkpoints with another stamp are not resumed from.
+          warn_once: shared by managers that should warn only once together.
+
         """
         self.folder, self.every, self._stamp = folder, every, stamp
-        self._keep = None if keep is None else max(KEPT, keep)
+        self._keep = None if keep is None else max(DEFAULT_KEEP, keep)
         self._lock = threading.Lock()
-        self._waiting: list[tuple[float, Strand, Snapshot]] = []
+        self._waiting: list[tuple[float, JobCheckpoints, Snapshot]] = []
         self.waiting_since = math.inf  # of the first of them; read at every block, and so without the lock
-        self.complain = Complaint() if complain is None else complain
+        self.warn_once = WarnOnce() if warn_once is None else warn_once
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process, which may be in another folder, it begins with nothing waiting."""
-        return Keeping, (self.folder.absolute(), self.every, self._keep, self._stamp, self.complain)
+        """A copy in another process starts with nothing waiting."""
+        return CheckpointManager, (self.folder.absolute(), self.every, self._keep, self._stamp, self.warn_once)
 
-    def stamped(self, stamp: str, below: str = "") -> Keeping:
+    def stamped(self, stamp: str, below: str = "") -> CheckpointManager:
         """The same with another stamp, perhaps in a folder below."""
-        return Keeping(self.folder / below, self.every, self._keep, stamp, self.complain)
+        return CheckpointManager(self.folder / below, self.every, self._keep, stamp, self.warn_once)
 
-    def strands(self) -> list[str]:
-        """The names of those that are there."""
+    def jobs(self) -> list[str]:
+        """The names of jobs that have a folder."""
         try:
             return sorted(entry.name for entry in self.folder.iterdir() if entry.is_dir())
         except OSError:
             return []
 
-    def strand(self, name: str) -> Strand:
-        """The strand of that name, there or not."""
-        return Strand(self, Journal(self.folder / name, self._keep), self._stamp)
+    def job(self, name: str) -> JobCheckpoints:
+        """The checkpoints of the job of that name, there or not."""
+        return JobCheckpoints(self, Journal(self.folder / name, self._keep), self._stamp)
 
     def look(self, name: str, read: Callable[[Checkpoint], Built]) -> Built | None:
-        """What `read` gives of the strand's newest checkpoint that is whole in itself; None if there is none.
+        """What `read` gives of the job's newest checkpoint that is whole in itself; None if there is none.
 
-        Damaged ones are told of: their rounds may be shared out to strands of other names, which would not meet them.
-        Another stamp is not, as strands of others may lie in the same folder.
+        Warns of damaged ones, as their rounds may go to jobs of other names, which would not read them; not of another
+        stamp, as jobs of other runs may be in the same folder.
         """
 
-        def tell(problem: str) -> None:
+        def report(problem: str) -> None:
             if not problem.endswith(_OTHER_STAMP):
-                self.complain.of_checkpoint(problem)
+                self.warn_once.of_checkpoint(problem)
 
-        return Journal(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), tell)
+        return Journal(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), report)
 
     def forget(self, below: str = "") -> None:
-        """Removes what is kept, or what is kept in a folder below, as it is saved elsewhere."""
+        """Removes the checkpoints, or those in a folder below."""
         shutil.rmtree(self.folder / below, ignore_errors=True)
 
     def flush(self) -> None:
-        """Keeps the strands that have come to their end and are not kept yet."""
+        """Writes the final snapshots that wait."""
         with self._lock:
             waiting, self._waiting, self.waiting_since = self._waiting, [], math.inf
-        for _, strand, end in waiting:
-            if not strand.write(end):
-                self.put_off(time.monotonic(), strand, end)
+        for _, job, end in waiting:
+            if not job.write(end):
+                self.put_off(time.monotonic(), job, end)
 
-    def put_off(self, since: float, strand: Strand, end: Snapshot) -> None:
-        """Keeps the end of a strand, whose work waits for that `since` some moment, with the next `flush`."""
+    def put_off(self, since: float, job: JobCheckpoints, end: Snapshot) -> None:
+        """Lets the final snapshot of a job wait for the next `flush`; its work is unsaved `since` then."""
         with self._lock:
-            self._waiting.append((since, strand, end))
+            self._waiting.append((since, job, end))
             self.waiting_since = min(self.waiting_since, since)
 
 
-class Strand:
-    """One strand, as whoever works on it keeps it."""
+class JobCheckpoints:
+    """The checkpoints of one job."""
 
-    def __init__(self, keeping: Keeping, journal: Journal, stamp: str) -> None:
-        self._keeping, self._journal, self._stamp = keeping, journal, stamp
-        self._since = time.monotonic()  # when the work began that is not kept yet; no clock that may be set
+    def __init__(self, manager: CheckpointManager, journal: Journal, stamp: str) -> None:
+        self._keeping, self._journal, self._stamp = manager, journal, stamp
+        self._since = time.monotonic()  # when the unsaved work began; a clock that nobody sets
         self._last = 0.0  # seconds that the last one took
         self._closed = False
         self.bytes = 0  # written so far
 
     def close(self) -> None:
-        """Keeps nothing from now on, though somebody may still be at work on it."""
+        """Writes nothing from now on, though the job may still run."""
         self._closed = True
 
     def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
         """What `build` makes of the newest good checkpoint; None if there is none."""
-        return self._journal.restore(_if_stamped(self._stamp, build), self._keeping.complain.of_checkpoint)
+        return self._journal.restore(_if_stamped(self._stamp, build), self._keeping.warn_once.of_checkpoint)
 
     def due(self) -> bool:
-        """Whether it is time for a checkpoint, of this or of a strand that ended and waits for it."""
+        """Whether it is time for a checkpoint, of this job or of an ended one that waits."""
         every = self._keeping.every
         pause = min(max(EVERY, self._last / _MOST), _LONGEST) if every is None else every
         return time.monotonic() - min(self._since, self._keeping.waiting_since) >= pause
 
     def save(self, snapshot: Snapshot) -> float:
-        """Keeps what is there now, and what waits; tells how many seconds that took."""
+        """Writes a checkpoint, and final snapshots that wait; returns the seconds it took."""
         before = time.perf_counter()
         self.write(snapshot)
         self._keeping.flush()
@@ -190,27 +191,27 @@ class Strand:
         return self._last
 
     def finish(self, end: Snapshot) -> None:
-        """Keeps the end of the strand: at once if it is time, otherwise with the next that is kept."""
+        """Writes the final snapshot: now if it is due, otherwise with the next checkpoint of any job."""
         due = self.due()
         self._keeping.put_off(self._since, self, end)
         if due:
             self._keeping.flush()
 
     def write(self, snapshot: Snapshot) -> bool:
-        """Keeps what is there now. Tells whether the disk took it, or nobody wants it any more."""
+        """Writes a checkpoint; returns False if the disk refused."""
         if self._closed:
             return True
         try:
             self.bytes += self._journal.save(snapshot._replace(about={**snapshot.about, _STAMP: self._stamp}))
         except InputError as error:
-            self._keeping.complain(error)
+            self._keeping.warn_once(error)
             return False
         return True
 
 
 def leave_newest(folder: Path, keep: int) -> None:
-    """Leaves so many checkpoints of every strand that is kept in a folder, when all have come to their end."""
-    for name in Keeping(folder).strands():
+    """Removes all but the newest checkpoints of every finished job in a folder."""
+    for name in CheckpointManager(folder).jobs():
         Journal(folder / name, keep).prune()
 
 

@@ -16,7 +16,7 @@ from srgdqn.runs.folders import read_manifest, read_ordinary
 from srgdqn.runs.interrupts import is_interrupt
 from srgdqn.runs.run_folder import beside, has_checkpoints, occupied
 
-KEPT = 2
+DEFAULT_KEEP = 2
 """Checkpoints of a job while it runs: should the newest be damaged, there is one before it."""
 
 

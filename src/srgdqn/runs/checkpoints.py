@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_options import KEPT
-from srgdqn.runs.destination import disk_errors_told, sync_folder, write_file
+from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
+from srgdqn.runs.destination import disk_errors_reported, sync_folder, write_file
 from srgdqn.runs.digest_file import Form, Opened, Tensors, seal, unseal
 from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.snapshots import Rows, Snapshot, Spans, Stream, rows_among, rows_as_tensors, spans_of
@@ -86,7 +86,7 @@ class Checkpoint:
 class Journal:
     """The checkpoints in a folder."""
 
-    def __init__(self, folder: Path, keep: int | None = KEPT) -> None:
+    def __init__(self, folder: Path, keep: int | None = DEFAULT_KEEP) -> None:
         """Of which the `keep` newest are kept; None: all of them."""
         self.folder, self._keep = folder, keep
         self._pieces: list[_Piece] = []  # that the newest checkpoint needs
@@ -99,7 +99,7 @@ class Journal:
 
     def save(self, snapshot: Snapshot) -> int:
         """Keeps what is there now, and tells how many bytes that took; an `InputError` if the disk refuses."""
-        with disk_errors_told(self.folder):
+        with disk_errors_reported(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         there = [*_named(self.folder, _CHECKPOINT_NAME), *_named(self.folder, _PIECE_NAME)]
         number = max((int(match[1]) for match in there), default=0) + 1

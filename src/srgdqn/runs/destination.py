@@ -83,7 +83,7 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
 
 def write_file(path: Path, data: bytes) -> Path:
     """Writes a file that appears, or replaces an older one, only once it is whole."""
-    with written_whole(path) as written, disk_errors_told(path):
+    with written_whole(path) as written, disk_errors_reported(path):
         _write(written, data)
     return path
 
@@ -94,7 +94,7 @@ def written_whole(path: Path) -> Iterator[Path]:
     with scratch(path.parent, path.suffix) as written:
         try:
             yield written
-            with disk_errors_told(path):
+            with disk_errors_reported(path):
                 os.replace(written, path)
         finally:
             with contextlib.suppress(OSError):  # nothing can be removed where nothing can be written
@@ -102,7 +102,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def disk_errors_told(path: Path) -> Iterator[None]:
+def disk_errors_reported(path: Path) -> Iterator[None]:
     """What the system refuses meanwhile is an `InputError` about `path`."""
     try:
         yield

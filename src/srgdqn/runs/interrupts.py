@@ -154,5 +154,5 @@ def is_interrupt(error: BaseException | None) -> bool:
     return error is not None
 
 
-class ToldToStopError(Exception):
+class StopRequestedError(Exception):
     """Raised by work that was asked to stop and has nothing to show yet."""

@@ -11,9 +11,9 @@ from typing import Any
 from srgdqn.errors import InputError
 from srgdqn.runs import strict_json
 
-RUN, MEASUREMENT, RUN_UNDER_WAY = "srgdqn-run", "srgdqn-measurement", "srgdqn-unfinished"
+RUN, MEASUREMENT, UNFINISHED_RUN = "srgdqn-run", "srgdqn-measurement", "srgdqn-unfinished"
 """The kinds of folder there are."""
-_CALLED = {RUN: "a run", MEASUREMENT: "a measurement", RUN_UNDER_WAY: "a run under way"}
+_CALLED = {RUN: "a run", MEASUREMENT: "a measurement", UNFINISHED_RUN: "a run under way"}
 VERSION = 1
 """Version of the folder's format: raised when an older release could no longer read what is written."""
 

@@ -19,7 +19,7 @@ NUMBER_TYPES = frozenset({"bool", *(f"{kind}{bits}" for kind in ("int", "uint") 
 """What the numbers in an action may be."""
 
 
-def check_told(about: Mapping[str, Any]) -> None:
+def check_metadata(about: Mapping[str, Any]) -> None:
     """An `InputError` if something that is told is not of its kind; what is not told is not asked for."""
     for name, (holds, kind) in _KINDS.items():
         if name in about and not holds(about[name]):

@@ -63,15 +63,15 @@ def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
         return "it was made by another version or on another kind of machine"
     if any(then[name] != now[name] for name in OF_RUNS):
         return "it was made in another precision, or with another network, estimator or environment of yours"
-    reason = untold(now)
+    reason = unidentified(now)
     return None if reason is None else f"whether it was made with the same cannot be told: {reason}"
 
 
-def untold(about: Mapping[str, Any]) -> str | None:
+def unidentified(about: Mapping[str, Any]) -> str | None:
     """Why the user's code equals none, not even itself, from what bits depend on; None if it can be compared."""
     for name, part in about["user_code"].items():
-        if "untold" in part:
-            return f"of your {name}, {part['untold']}"
+        if "unidentified" in part:
+            return f"of your {name}, {part['unidentified']}"
     return None
 
 

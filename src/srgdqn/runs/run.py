@@ -16,7 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.runs import configurations, manifest, parameters, parquet, tables
 from srgdqn.runs.destination import MANIFEST, check_destination, write_folder
 from srgdqn.runs.folders import damaged, decoded, read_manifest, verified
-from srgdqn.runs.metadata import check_told
+from srgdqn.runs.metadata import check_metadata
 from srgdqn.runs.run_folder import how_to_go_on
 
 __all__ = ["Run", "check_destination", "load", "save"]
@@ -63,7 +63,7 @@ def load(folder: str | os.PathLike[str]) -> Run:
     for name in listed.files:
         if name not in (_CONFIGURATION, _PARAMETERS, *_TABLES):
             raise damaged(path / MANIFEST, f"it lists {name!r}, which is no file of a run")
-    decoded(path / MANIFEST, lambda _: check_told(listed.provenance), b"")
+    decoded(path / MANIFEST, lambda _: check_metadata(listed.provenance), b"")
     data = {name: verified(path / name, entry) for name, entry in listed.files.items()}
     return Run(
         configuration=decoded(path / _CONFIGURATION, _configuration, data[_CONFIGURATION]),

@@ -1,6 +1,6 @@
 """The folder of an unfinished run, beside the one that it will be saved in: what was asked, and its checkpoints.
 
-`runs/srg.unfinished` has the checkpoints of what will be `runs/srg`, in `strands`; its manifest has what was asked and
+`runs/srg.unfinished` has the checkpoints of what will be `runs/srg`, in `jobs`; its manifest has what was asked and
 with which versions. It is removed once the run is saved; checkpoints that are to be kept are then in
 `runs/srg/checkpoints`.
 """
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 
 from srgdqn.errors import InputError
 from srgdqn.runs import manifest
-from srgdqn.runs.destination import MANIFEST, disk_errors_told, sync_folder, write_file
+from srgdqn.runs.destination import MANIFEST, disk_errors_reported, sync_folder, write_file
 from srgdqn.runs.folders import read_manifest, verified
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.metadata import is_count
 from srgdqn.runs.scratch import remove_what_is_left
 
-STRANDS, CHECKPOINTS = "strands", "checkpoints"
-CELLS_UNDER_WAY = "unfinished"
+JOBS, CHECKPOINTS = "jobs", "checkpoints"
+UNFINISHED_CELLS = "unfinished"
 """The folder of the checkpoints of a study's or sweep's unfinished cells."""
 _CONFIGURATION = "configuration.toml"
 _SUFFIX = ".unfinished"
@@ -55,7 +55,7 @@ def read_request(folder: Path) -> Request | None:
     """What was asked of the unfinished run in a folder; None if there is none."""
     if not os.path.lexists(folder / MANIFEST):
         return None
-    listed = read_manifest(folder, manifest.RUN_UNDER_WAY)
+    listed = read_manifest(folder, manifest.UNFINISHED_RUN)
     if set(listed.files) != {_CONFIGURATION}:
         raise InputError(f"{folder / MANIFEST} cannot be used: it lists other files than an unfinished run has.")
     data = verified(folder / _CONFIGURATION, listed.files[_CONFIGURATION])
@@ -73,7 +73,7 @@ def _check(folder: Path, options: dict[str, Any]) -> None:
     many = keep in (None, "all") or is_count(keep, 1)
     if not (often and many and type(options.get("overwrite", False)) is bool):
         raise InputError(f"{folder / MANIFEST} cannot be used: it has unusable checkpoint options.")
-    check_stays_within(folder / STRANDS)
+    check_stays_within(folder / JOBS)
 
 
 def check_stays_within(folder: Path) -> None:
@@ -91,13 +91,13 @@ def write_request(folder: Path, request: Request) -> None:
     files = {_CONFIGURATION: request.configuration.encode()}
     write_file(folder / _CONFIGURATION, files[_CONFIGURATION])
     asked = {"about": request.about, "options": request.options}
-    write_file(folder / MANIFEST, manifest.render(files, asked, manifest.RUN_UNDER_WAY))
+    write_file(folder / MANIFEST, manifest.render(files, asked, manifest.UNFINISHED_RUN))
     sync_folder(folder)
 
 
 def has_checkpoints(folder: Path) -> bool:
     """Whether there is anything to resume from."""
-    return any((folder / STRANDS).glob("*/*.checkpoint"))
+    return any((folder / JOBS).glob("*/*.checkpoint"))
 
 
 def how_to_go_on(out: str | os.PathLike[str]) -> str | None:
@@ -113,7 +113,7 @@ def how_to_go_on(out: str | os.PathLike[str]) -> str | None:
 def occupied(folder: Path, *, what: str) -> Iterator[None]:
     """Makes the folder if there is none, and locks it; removes it in the end if it has no checkpoints."""
     made = [parent for parent in folder.parents if not parent.exists()]
-    with disk_errors_told(folder):
+    with disk_errors_reported(folder):
         folder.mkdir(parents=True, exist_ok=True)
     try:
         with locked(folder, what=what):
@@ -135,9 +135,9 @@ def clear(folder: Path) -> None:
     with contextlib.suppress(OSError):
         for name in (MANIFEST, _CONFIGURATION):
             (folder / name).unlink(missing_ok=True)
-        if (folder / STRANDS).is_symlink():
-            (folder / STRANDS).unlink()
-    shutil.rmtree(folder / STRANDS, ignore_errors=True)
+        if (folder / JOBS).is_symlink():
+            (folder / JOBS).unlink()
+    shutil.rmtree(folder / JOBS, ignore_errors=True)
 
 
 def discard(folder: Path) -> None:
@@ -150,16 +150,16 @@ def discard(folder: Path) -> None:
 def move_checkpoints(folder: Path, out: Path) -> None:
     """Moves the checkpoints into the folder of the saved run, without what killed processes left beside them."""
     if has_checkpoints(folder):
-        with disk_errors_told(out / CHECKPOINTS):
-            for strand in list((folder / STRANDS).iterdir()):
-                if any(strand.glob("*.checkpoint")):
-                    remove_what_is_left(strand)
-                    (strand / LOCK).unlink(missing_ok=True)
-                elif strand.is_dir():
-                    shutil.rmtree(strand)
+        with disk_errors_reported(out / CHECKPOINTS):
+            for job in list((folder / JOBS).iterdir()):
+                if any(job.glob("*.checkpoint")):
+                    remove_what_is_left(job)
+                    (job / LOCK).unlink(missing_ok=True)
+                elif job.is_dir():
+                    shutil.rmtree(job)
                 else:
-                    strand.unlink()
-            os.replace(folder / STRANDS, out / CHECKPOINTS)
+                    job.unlink()
+            os.replace(folder / JOBS, out / CHECKPOINTS)
             sync_folder(out)
 
 

@@ -18,13 +18,13 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.threads import run_locally
 from srgdqn.learner.estimators import estimator_names
-from srgdqn.runs.cache import CellFolder, Say, TrainingCell
-from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace
+from srgdqn.results.cache import CellFolder, Say, TrainingCell
+from srgdqn.results.result import Result
+from srgdqn.results.session import stamp_of
+from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
 from srgdqn.runs.interrupts import let_interrupts_through
 from srgdqn.runs.provenance import LOCAL
-from srgdqn.runs.result import Result
-from srgdqn.runs.run_folder import CELLS_UNDER_WAY
-from srgdqn.runs.session import stamp_of
+from srgdqn.runs.run_folder import UNFINISHED_CELLS
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
 from srgdqn.training import Progress, train_side_by_side
@@ -43,7 +43,7 @@ class SweepCells:
         """Why cells have no result: what their environment did."""
         self.beside = CellFolder(folder, say)
         """For the random policy's run."""
-        checkpoints = None if folder is None else Keeping(folder / CELLS_UNDER_WAY, *pace)
+        checkpoints = None if folder is None else CheckpointManager(folder / UNFINISHED_CELLS, *pace)
         self._folder = CellFolder(None if folder is None else folder / CELLS, say, checkpoints)
         # Another folder, so that no failed cell takes the place of a finished one.
         self._failed = CellFolder(None if folder is None else folder / FAILED)
@@ -71,7 +71,7 @@ class SweepCells:
                 lambda place, result: done(tried[place], result),
                 failed=failed,
                 listener=listener,
-                keeping=self._folder.checkpoints,
+                manager=self._folder.checkpoints,
                 engine=engine,
             )
 
@@ -109,7 +109,7 @@ def train_each(
     *,
     failed: Failed = _raise,
     listener: Listener = lambda progress: None,
-    keeping: Keeping | None = None,
+    manager: CheckpointManager | None = None,
     engine: str = LOCAL,
 ) -> None:
     """Trains every configuration and calls `finished` with each result as soon as it is complete. If an environment
@@ -117,7 +117,7 @@ def train_each(
 
     Configurations of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has
     alone; such groups run in parallel as far as there are cores. Other tasks step on the host, one after the other. A
-    KeyboardInterrupt is raised once running jobs have stopped; incomplete results are not reported. `keeping` is where
+    KeyboardInterrupt is raised once running jobs have stopped; incomplete results are not reported. `manager` is where
     checkpoints are written and resumed from. The `engine` must be ready.
     """
     resolved = [with_kernel(check(configuration, estimator_names())) for configuration in configurations]
@@ -137,8 +137,8 @@ def train_each(
         index, places = group
         task = task_of(resolved[places[0]])
         members = [resolved[place] for place in places]
-        checkpoints = None if keeping is None else keeping.stamped(stamp_of(identity_of(members[0])[1]), "lanes")
-        how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "keeping": checkpoints}
+        checkpoints = None if manager is None else manager.stamped(stamp_of(identity_of(members[0])[1]), "lanes")
+        how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "manager": checkpoints}
         for member, trained in train_side_by_side(members, task, **how, engine=by.get("engine")):
             if not trained.interrupted:
                 finished(places[member], result_of(members[member], task, trained, ran_by=engine))
@@ -152,8 +152,8 @@ def train_each(
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
             decided, about = identity_of(resolved[place])
-            checkpoints = None if keeping is None else keeping.stamped(stamp_of(about), identity(decided))
-            result = train_configured(decided, progress=False, listener=progress.of(index), keeping=checkpoints, **by)
+            checkpoints = None if manager is None else manager.stamped(stamp_of(about), identity(decided))
+            result = train_configured(decided, progress=False, listener=progress.of(index), manager=checkpoints, **by)
         except EnvironmentFailedError as error:
             failed(place, error)
             progress.leave_out(index)

@@ -19,7 +19,7 @@ from srgdqn.runs import strict_json
 from srgdqn.runs.destination import check_destination, make_folder, write_file
 from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.locks import LOCK, locked
-from srgdqn.runs.run_folder import CELLS_UNDER_WAY, changes, check_stays_within
+from srgdqn.runs.run_folder import UNFINISHED_CELLS, changes, check_stays_within
 from srgdqn.runs.scratch import is_scratch
 from srgdqn.sweeps.grid import Base, Values, read_value
 
@@ -80,7 +80,7 @@ def check_folder(folder: str | os.PathLike[str], base: Base, plan: dict[str, Any
     for name in (CELLS, FAILED, STUDY):
         if (path / name).is_symlink():
             raise InputError(f"{path / name} leads elsewhere, where a sweep would be written to. Give another folder.")
-    check_stays_within(path / CELLS_UNDER_WAY)
+    check_stays_within(path / UNFINISHED_CELLS)
     different = changes(
         {**_fixed(begun.plan), **begun.base.as_words()},
         {**_fixed(plan), **base.as_words()},

@@ -9,7 +9,7 @@ from typing import Any
 
 from srgdqn.engines.choice import ready
 from srgdqn.integrations.progress import reporting
-from srgdqn.runs.cache import Say
+from srgdqn.results.cache import Say
 from srgdqn.runs.checkpoint_manager import USUAL, Pace
 from srgdqn.runs.provenance import LOCAL
 from srgdqn.sweeps.cells import SweepCells

@@ -15,7 +15,7 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.checkpoint_manager import Strand
+from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.tasks import Task
 from srgdqn.training.lane import PLAIN, Instruments
@@ -99,7 +99,7 @@ def train_job(
     *,
     listener: Listener = lambda progress: None,
     stopping: Halt = never,
-    checkpoints: Strand | None = None,
+    checkpoints: JobCheckpoints | None = None,
     timings: Sequence[tuple[str, int, float]] = (),
 ) -> list[ShareResult]:
     """Trains the job's rounds until their budget is spent, none is active, or it is told to stop; what was reached is

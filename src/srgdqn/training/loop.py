@@ -18,7 +18,7 @@ from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Parameters
 from srgdqn.learner.normalisation import Normaliser
-from srgdqn.runs.checkpoint_manager import Strand
+from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.snapshots import Saveable, Snapshot, Tensors, restore_from, snapshot_of
@@ -137,7 +137,7 @@ def train(
     *,
     most: int = SEGMENT_BLOCKS,
     halt: Halt = never,
-    checkpoints: Strand | None = None,
+    checkpoints: JobCheckpoints | None = None,
 ) -> None:
     """Trains rounds until none is active, or they are halted; what an environment does wrong is raised.
 
@@ -145,7 +145,7 @@ def train(
     """
     saved = rounds.blocks
 
-    def save(checkpoints: Strand) -> None:
+    def save(checkpoints: JobCheckpoints) -> None:
         nonlocal saved
         seconds, saved = checkpoints.save(snapshot(rounds, recorder)), rounds.blocks
         recorder.record_time("checkpoint", recorder.steps, seconds)

@@ -14,7 +14,7 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.checkpoint_manager import Keeping, Strand
+from srgdqn.runs.checkpoint_manager import CheckpointManager, JobCheckpoints
 from srgdqn.tasks import Task
 from srgdqn.training.cores import usable_cores
 from srgdqn.training.job import Choice, Job, ShareResult, every_block, train_job
@@ -59,7 +59,7 @@ class Jobs(NamedTuple):
     jobs: Sequence[Job]
     listeners: Sequence[Listener]  # of each job; may be called from any thread
     stopping: Callable[[], bool]
-    keeping: Keeping | None
+    manager: CheckpointManager | None
     workers: int
     compiled: list[tuple[str, int, float]]  # what compiling took, which the first job reports
 
@@ -93,7 +93,7 @@ def train_side_by_side(
     instruments: Instruments = PLAIN,
     data: Any = None,
     probe_at: Choice = every_block,
-    keeping: Keeping | None = None,
+    manager: CheckpointManager | None = None,
     engine: Engine | None = None,
 ) -> Iterator[tuple[int, Trained]]:
     """Trains every round of configurations that differ in numbers alone, all of them as lanes of one program.
@@ -102,7 +102,7 @@ def train_side_by_side(
     gives alone, but for the timings, of which it has its share.
 
     `instruments` are a study's additions to the loop, `data` what its source of batches needs (arrays with an axis of
-    rounds first), and `probe_at` chooses the blocks whose probed rows are returned. `keeping` is where jobs are
+    rounds first), and `probe_at` chooses the blocks whose probed rows are returned. `manager` is where jobs are
     checkpointed, and resume from, whoever they trained with; `engine` is where they run, if not on threads here.
 
     A KeyboardInterrupt in the calling thread ends the run after the present segments, as does setting `stop` from
@@ -112,12 +112,12 @@ def train_side_by_side(
     first = configurations[0]
     if any(other.shape() != first.shape() for other in configurations):
         raise ValueError("configurations that train side by side differ in numbers alone")
-    if keeping is not None and instruments != PLAIN:
+    if manager is not None and instruments != PLAIN:
         raise ValueError("what a study adds to the loop cannot be checkpointed")
     programs, fresh = programs_for(first, task, user_network, instruments, data)
     workers = workers or usable_cores()
     rounds, identities = first.training.rounds, [identity(configuration) for configuration in configurations]
-    saved = {} if keeping is None else saved_shares(keeping, identities, rounds)
+    saved = {} if manager is None else saved_shares(manager, identities, rounds)
     left = rounds_left(len(configurations), rounds, saved.values())
     new = shared_out(left, programs.together, workers, most_rounds(programs))
     settings = (task, user_network, segment_blocks, instruments, data, probe_at)
@@ -140,7 +140,7 @@ def train_side_by_side(
         jobs,
         [shared.of(index) for index in range(len(jobs))],
         lambda: stop is not None and stop.is_set(),
-        keeping,
+        manager,
         workers,
         [("compile", 0, programs.compile_seconds)] if fresh else [],
     )
@@ -158,14 +158,14 @@ def train_side_by_side(
 def in_threads(work: Jobs) -> Iterator[tuple[int, list[ShareResult]]]:
     """Runs jobs on threads of this process."""
     ended = threading.Event()
-    opened: list[Strand] = []
+    opened: list[JobCheckpoints] = []
 
     def stopping() -> bool:
         return ended.is_set() or work.stopping()
 
     def run(index: int) -> list[ShareResult]:
-        job, keeping = work.jobs[index], work.keeping
-        checkpoints = None if keeping is None else keeping.strand(job.name)
+        job, manager = work.jobs[index], work.manager
+        checkpoints = None if manager is None else manager.job(job.name)
         if checkpoints is not None:
             opened.append(checkpoints)
         return train_job(
@@ -194,8 +194,8 @@ def in_threads(work: Jobs) -> Iterator[tuple[int, list[ShareResult]]]:
                 ended.set()
         whole = len(yielded) == count and not work.stopping()
     finally:
-        if work.keeping is not None and not whole:  # then jobs that have come to their end are not lost
-            work.keeping.flush()
+        if work.manager is not None and not whole:  # then jobs that have come to their end are not lost
+            work.manager.flush()
             for checkpoints in opened:  # should a second interrupt have left threads behind
                 checkpoints.close()
     for each, index in futures.items():

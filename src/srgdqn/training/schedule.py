@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.loop import Owners, owners_of, position_of
 from srgdqn.training.program import Programs
 
@@ -52,14 +52,14 @@ def shares_of(stretch: range, identities: Sequence[str], rounds: int) -> Shares:
     return tuple(Share(identities[p], range(a, b), p) for p, a, b in zip(places, firsts, stops, strict=True))
 
 
-def saved_shares(keeping: Keeping, identities: Sequence[str], rounds: int) -> dict[str, Shares]:
+def saved_shares(manager: CheckpointManager, identities: Sequence[str], rounds: int) -> dict[str, Shares]:
     """The shares of checkpointed jobs, by name, that have rounds of these configurations, each of which has so many.
     A job that has rounds of others as well serves only if it is at its end.
     """
     found: dict[str, Shares] = {}
     taken: set[tuple[str, int]] = set()
-    for name in keeping.strands():
-        looked = keeping.look(name, lambda checkpoint: (owners_of(checkpoint), position_of(checkpoint)[1]))
+    for name in manager.jobs():
+        looked = manager.look(name, lambda checkpoint: (owners_of(checkpoint), position_of(checkpoint)[1]))
         if looked is None:
             continue
         shares = owned_shares(looked[0], identities)

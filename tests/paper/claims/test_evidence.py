@@ -11,7 +11,7 @@ from srgdqn.paper.claims import Judgement, evidence
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import Table
-from srgdqn.runs.statistics import Interval
+from srgdqn.results.statistics import Interval
 from srgdqn.runs.versions import VERSIONS
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srgdqn.paper.claims.rules import LOG_MARGIN, MeasuredContrast, deciding, level_for, verdict_on
-from srgdqn.runs.statistics import Interval
+from srgdqn.results.statistics import Interval
 
 BOUNDS = st.one_of(st.floats(-5, 5), st.sampled_from([math.nan, math.inf, -math.inf, 0.0]))
 

@@ -21,7 +21,7 @@ from srgdqn.learner.replay import pack
 from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.measurements.exact_anchors import ARMS, Plan, Recording, evaluated_as_trained, measure
 from srgdqn.paper.measurements.recorded import batch_at, exact_gradient, record, theta_before
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import Occasion, Served, from_replay
 from srgdqn.training.clock import total_blocks
@@ -237,7 +237,7 @@ def test_it_stops_when_told_so(measured: Measured, when: float, monkeypatch: pyt
         return train_rounds(configuration, *given, instruments=more, **others)
 
     monkeypatch.setattr(exact_anchors, "train_rounds", train)
-    with pytest.raises(ToldToStopError):
+    with pytest.raises(StopRequestedError):
         measure(measured.plan, hear, stop)
     assert heard == sorted(heard)
     assert heard[-1] < 1

@@ -26,7 +26,7 @@ from srgdqn.paper.measurements.recorded import (
     probed_at,
     record,
 )
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training import train_rounds
 from srgdqn.training.batches import Occasion, from_replay
 from srgdqn.training.draws import draw_block
@@ -229,5 +229,5 @@ def test_shares_are_told_up_to_the_whole() -> None:
 def test_being_told_to_stop_is_no_result() -> None:
     configuration, _ = tiny(**OPTIONS, evaluation_interval=48)
     stop = threading.Event()
-    with pytest.raises(ToldToStopError):
+    with pytest.raises(StopRequestedError):
         record(configuration, lambda share: stop.set(), stop, probe_at=everything)

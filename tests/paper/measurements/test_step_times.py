@@ -10,7 +10,7 @@ import pytest
 
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.measurements.step_times import Plan, measure
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training.lane import LIVED
 from srgdqn.training.loop import Segment, segments
 from tiny import BLOCK, LANES, tiny
@@ -79,6 +79,6 @@ def test_it_stops_when_told_so() -> None:
         heard.append(share)
         stop.set()
 
-    with pytest.raises(ToldToStopError):
+    with pytest.raises(StopRequestedError):
         measure(plan(turns=5), hear, stop)
     assert heard == [0.2]

@@ -60,7 +60,7 @@ from srgdqn.paper.measurements.theorem_queries import (
     step_size_grid,
     theory_step_sizes,
 )
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 
 N, M, LANES = 5, 3, 2
 
@@ -397,7 +397,7 @@ def test_a_measurement_stops_when_told() -> None:
         stop.set()
 
     plan = dataclasses.replace(TheoremPlan.quick(), problems=("convex",), multiples=(1.0,))
-    with pytest.raises(ToldToStopError):
+    with pytest.raises(StopRequestedError):
         measure(plan, hear, stop)
     assert shares == [pytest.approx(1 / 3)]  # two settings of one size: three parts
 

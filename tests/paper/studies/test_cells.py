@@ -15,11 +15,11 @@ from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.kernel.build import NoKernelError
 from srgdqn.paper.studies.cells import MeasurementCell, Report, RunCell, compute
+from srgdqn.results.result import load_result
 from srgdqn.runs import measurement
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.result import load_result
 from srgdqn.runs.versions import VERSIONS, identity
 from tiny import TINY
 
@@ -327,7 +327,7 @@ def test_a_cell_that_is_told_to_stop_leaves_nothing(tmp_path: Path, monkeypatch:
     def patient(stop: threading.Event) -> None:
         under_way.set()
         stopped.append(stop.wait(timeout=20))
-        raise ToldToStopError
+        raise StopRequestedError
 
     def late(stop: threading.Event) -> None:
         under_way.wait(timeout=20)

@@ -14,9 +14,9 @@ from cut_short import CutShort, Killed
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.paper.studies.cells import RunCell, compute
+from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import Pace
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.result import Result
 from tiny import TINY, bits
 
 PACE = Pace(0.0, 1)
@@ -139,7 +139,7 @@ def test_a_cell_that_was_killed_once_it_was_saved_is_read(
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.runs.checkpoint_manager.Keeping.forget", killed)
+        patched.setattr("srgdqn.runs.checkpoint_manager.CheckpointManager.forget", killed)
         with pytest.raises(Killed):
             compute(cells()[:1], tmp_path, pace=PACE)
     assert sorted(os.listdir(tmp_path)) == ["seed-0", "unfinished"]

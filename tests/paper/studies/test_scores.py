@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from srgdqn.paper.studies.experiment import diverged_rounds, final_scores, first_half_scores, mean_lengths
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.runs.run import Run
 from synthetic_outcomes import planted_run
 from synthetic_runs import synthetic

@@ -11,7 +11,7 @@ from srgdqn.paper.studies import training_time
 from srgdqn.paper.studies.cells import MeasurementCell
 from srgdqn.paper.studies.scale import PAPER_SCALE
 from srgdqn.paper.studies.training_time import seconds_to_threshold
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 from srgdqn.runs.run import Run
 from synthetic_outcomes import PILOT, TASKS, planted_run, step_times, world
 

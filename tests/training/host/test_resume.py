@@ -28,7 +28,7 @@ from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_manager import Keeping
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked
 from srgdqn.training.host.open_episodes import OpenSteps
@@ -146,15 +146,15 @@ def test_a_round_that_was_stopped_or_killed_is_the_round_it_would_have_been(name
     configuration, task = made(*CASES[name])
     random = np.random.default_rng(len(name))
     for turn, kill in enumerate((False, True, True)):
-        keeping = Keeping(tmp_path / str(turn), every=0.0)
+        manager = CheckpointManager(tmp_path / str(turn), every=0.0)
         for _ in range(3):
             blocks = int(random.integers(1, 9))
             if kill:
                 with pytest.raises(Killed):
-                    train_round(configuration, task, 3, keeping=keeping, stopping=after(blocks, kill=True))
+                    train_round(configuration, task, 3, manager=manager, stopping=after(blocks, kill=True))
             else:
-                train_round(configuration, task, 3, keeping=keeping, stopping=after(blocks))
-        outcome = train_round(configuration, task, 3, keeping=keeping)
+                train_round(configuration, task, 3, manager=manager, stopping=after(blocks))
+        outcome = train_round(configuration, task, 3, manager=manager)
         assert outcome.whole
         assert same(outcome, uninterrupted(name))
         assert "checkpoint" in outcome.tables["timings"]["phase"]
@@ -164,10 +164,10 @@ def test_a_round_that_was_stopped_or_killed_is_the_round_it_would_have_been(name
 def test_who_watches_hears_of_every_episode_once(name: str, tmp_path: Path) -> None:
     """Also of those that were open when the round was stopped, with all their rewards."""
     configuration, task = made(*CASES[name])
-    keeping, heard = Keeping(tmp_path), list[Any]()
+    manager, heard = CheckpointManager(tmp_path), list[Any]()
     for stopping in (after(7), after(6), lambda: False):
         listener = lambda progress: heard.extend(progress.reports())  # noqa: E731
-        outcome = train_round(configuration, task, 3, keeping=keeping, stopping=stopping, listener=listener)
+        outcome = train_round(configuration, task, 3, manager=manager, stopping=stopping, listener=listener)
     episodes = outcome.tables["episodes"]
     np.testing.assert_allclose(np.concatenate([report.returns for report in heard]), episodes["return"], rtol=1e-12)
     assert [length for report in heard for length in report.lengths] == episodes["length"].tolist()
@@ -180,12 +180,12 @@ def test_a_round_that_had_come_to_its_end_is_not_trained_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configuration, task = made(*CASES[name])
-    whole, keeping = uninterrupted(name), Keeping(tmp_path)
-    train_round(configuration, task, 3, keeping=keeping)
-    keeping.flush()
+    whole, manager = uninterrupted(name), CheckpointManager(tmp_path)
+    train_round(configuration, task, 3, manager=manager)
+    manager.flush()
     monkeypatch.setattr("srgdqn.training.host.train_round.make_player", None)  # nobody is to play
     shares = []
-    outcome = train_round(configuration, task, 3, keeping=keeping, listener=lambda p: shares.append((p.share, p.ended)))
+    outcome = train_round(configuration, task, 3, manager=manager, listener=lambda p: shares.append((p.share, p.ended)))
     assert outcome.whole
     assert shares == [(1.0, True)]
     assert same(outcome, whole)
@@ -198,22 +198,22 @@ def test_the_checkpoint_of_another_round_or_configuration_is_not_gone_on_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     configuration, task = made(*CASES["CartPole, kernel"])
-    keeping = Keeping(tmp_path, every=0.0)
-    train_round(configuration, task, 3, keeping=keeping, stopping=after(5))
+    manager = CheckpointManager(tmp_path, every=0.0)
+    train_round(configuration, task, 3, manager=manager, stopping=after(5))
     other, _ = made("CartPole-v1", {"kernel": "native", "eta": 0.5})
-    train_round(other, task, 3, keeping=keeping, stopping=after(1))
+    train_round(other, task, 3, manager=manager, stopping=after(1))
     assert "it is of other rounds, or of another configuration" in capsys.readouterr().err
     (tmp_path / "round-3").rename(tmp_path / "round-2")
-    train_round(other, task, 2, keeping=keeping, stopping=after(1))
+    train_round(other, task, 2, manager=manager, stopping=after(1))
     assert "it is of other rounds, or of another configuration" in capsys.readouterr().err
 
 
 def test_where_the_environment_comes_elsewhere_new_episodes_begin_and_it_is_told(tmp_path: Path) -> None:
     configuration, task = made(Moody, {"kernel": "native", "window": 8})
-    keeping = Keeping(tmp_path, every=0.0)
-    before = train_round(configuration, task, 0, keeping=keeping, stopping=after(10))
+    manager = CheckpointManager(tmp_path, every=0.0)
+    before = train_round(configuration, task, 0, manager=manager, stopping=after(10))
     with pytest.warns(RuntimeWarning, match=r"round 0 goes on with new episodes: the environment .*Moody gave other"):
-        outcome = train_round(configuration, task, 0, keeping=keeping)
+        outcome = train_round(configuration, task, 0, manager=manager)
     assert outcome.whole
     assert outcome.tables["rounds"]["steps"].tolist() == [STEPS]
     # What was recorded before is as it was.
@@ -228,20 +228,20 @@ def test_where_the_environment_comes_elsewhere_new_episodes_begin_and_it_is_told
 
 def test_episodes_that_are_counted_across_resets_are_noticed_too(tmp_path: Path) -> None:
     configuration, task = made(Counting, {"kernel": "native"})
-    keeping = Keeping(tmp_path, every=0.0)
-    train_round(configuration, task, 0, keeping=keeping, stopping=after(4))
+    manager = CheckpointManager(tmp_path, every=0.0)
+    train_round(configuration, task, 0, manager=manager, stopping=after(4))
     with pytest.warns(RuntimeWarning, match="the environment .*Counting gave other rewards than before"):
-        assert train_round(configuration, task, 0, keeping=keeping).whole
+        assert train_round(configuration, task, 0, manager=manager).whole
 
 
 @pytest.mark.filterwarnings("ignore:there are no evaluations")  # as nobody can make another
 def test_a_vector_environment_begins_new_episodes_and_it_is_told(tmp_path: Path) -> None:
-    keeping = Keeping(tmp_path, every=0.0)
+    manager = CheckpointManager(tmp_path, every=0.0)
 
     def run(**how: Any) -> RoundOutcome:
         vector = gym.vector.SyncVectorEnv([Slope, Slope])
         configuration, task = made(vector, {"kernel": "native", "environments": 2})
-        return train_round(configuration, task, 0, keeping=keeping, **how)
+        return train_round(configuration, task, 0, manager=manager, **how)
 
     before = run(stopping=after(9))
     with pytest.warns(RuntimeWarning, match=r"SyncVectorEnv is a vector environment.*the open episodes are left"):
@@ -255,15 +255,15 @@ def test_a_vector_environment_begins_new_episodes_and_it_is_told(tmp_path: Path)
 def test_rounds_in_processes_go_on_too(tmp_path: Path) -> None:
     configuration, task = made("CartPole-v1", {"kernel": "xla", "rounds": 3, "steps": 480})
     whole = train_on_host(configuration, task, workers=1).trained
-    keeping = Keeping(tmp_path, every=0.0)
+    manager = CheckpointManager(tmp_path, every=0.0)
     for number in (0, 2):
-        train_round(configuration, task, number, keeping=keeping, stopping=after(20))
+        train_round(configuration, task, number, manager=manager, stopping=after(20))
     for workers in (2, 1):  # the second time, all are there
-        outcome = train_on_host(configuration, task, workers=workers, keeping=keeping)
+        outcome = train_on_host(configuration, task, workers=workers, manager=manager)
         assert outcome.failures == {}
         assert reproducible(outcome.trained.tables) == reproducible(whole.tables)
         assert bits(outcome.trained.policies) == bits(whole.policies)
-    assert sorted(keeping.strands()) == ["round-0", "round-1", "round-2"]
+    assert sorted(manager.jobs()) == ["round-0", "round-1", "round-2"]
     assert not list(tmp_path.glob("*/.lock"))
 
 
@@ -278,7 +278,7 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
             from srgdqn.config.configure import configure
             from srgdqn.config.presets import host_preset
             from srgdqn.engines.host_rounds import train_on_host
-            from srgdqn.runs.checkpoint_manager import Keeping
+            from srgdqn.runs.checkpoint_manager import CheckpointManager
             from srgdqn.training.host.task import host_task
 
             source = source_of("CartPole-v1")
@@ -287,7 +287,7 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
                 configuration,
                 host_task(configuration, source),
                 workers=2,
-                keeping=Keeping(Path({str(tmp_path)!r}) / "kept", every=0.05),
+                manager=CheckpointManager(Path({str(tmp_path)!r}) / "kept", every=0.05),
             )
             """
         )
@@ -300,14 +300,14 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     for number in range(2):
-        with round_checkpoints(Keeping(kept), number):  # within its patience, nobody holds it any more
+        with round_checkpoints(CheckpointManager(kept), number):  # within its patience, nobody holds it any more
             pass
     newest = [max(Journal(kept / f"round-{number}").numbers()) for number in range(2)]
     time.sleep(0.3)
     assert newest == [max(Journal(kept / f"round-{number}").numbers()) for number in range(2)]
     configuration, task = made("CartPole-v1", long_options())
     whole = train_on_host(configuration, task, workers=1).trained
-    outcome = train_on_host(configuration, task, workers=2, keeping=Keeping(kept))
+    outcome = train_on_host(configuration, task, workers=2, manager=CheckpointManager(kept))
     assert reproducible(outcome.trained.tables) == reproducible(whole.tables)
     assert bits(outcome.trained.policies) == bits(whole.policies)
 
@@ -328,14 +328,14 @@ def test_a_round_that_another_process_is_at_work_on_is_refused(tmp_path: Path, m
     configuration, task = made(*CASES["CartPole, kernel"])
     (tmp_path / "round-0").mkdir()
     with locked(tmp_path / "round-0", what="a round"), pytest.raises(InputError, match="round-0 is a round that"):
-        train_round(configuration, task, 0, keeping=Keeping(tmp_path))
+        train_round(configuration, task, 0, manager=CheckpointManager(tmp_path))
 
 
 def test_a_lock_that_leads_elsewhere_is_not_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "kept" / "round-0").mkdir(parents=True)
     (tmp_path / "kept" / "round-0" / ".lock").symlink_to(tmp_path / "elsewhere")
-    with round_checkpoints(Keeping(tmp_path / "kept"), 0) as strand:
-        assert strand is None
+    with round_checkpoints(CheckpointManager(tmp_path / "kept"), 0) as job:
+        assert job is None
     assert "no checkpoint could be made" in capsys.readouterr().err
     assert not (tmp_path / "elsewhere").exists()
 
@@ -355,15 +355,15 @@ def test_the_end_of_a_round_is_kept_before_it_may_be_anybody_elses(
     monkeypatch.setattr("srgdqn.training.host.train_round.locked", noticing)
     configuration, task = made(*CASES["CartPole, kernel"])
     for _ in range(2):
-        assert train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=3600.0)).whole
+        assert train_round(configuration, task, 0, manager=CheckpointManager(tmp_path, every=3600.0)).whole
     assert left == [[1], [1]]
 
 
 def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
     """What a checkpoint writes of images is what is new since the one before."""
     configuration, task = made(*CASES["images"])
-    keeping = Keeping(tmp_path, every=0.0, keep=None)
-    train_round(configuration, task, 3, keeping=keeping, stopping=after(8))
+    manager = CheckpointManager(tmp_path, every=0.0, keep=None)
+    train_round(configuration, task, 3, manager=manager, stopping=after(8))
     journal = Journal(tmp_path / "round-3", None)
     rows = journal.open(journal.numbers()[-1]).rows()
     frames = sum(len(each["frame"]) for name, _, each in rows if name.startswith("memory.frames."))
@@ -375,12 +375,12 @@ def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
 
 def test_a_damaged_piece_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     configuration, task = made(*CASES["CartPole, kernel"])
-    train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=0.0), stopping=after(8))
+    train_round(configuration, task, 0, manager=CheckpointManager(tmp_path, every=0.0), stopping=after(8))
     for piece in (tmp_path / "round-0").glob("*.rows.piece"):
         data = bytearray(piece.read_bytes())
         data[-1] ^= 1
         piece.write_bytes(data)
-    assert train_round(configuration, task, 0, keeping=Keeping(tmp_path, every=0.0)).whole
+    assert train_round(configuration, task, 0, manager=CheckpointManager(tmp_path, every=0.0)).whole
     told = capsys.readouterr().err
     assert ".rows.piece: it is damaged, as its digest is not that of its content" in told
     assert "none of this configuration's" not in told

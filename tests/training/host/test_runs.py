@@ -21,9 +21,9 @@ from srgdqn.api import train_configured
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
 from srgdqn.errors import InputError
-from srgdqn.runs.comparison import summarise
-from srgdqn.runs.curves import curve
-from srgdqn.runs.result import Result
+from srgdqn.results.comparison import summarise
+from srgdqn.results.curves import curve
+from srgdqn.results.result import Result
 from srgdqn.training.host.evaluation import evaluation_seed
 from tiny import LEVERS, Levers, q_values
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from srgdqn.paper.claims.rules import LOG_MARGIN, RESAMPLES, Contrast
-from srgdqn.runs.statistics import (
+from srgdqn.results.statistics import (
     Interval,
     bootstrap_interval,
     log_sd_ratio_interval,

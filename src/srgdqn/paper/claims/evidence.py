@@ -23,11 +23,11 @@ from srgdqn.errors import InputError
 from srgdqn.paper.claims.judgement import Judgement
 from srgdqn.paper.claims.rules import MeasuredContrast, Verdict
 from srgdqn.paper.report.contents import Table
+from srgdqn.results.statistics import Interval
 from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.statistics import Interval
 from srgdqn.runs.versions import VERSIONS
 
 # Claims had a hash before they had a version; such evidence is read, and is not current.

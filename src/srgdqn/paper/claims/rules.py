@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from srgdqn.runs.statistics import Interval
+from srgdqn.results.statistics import Interval
 
 Verdict = Literal["holds", "fails", "undecided"]
 

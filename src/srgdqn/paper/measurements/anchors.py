@@ -30,7 +30,7 @@ from srgdqn.paper.measurements.recorded import (
     record,
 )
 from srgdqn.paper.measurements.theorem_1 import paper_eta_rows
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.2  # of the time, roughly
@@ -61,7 +61,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
     for count, (number, position) in enumerate(moments):
         if stop.is_set():
-            raise ToldToStopError
+            raise StopRequestedError
         place: dict[str, Any] = {"round": number, "step": run.steps_of(int(run.blocks[position]))}
         distances += [place | row for row in look.distances(number, position)]
         anatomy.append(place | look.anatomy(number, position))

@@ -30,7 +30,7 @@ from srgdqn.paper.measurements.recorded import (
     probed_at,
     record,
 )
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.7  # of the time, roughly
@@ -60,7 +60,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
     for count, (number, position) in enumerate(moments):
         if stop.is_set():
-            raise ToldToStopError
+            raise StopRequestedError
         block = int(run.blocks[position])
         place = probed_at(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
         error, norm = call_compiled((__name__, shape), error_of, *place, numbers)

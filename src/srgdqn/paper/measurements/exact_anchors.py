@@ -27,7 +27,7 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Parameters
 from srgdqn.paper.measurements.recorded import Report, at_steps, exact_gradient, record
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds
 from srgdqn.training.batches import Occasion, Served, from_replay
@@ -87,7 +87,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
             data=data,
         )
         if arms[name].interrupted:
-            raise ToldToStopError
+            raise StopRequestedError
     return {
         "evaluations": pl.concat([_evaluations(name, arm) for name, arm in arms.items()]),
         "rounds": pl.concat([_rounds(name, arm, arms["ordinary"]) for name, arm in arms.items()]),

@@ -27,7 +27,7 @@ from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, ou
 from srgdqn.learner.replay import unpack
 from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, alike
 from srgdqn.paper.measurements.recorded import RecordedRun, Report, block_of, call_compiled, record
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 
 QUANTITIES = ("delta", "gradient")
 _TRAINING_SHARE = 0.5  # of the time, roughly
@@ -138,7 +138,7 @@ def _redraws(
 ) -> list[pl.DataFrame]:
     """For each estimator: the spreads at the frozen θ of every round, and the variance's two parts."""
     if stop.is_set():
-        raise ToldToStopError
+        raise StopRequestedError
     numbers = np.array(run.finite, int)
     thetas = jax.tree.map(lambda leaf: leaf[numbers, position], run.probed[0])
     block, capacity = int(run.blocks[position]), plan.configuration.replay.replay_capacity

@@ -17,7 +17,7 @@ from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows
 from srgdqn.learner.replay import unpack
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import Occasion, from_replay
@@ -89,7 +89,7 @@ def record(
         probe_at=probe_at,
     )
     if trained.interrupted:
-        raise ToldToStopError
+        raise StopRequestedError
     assert trained.recording is not None
     assert trained.probed_blocks is not None
     sizes = observation_size(task.environment), action_count(task.environment)

@@ -11,7 +11,7 @@ import polars as pl
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.paper.measurements.recorded import Report
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training.clock import budget_of
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import Segment, segments
@@ -37,7 +37,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     for turn in range(plan.turns):
         for name, timed in runs.items():
             if stop.is_set():
-                raise ToldToStopError
+                raise StopRequestedError
             training = plan.configurations[name].training
             segment = next(timed)
             steps = segment.log.reward.shape[1] * training.learning_frequency * training.lanes

@@ -25,7 +25,7 @@ from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_s
 from srgdqn.paper.measurements.theorem_inequality import RunLoop, inequality_rows, make_loop, with_verdicts
 from srgdqn.paper.measurements.theorem_problems import Problem, compiled, first_terms, make_problem
 from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows, start_of
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.interrupts import StopRequestedError
 
 PAPER_ETA_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
 
@@ -122,7 +122,7 @@ def measure(
         done += 1
         report(done / parts)
         if stop is not None and stop.is_set():
-            raise ToldToStopError
+            raise StopRequestedError
 
     with jax.enable_x64(True):
         for i, name in enumerate(plan.problems):

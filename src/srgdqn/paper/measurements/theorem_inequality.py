@@ -23,7 +23,7 @@ from srgdqn.config import Configuration
 from srgdqn.learner.networks import Parameters
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.paper.measurements.theorem_problems import Problem, at, compiled
-from srgdqn.runs.statistics import Interval
+from srgdqn.results.statistics import Interval
 
 __all__ = ["INEQUALITY_SCHEMA", "Loop", "inequality_rows", "make_loop", "mean_interval", "with_verdicts"]
 

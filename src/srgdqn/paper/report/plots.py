@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from srgdqn.figures.charts import Chart, Panel, Series
-from srgdqn.runs.curves import AXES
+from srgdqn.results.curves import AXES
 
 _DIGITS = 5
 _DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}

@@ -23,7 +23,7 @@ from srgdqn.paper.studies.controls import interval_text
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, diverged_note, rounds_used
 from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.statistics import bootstrap_interval
+from srgdqn.results.statistics import bootstrap_interval
 
 PARTS = {
     "sampling": ("D against the replay", Style(BLUE)),

@@ -1,4 +1,4 @@
-"""Cells of studies: training runs, and measurements that give tables. Each is cached (`srgdqn.runs.cache`)."""
+"""Cells of studies: training runs, and measurements that give tables. Each is cached (`srgdqn.results.cache`)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from srgdqn.engines.choice import RAY
 from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.build import toolchain
 from srgdqn.paper.measurements.recorded import Report
+from srgdqn.results.cache import Cell, CellFolder, Say, TrainingCell
+from srgdqn.results.result import Result
+from srgdqn.results.session import stamp_of
 from srgdqn.runs import measurement
-from srgdqn.runs.cache import Cell, CellFolder, Say, TrainingCell
-from srgdqn.runs.checkpoint_manager import USUAL, Keeping, Pace
+from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
 from srgdqn.runs.inputs import hashed
-from srgdqn.runs.interrupts import ToldToStopError, let_interrupts_through
+from srgdqn.runs.interrupts import StopRequestedError, let_interrupts_through
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import LOCAL, provenance, stale, what_bits_depend_on
-from srgdqn.runs.result import Result
-from srgdqn.runs.run_folder import CELLS_UNDER_WAY, check_stays_within
-from srgdqn.runs.session import stamp_of
+from srgdqn.runs.run_folder import UNFINISHED_CELLS, check_stays_within
 
 
 class StudyCell(Cell, Protocol):
@@ -39,9 +39,9 @@ class StudyCell(Cell, Protocol):
         """Whether nothing may run beside it."""
 
     def compute(
-        self, report: Report, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
+        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
     ) -> Any:
-        """The outcome; raises `ToldToStopError` once `stop` is set. Checkpoints go below `keeping`; `ran_by` is the
+        """The outcome; raises `StopRequestedError` once `stop` is set. Checkpoints go below `manager`; `ran_by` is the
         engine's name.
         """
 
@@ -53,22 +53,22 @@ class RunCell(TrainingCell):
     alone: bool = False
 
     def compute(
-        self, report: Report, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
+        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
     ) -> Result:
         """Trains on the calling thread, from its checkpoints if there are any."""
         resolved, about = identity_of(self.configuration)
-        checkpoints = None if keeping is None else keeping.stamped(stamp_of(about), self.name)
+        checkpoints = None if manager is None else manager.stamped(stamp_of(about), self.name)
         result = train_configured(
             resolved,
             progress=False,
             listener=lambda progress: report(progress.share),
             workers=1,
             stop=stop,
-            keeping=checkpoints,
+            manager=checkpoints,
             ran_by=ran_by,
         )
         if result.run.provenance.get("interrupted", True):
-            raise ToldToStopError
+            raise StopRequestedError
         if checkpoints is not None:
             checkpoints.flush()  # if saving the result fails, the next run resumes from its end
         return result
@@ -88,10 +88,10 @@ class MeasurementCell:
     alone: bool = False
 
     def compute(
-        self, report: Report, stop: threading.Event, keeping: Keeping | None = None, ran_by: str = LOCAL
+        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
     ) -> Measured:
         """Measures on the calling thread, without checkpoints."""
-        del keeping
+        del manager
         start = time.perf_counter()
         tables = self.measure(self.plan, report, stop)
         about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
@@ -137,8 +137,8 @@ def compute(
     A KeyboardInterrupt leaves every cell that is finished by then in the folder. Unfinished runs resume from their
     checkpoints.
     """
-    check_stays_within(folder / CELLS_UNDER_WAY)
-    checkpoints = Keeping(folder / CELLS_UNDER_WAY, *pace)
+    check_stays_within(folder / UNFINISHED_CELLS)
+    checkpoints = CheckpointManager(folder / UNFINISHED_CELLS, *pace)
 
     def compute_missing(missing: list[StudyCell], done: Callable[[StudyCell, Any], None]) -> None:
         absent = {cell.name for cell in missing}
@@ -152,7 +152,7 @@ def compute(
             listener(cell.name, 1.0)
 
         def run(cell: StudyCell, stop: threading.Event) -> None:
-            with contextlib.suppress(ToldToStopError):
+            with contextlib.suppress(StopRequestedError):
                 store(cell, cell.compute(lambda share: listener(cell.name, share), stop, checkpoints))
 
         let_interrupts_through()

@@ -14,8 +14,8 @@ from srgdqn.engines.on_ray import run_on_ray
 from srgdqn.engines.ray_task import Tell
 from srgdqn.engines.shared_folders import Mark, claimed, marked
 from srgdqn.engines.throttle import SECONDS
-from srgdqn.runs.checkpoint_manager import Keeping
-from srgdqn.runs.interrupts import ToldToStopError
+from srgdqn.runs.checkpoint_manager import CheckpointManager
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.runs.throttle import Throttle
 from srgdqn.training.precision import is_double
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def compute_on_ray(
-    cells: Sequence[StudyCell], keeping: Keeping, listener: Callable[[str, float], None]
+    cells: Sequence[StudyCell], manager: CheckpointManager, listener: Callable[[str, float], None]
 ) -> Iterator[tuple[StudyCell, Any]]:
     """The cells and their outcomes as they finish, each computed on one core of the cluster.
 
-    Cells resume from the checkpoints in `keeping` if their node sees that folder, and otherwise begin anew.
+    Cells resume from the checkpoints in `manager` if their node sees that folder, and otherwise begin anew.
     """
-    with marked(keeping.folder) as mark:
-        work = _Work(keeping, mark, is_double())
+    with marked(manager.folder) as mark:
+        work = _Work(manager, mark, is_double())
         for cell, outcome in run_on_ray(work, cells, hear=lambda cell, share: listener(cell.name, share)):
             if outcome is not None:
                 yield cell, outcome
@@ -41,7 +41,7 @@ def compute_on_ray(
 class _Work:
     """Computes a cell on a node; None if it was stopped."""
 
-    keeping: Keeping
+    manager: CheckpointManager
     mark: Mark | None
     double: bool
 
@@ -54,6 +54,6 @@ class _Work:
 
         with jax.enable_x64(self.double), claimed(self.mark, cell.name) as mine:
             try:
-                return cell.compute(report, stop, self.keeping if mine else None, RAY)
-            except ToldToStopError:
+                return cell.compute(report, stop, self.manager if mine else None, RAY)
+            except StopRequestedError:
                 return None

@@ -14,7 +14,7 @@ from srgdqn.paper.studies.cells import StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.results.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
 

@@ -17,7 +17,7 @@ from srgdqn.config.configure import configure
 from srgdqn.paper.report.contents import Section
 from srgdqn.paper.studies.cells import StudyCell
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.result import Result
+from srgdqn.results.result import Result
 
 Outcomes = Mapping[str, Any]
 """Outcomes of cells by name: a `Result`, or the `Measured` of a measurement."""

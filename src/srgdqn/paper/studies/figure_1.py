@@ -22,7 +22,7 @@ from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, seconds_of
 from srgdqn.paper.studies.pilot import read_pilot
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.statistics import bootstrap_interval
+from srgdqn.results.statistics import bootstrap_interval
 
 _EVALUATIONS = 20  # over the budget
 _EPISODES = 10  # of one evaluation

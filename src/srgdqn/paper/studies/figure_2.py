@@ -24,8 +24,8 @@ from srgdqn.paper.studies.experiment import (
     seconds_of,
 )
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.result import Result
-from srgdqn.runs.statistics import bootstrap_interval
+from srgdqn.results.result import Result
+from srgdqn.results.statistics import bootstrap_interval
 
 TASKS = tuple(FIGURE_2_ROUNDS)
 _LABELS = {"success": "share of greedy episodes that succeed", "length": "steps per episode"}

@@ -21,8 +21,8 @@ from srgdqn.paper.studies.experiment import (
     seconds_of,
 )
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.result import Result
-from srgdqn.runs.statistics import bootstrap_interval
+from srgdqn.results.result import Result
+from srgdqn.results.statistics import bootstrap_interval
 
 # Claim C5 needs the control without variance reduction as well; the paper's figure does not have it.
 TASK = "MountainCar"

@@ -25,7 +25,7 @@ from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.controls import interval_text
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.statistics import Interval, bootstrap_interval
+from srgdqn.results.statistics import Interval, bootstrap_interval
 
 DEFINITIONS = {
     "own": "anchors at their own θ",

@@ -23,7 +23,7 @@ from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
 from srgdqn.paper.studies.experiment import Experiment, Outcomes, seconds_of
 from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.statistics import Interval
+from srgdqn.results.statistics import Interval
 
 PROBLEMS = ("convex", "network")
 _STYLES = {"sgd": Style(BLUE), "svrg": Style(GREEN), "srg": Style(ORANGE)}

@@ -18,8 +18,8 @@ from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, di
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.paper.studies.pilot import Pilot, read_pilot
 from srgdqn.paper.studies.scale import Scale
-from srgdqn.runs.curves import SMOOTHING
-from srgdqn.runs.result import Result
+from srgdqn.results.curves import SMOOTHING
+from srgdqn.results.result import Result
 
 _WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
 

@@ -17,7 +17,7 @@ from srgdqn.paper.studies.cells import RunCell
 from srgdqn.paper.studies.experiment import RANDOM, Outcomes, configured, diverged_rounds, final_scores
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
 from srgdqn.paper.studies.scale import CONFIRMATORY, PILOT_SEED, Scale
-from srgdqn.runs.statistics import bootstrap_interval
+from srgdqn.results.statistics import bootstrap_interval
 
 ARMS = (*PAPER, "sgd-inner-adam", "dqn-adam", "dqn-adam-repeated")
 LABEL = "tuned"

@@ -24,7 +24,7 @@ from srgdqn.runs import agent_file, configurations
 from srgdqn.runs.destination import check_file, write_file
 from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.memory_limit import check_room
-from srgdqn.runs.metadata import check_told, is_count
+from srgdqn.runs.metadata import check_metadata, is_count
 from srgdqn.runs.snapshots import Saveable, restore_from, snapshot_of, tensors_below
 from srgdqn.runs.trees import filled
 from srgdqn.training.host.program import PAGE_BLOCKS, host_program
@@ -64,7 +64,7 @@ def load_round(
     try:
         saved = agent_file.decode(data)
         configuration = check_stored(configurations.loads(saved.configuration))
-        check_told(saved.about)
+        check_metadata(saved.about)
     except InputError as error:
         problem = str(error).rstrip(".")
         raise InputError(f"{place} cannot be loaded: {problem}. Give a file that Agent.save wrote.") from error

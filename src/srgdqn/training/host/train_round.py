@@ -17,9 +17,9 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.checkpoint_manager import Keeping, Strand
+from srgdqn.runs.checkpoint_manager import CheckpointManager, JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
-from srgdqn.runs.destination import disk_errors_told
+from srgdqn.runs.destination import disk_errors_reported
 from srgdqn.runs.locks import LOCK, OccupiedError, locked
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.open_episodes import OpenSteps
@@ -51,17 +51,17 @@ def train_round(
     listener: Listener = lambda progress: None,
     stopping: Halt = never,
     measure_noise: bool = False,
-    keeping: Keeping | None = None,
+    manager: CheckpointManager | None = None,
 ) -> RoundOutcome:
     """Trains round `number` until its budget is spent, it diverges, it is told to stop, or its environment fails.
 
-    `measure_noise`: measure that of the gradients for every report that is asked for. `keeping`: where it is
+    `measure_noise`: measure that of the gradients for every report that is asked for. `manager`: where it is
     checkpointed, and resumes from.
     """
     start = time.perf_counter()
     program, fresh = host_program(configuration, task.network_input, task.actions.count, user_network)
     with contextlib.ExitStack() as ending:
-        checkpoints = None if keeping is None else ending.enter_context(round_checkpoints(keeping, number))
+        checkpoints = None if manager is None else ending.enter_context(round_checkpoints(manager, number))
         restored = None
         if checkpoints is not None:
             restored = checkpoints.restore(lambda each: restored_round(each, configuration, task, program, number))
@@ -131,28 +131,28 @@ def _evaluation_environment(task: HostTask) -> gym.Env | None:
 
 
 @contextlib.contextmanager
-def round_checkpoints(keeping: Keeping, number: int) -> Iterator[Strand | None]:
+def round_checkpoints(manager: CheckpointManager, number: int) -> Iterator[JobCheckpoints | None]:
     """The checkpoints of round `number`, for one process at a time; none, with a warning, where the disk refuses.
 
     A process that was left behind by a run which is gone may still write to them: then this waits a moment for its
     end, and raises an `OccupiedError` if it does not come.
     """
     name = f"round-{number}"
-    folder = keeping.folder / name
+    folder = manager.folder / name
     with contextlib.ExitStack() as stack:
         try:
-            with disk_errors_told(folder):
+            with disk_errors_reported(folder):
                 folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(locked(folder, what="a round"))
         except OccupiedError:
             raise
         except InputError as error:
-            keeping.complain(error)
+            manager.warn_once(error)
             yield None
             return
         try:
-            yield keeping.strand(name)
-            keeping.flush()  # its end is not to wait until the round may be somebody else's
+            yield manager.job(name)
+            manager.flush()  # its end is not to wait until the round may be somebody else's
         finally:
             with contextlib.suppress(OSError):  # where nothing can be removed, or as there is something in it
                 (folder / LOCK).unlink(missing_ok=True)  # whoever waits for it finds another file, and tries again
