@@ -28,7 +28,6 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import ready
-from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, listening
 from srgdqn.integrations.progress import reporting
@@ -46,6 +45,7 @@ from srgdqn.runs.provenance import LOCAL, provenance, what_bits_depend_on
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
+from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.precision import is_double

@@ -6,8 +6,6 @@ import dataclasses
 import json
 import shutil
 import signal
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -182,40 +180,22 @@ def test_no_sweep_and_no_cell(swept: tuple[Path, Sweep], tmp_path: Path) -> None
             swept[1].result(number)
 
 
-class CtrlC:
-    """A listener that interrupts the main thread once a share is done, and waits until it is interrupted."""
+def test_ctrl_c_stores_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One program after the other: while the second runs, the first is finished."""
+    monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 1)
+    pressed = False
 
-    def __init__(self, share: float) -> None:
-        self.handled, self.share = threading.Event(), share
+    def ctrl_c(progress: Progress) -> None:
+        nonlocal pressed
+        if progress.share > 0.55 and not pressed:
+            pressed = True
+            signal.raise_signal(signal.SIGINT)
 
-    def handler(self, *_: Any) -> None:
-        self.handled.set()
-        raise KeyboardInterrupt
-
-    def __call__(self, progress: Progress) -> None:
-        if progress.share > self.share and not self.handled.is_set():
-            main = threading.main_thread().ident
-            assert main is not None
-            signal.pthread_kill(main, signal.SIGINT)
-            assert self.handled.wait(30)
-
-
-@pytest.fixture
-def ctrl_c() -> Iterator[CtrlC]:
-    pressed = CtrlC(0.55)
-    before = signal.signal(signal.SIGINT, pressed.handler)
-    yield pressed
-    signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_keeps_what_is_finished(ctrl_c: CtrlC, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One program after the other: while the second is under way, the first is finished."""
-    monkeypatch.setattr("srgdqn.sweeps.cells.run_locally", one_after_the_other)
     options = {**OPTIONS, "evaluation_interval": 64}  # so that a round has several segments
     base, tried = Base("CartPole", "srg-dqn", options=options), checked_values(VALUES)
     folder = tmp_path / "grid"
     sweep = run_grid.run_grid(base, tried, cells_of(base, tried), folder, "greedy-return", ctrl_c)
-    assert ctrl_c.handled.is_set()
+    assert pressed
     assert sweep.interrupted
     assert {cell.values["batch_size"] for cell in sweep.cells} == {4}
     assert len(sweep.cells) == 3
@@ -224,12 +204,6 @@ def test_ctrl_c_keeps_what_is_finished(ctrl_c: CtrlC, tmp_path: Path, monkeypatc
     assert not whole.interrupted
     assert len(whole.cells) == 6
     assert json.loads((folder / "sweep.json").read_text())["planned"] == 6
-
-
-def one_after_the_other(function: Any, things: Any, *, workers: int | None = None) -> Any:
-    from srgdqn.engines.threads import run_locally
-
-    return run_locally(function, things, workers=1)
 
 
 # Environments that misbehave

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
-from srgdqn.engines.choice import for_training
+from srgdqn.engines.choice import executor_of
 from srgdqn.errors import InputError
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
@@ -47,10 +47,6 @@ class Trainable(Protocol):
     @property
     def identity(self) -> dict[str, Any]:
         """What determines the bits beside the configuration."""
-
-    @property
-    def on_host(self) -> bool:
-        """Whether its environments are stepped on the host."""
 
     def train(self, **how: Any) -> Result:
         """Trains it."""
@@ -94,7 +90,7 @@ def run_session(
       **how: passed on to `run.train`.
 
     """
-    how |= for_training(engine, compiled=not run.on_host)
+    how |= {"executor": executor_of(engine), "ran_by": engine}
     folder = None
     if options is not None:
         if (found := _finished(run, options)) is not None:
