@@ -113,9 +113,9 @@ def _start(address: str) -> None:
 
 @contextlib.contextmanager
 def _token_closed() -> Iterator[None]:
-    """Keeps other users of this machine from the token that Ray makes, and knows us by: it would be readable for all.
+    """Lets no other user of this machine read the token that Ray makes and knows us by.
 
-    Not by the umask, which Ray's processes would have as well, and what they keep in a folder that others share.
+    Not by the umask, which Ray's processes would have as well, for files in a folder that others share.
     """
     folder = Path.home() / ".ray"
     with contextlib.suppress(OSError):

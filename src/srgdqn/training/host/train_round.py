@@ -53,7 +53,7 @@ def train_round(
     measure_noise: bool = False,
     manager: CheckpointManager | None = None,
 ) -> RoundOutcome:
-    """Trains round `number` until its budget is spent, it diverges, it is told to stop, or its environment fails.
+    """Trains round `number` until its budget is spent, it diverges, it is asked to stop, or its environment fails.
 
     `measure_noise`: measure that of the gradients for every report that is asked for. `manager`: where it is
     checkpointed, and resumes from.
