@@ -13,12 +13,15 @@ import jax
 import pytest
 
 from srgdqn.adapters.environments import source_of
+from srgdqn.engines.processes import Processes
 from srgdqn.learner.estimators import ESTIMATORS, estimator_names, make_known, own_estimators, register_estimator
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.locks import locked
+from srgdqn.training import train_rounds
 from srgdqn.training.distribute import distribute
 from srgdqn.training.precision import is_double
 from srgdqn.training.reports import Listener, Progress
+from tiny import bits, reproducible, tiny
 
 
 class Pickling:
@@ -114,3 +117,10 @@ def test_a_part_is_checkpointed_where_nobody_else_is_at_work_on_it(
         assert found() == [shares_disk, True]  # a call that outlived its driver is on another machine
     monkeypatch.setattr("srgdqn.engines.shared_folders.Mark.is_seen", lambda mark: False)
     assert found() == [shares_disk] * 2
+
+
+def test_compiled_rounds_have_the_same_bits_in_processes(each_kernel: str) -> None:
+    run = tiny(rounds=20, kernel=each_kernel)
+    here, there = train_rounds(*run), train_rounds(*run, executor=Processes(2))
+    assert reproducible(there.tables) == reproducible(here.tables)
+    assert bits(there.policies) == bits(here.policies)

@@ -13,7 +13,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from srgdqn import tasks
 from srgdqn.config import Configuration
+from srgdqn.config.presets import is_compiled
 from srgdqn.engines.executor import CallsInterruptedError, Executor
 from srgdqn.engines.threads import Threads
 from srgdqn.learner.networks import NetworkFactory
@@ -123,7 +125,7 @@ def train_side_by_side(
     compiled = (("compile", 0, programs.compile_seconds),) if fresh else ()
     outcomes = distribute(
         executor,
-        _TrainJob(task, user_network),
+        _TrainJob(first, task, user_network),
         [
             (job._replace(task=None, network=None), () if index else compiled)  # type: ignore[arg-type]
             for index, job in enumerate(jobs)
@@ -162,8 +164,14 @@ def train_side_by_side(
 class _TrainJob:
     """Trains a job, which comes without what all have in common, and with the timings of what was done before."""
 
-    task: Task
+    configuration: Configuration
+    task: Task | None  # None: the paper's task that the configuration names
     network: eqx.Module | NetworkFactory | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The kernel knows the paper's tasks by the one object that each of them is in a process."""
+        known = _paper_task(self.configuration)
+        return _TrainJob, (self.configuration, None if self.task == known else self.task, self.network)
 
     def __call__(
         self,
@@ -173,13 +181,21 @@ class _TrainJob:
         manager: CheckpointManager | None,
     ) -> list[ShareResult]:
         job, timings = part
+        task = _paper_task(self.configuration) if self.task is None else self.task
+        assert task is not None
         return train_job(
-            job._replace(task=self.task, network=self.network),
+            job._replace(task=task, network=self.network),
             listener=listener,
             stopping=stop.is_set,
             checkpoints=None if manager is None else manager.job(job.name),
             timings=timings,
         )
+
+
+def _paper_task(configuration: Configuration) -> Task | None:
+    if not is_compiled(configuration.task.task):
+        return None
+    return tasks.with_evaluation_limit(tasks.make(configuration.task), configuration.training.evaluation_limit)
 
 
 def _merged(results: list[ShareResult], expected: int, instruments: Instruments) -> Trained:
