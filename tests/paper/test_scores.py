@@ -2,7 +2,6 @@
 
 import numpy as np
 import polars as pl
-import pytest
 
 from srgdqn.paper.experiment import diverged_rounds, final_scores, first_half_scores, mean_lengths
 from srgdqn.results.result import Result
@@ -51,23 +50,6 @@ def test_the_last_hundred_episodes_by_hand() -> None:
     run = planted_run("CartPole", "svr-dqn", [2.0, 5.0, 9.0], earlies=[-100.0, 100.0, 0.0], diverged={2: 3_000})
     assert run.configuration.training.episodes == 120
     np.testing.assert_allclose(final_scores(run, 0.5), [2.0, 5.0, 0.5])
-
-
-@pytest.mark.parametrize("task", ["MountainCar", "CartPole"])
-def test_final_scores_against_plain_loops(task: str) -> None:
-    options = dict(rounds=4, steps=20_000) if task == "MountainCar" else dict(rounds=4, episodes=150)
-    result = synthetic(task, "svr-dqn", diverged={2: 7_000}, noise=3, **options)
-    expected = []
-    for number in range(4):
-        if number == 2:
-            expected.append(-1.5)
-        elif task == "MountainCar":
-            rows = [row for row in result.curves.iter_rows(named=True) if row["round"] == number]
-            expected.append(np.mean([row["reward"] for row in rows if row["step"] > 16_000]))
-        else:
-            rows = [row for row in result.episodes.iter_rows(named=True) if row["round"] == number]
-            expected.append(np.mean([row["return"] for row in rows][-100:]))
-    np.testing.assert_allclose(final_scores(result, -1.5), expected, rtol=1e-12)
 
 
 def test_lengths_are_means_over_all_episodes() -> None:

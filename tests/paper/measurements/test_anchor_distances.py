@@ -109,38 +109,6 @@ def test_they_are_those_of_the_configuration(estimator: str, options: dict[str, 
     agree(Case(3, configure("CartPole", "srg-dqn", **OPTIONS, **options)), estimator)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_whose_run_it_is_does_not_matter(estimator: str) -> None:
-    """Both estimators are measured at any algorithm's θ, without the Adam process."""
-    agree(Case(5, configure("CartPole", "sgd-inner-adam", **OPTIONS)), estimator)
-
-
-@given(seed=st.integers(0, 10**6))
-def test_what_must_hold_between_them(seed: int) -> None:
-    case = Case(seed, configure("CartPole", "srg-dqn", **OPTIONS))
-    srg, svrg = case.measured("srg"), case.measured("svrg")
-    # SVRG's anchor stays where it is, and so does its error there, which is D's own at θ_0.
-    at_start = mean_gradient(case.o, case.theta, case.batch) - mean_gradient(case.o, case.theta, case.recording)
-    np.testing.assert_allclose(svrg.own, np.linalg.norm(at_start), rtol=CLOSE)
-    np.testing.assert_allclose(svrg.own_norm, svrg.own_norm[0], rtol=CLOSE)
-    # At m = 1 both have made the same step along the same Δ_0; what they add to it differs by Δ_0's part alone.
-    for name in ("own", "present", "estimate", "floor", "own_norm", "norm"):
-        assert getattr(srg, name)[0] == pytest.approx(getattr(svrg, name)[0], rel=CLOSE)
-    # SRG's anchor at m + 1 is its estimate at m.
-    np.testing.assert_allclose(srg.own[1:], srg.estimate[:-1], rtol=CLOSE)
-    np.testing.assert_allclose(srg.own_norm[1:], srg.norm[:-1], rtol=CLOSE)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_if_d_is_all_there_is_it_has_no_error(estimator: str) -> None:
-    case = Case(11, configure("CartPole", "srg-dqn", **OPTIONS), recorded=ROWS)
-    got = case.measured(estimator)
-    scale = got.norm.max()
-    assert (got.floor < CLOSE * scale).all()
-    assert got.own[0] < CLOSE * scale
-    assert (got.estimate[1:] > 1e-6 * scale).all()  # but the picks are not all of D
-
-
 def test_alike_changes_the_estimator_and_the_adam_process_alone() -> None:
     before = configure("MountainCar", "srg-dqn", gamma=0.7, eta=0.02)
     after = alike(before, "svrg")

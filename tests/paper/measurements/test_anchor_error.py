@@ -55,18 +55,6 @@ def test_squared_distances_are_the_references(seed: int) -> None:
     assert got.total == pytest.approx(sum((batch - everything) ** 2), rel=CLOSE)
 
 
-def test_there_is_no_error_where_all_is_seen() -> None:
-    configuration = configure("CartPole", hidden=SIZES[1:-1])
-    theta, data, _ = reference.random_problem(1, SIZES, 9, 1)
-    _, other, _ = reference.random_problem(2, SIZES, 9, 1)
-    shuffled = [data[i] for i in np.random.default_rng(0).permutation(9)]
-    everything_drawn = measured(configuration, theta, data, other, shuffled, other, other)
-    assert everything_drawn.total < 1e-20
-    assert everything_drawn.drift < 1e-20
-    assert everything_drawn.sampling == pytest.approx(everything_drawn.unseen, rel=CLOSE)
-    assert everything_drawn.sampling > 1e-3
-
-
 # Fresh transitions
 
 STEPS = 120
@@ -121,16 +109,6 @@ def test_without_exploration_they_are_the_greedy_policys_in_gymnasium(seed: int)
             length = 0
 
 
-def test_episodes_start_anew_and_differ() -> None:
-    _, rows = fresh(0, 0.0)
-    begun = [True, *(rows[1:, :4] != rows[:-1, 4:8]).any(1)]
-    starts = rows[begun, :4]
-    assert len(starts) >= STEPS // TIME_LIMIT
-    assert len(np.unique(starts, axis=0)) == len(starts)
-    _, other = fresh(1, 0.0)
-    assert (other[0, :4] != rows[0, :4]).all()
-
-
 def test_with_exploration_actions_are_random_as_often_as_asked() -> None:
     """A random action is the greedy one half the time."""
     o = reference.Options((4, 4, 2))
@@ -143,11 +121,3 @@ def test_with_exploration_actions_are_random_as_often_as_asked() -> None:
             count += STEPS
         share = exploration / 2
         assert abs(other / count - share) < 4 * np.sqrt(share * (1 - share) / count)
-
-
-def test_rewards_alone_are_scaled() -> None:
-    _, plain = fresh(2, 0.2, 1.0)
-    _, scaled = fresh(2, 0.2, -3.0)
-    np.testing.assert_allclose(scaled[:, 9], -3 * plain[:, 9], rtol=CLOSE)
-    others = [column for column in range(11) if column != 9]
-    np.testing.assert_array_equal(scaled[:, others], plain[:, others])

@@ -198,10 +198,6 @@ def test_rows_that_are_not_live_are_never_drawn() -> None:
     assert (alone == alone[0, 0]).all()
 
 
-def test_what_diverged_is_counted(measured: Any) -> None:
-    assert measured[1]["rounds"].rows(named=True) == [{"rounds": ROUNDS, "diverged": 0, "weights": WEIGHTS}]
-
-
 @pytest.mark.usefixtures("double")
 def test_rounds_that_diverged_are_left_out() -> None:
     run, tables = watched(gradient_spread, plan(rounds=6, eta=0.3, alpha=1e-3, seed=4))

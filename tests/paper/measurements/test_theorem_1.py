@@ -10,26 +10,21 @@ import threading
 
 import hypothesis.strategies as st
 import jax
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 
 import reference
-from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
-from srgdqn.learner.networks import make_network
-from srgdqn.paper.measurements.smoothness import bound_step_size, theory_step_size
+from srgdqn.paper.measurements.smoothness import theory_step_size
 from srgdqn.paper.measurements.theorem_1 import (
     GROWTH_SCHEMA,
-    PAPER_ETA_SCHEMA,
     Setting,
     TheoremPlan,
     loop_length_needed,
     measure,
-    paper_eta_rows,
 )
 from srgdqn.paper.measurements.theorem_inequality import (
     INEQUALITY_SCHEMA,
@@ -413,26 +408,3 @@ def test_one_replication_is_rejected() -> None:
 
 
 # The paper's own η
-
-
-def test_the_papers_step_size_against_the_bound_at_snapshots() -> None:
-    configuration = Configuration().with_options({"hidden": (4,), "inner_iterations": 16, "eta": 0.01})
-    network = make_network(configuration.network, 2, 3)
-    keys = jax.random.split(jax.random.key(0), 2)
-    rng = np.random.default_rng(0)
-
-    def batch(spread: float) -> Transitions:
-        x = jnp.asarray(rng.normal(0, spread, (6, 2)), jnp.float32)
-        numbers = jnp.asarray(rng.normal(0, 1, 6), jnp.float32)
-        return Transitions(x, jnp.arange(6, dtype=jnp.int32) % 3, numbers, x, jnp.zeros(6))
-
-    thetas = [network.init(key) for key in keys]
-    batches = [batch(0.1), batch(30.0)]
-    table = paper_eta_rows(configuration, network, thetas, batches, steps=[1_000, 2_000])
-    assert dict(table.schema) == PAPER_ETA_SCHEMA
-    assert table["step"].to_list() == [1_000, 2_000]
-    expected = bound_step_size(configuration, network, thetas[0], batches[0])
-    assert table["bound"][0] == pytest.approx(expected, rel=1e-4)
-    assert table["satisfied"].to_list() == [True, False]  # large inputs make for large curvature
-    with pytest.raises(InputError, match="2 thetas, 1 batches and 2 steps"):
-        paper_eta_rows(configuration, network, thetas, batches[:1])

@@ -65,12 +65,3 @@ def test_a_missing_file_or_a_damaged_memory_is_no_obstacle(tmp_path: Path, drawn
     (tmp_path / ".drawn.json").write_text("{")
     draw_files([points_chart()], tmp_path, ("png",))
     assert drawn == ["scores"] * 3
-
-
-def test_another_way_of_drawing_draws_everything_anew(
-    tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draw_files([points_chart()], tmp_path, ("png",))
-    monkeypatch.setattr(drawings, "_drawing", lambda: b"an edited file")
-    draw_files([points_chart()], tmp_path, ("png",))
-    assert drawn == ["scores", "scores"]

@@ -9,31 +9,33 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.learner.exploration import epsilon
-from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.replay import pack
 from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
 from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
 from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
+    Moment,
     RecordedRun,
     Report,
     at_steps,
     batch_at,
     call_compiled,
-    probed_at,
+    from_share,
+    moments,
     record,
+    rounds_table,
 )
-from srgdqn.paper.measurements.theorem_1 import paper_eta_rows
-from srgdqn.runs.interrupts import StopRequestedError
+from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
+from srgdqn.paper.measurements.theorem_problems import compiled
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.2  # of the time, roughly
+BOUNDS_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
 
 
 @dataclass(frozen=True)
@@ -48,38 +50,25 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     """Distances for every estimator and inner iteration, the anatomy, and Theorem 1's bound on η, at every moment of
     every round that did not diverge.
     """
-    run = record(
-        plan.configuration,
-        lambda share: report(_TRAINING_SHARE * share),
-        stop,
-        probe=first_layers,  # Table 2's, so that both have the same program
-        probe_at=at_steps(plan.configuration, plan.steps),
-    )
+    training, looking = from_share(report, _TRAINING_SHARE)
+    # Table 2's probe, so that both have the same program.
+    probe_at = at_steps(plan.configuration, plan.steps)
+    run = record(plan.configuration, training, stop, probe=first_layers, probe_at=probe_at)
     look = _Look(run)
     distances: list[dict[str, Any]] = []
     anatomy: list[dict[str, Any]] = []
-    moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
-    for count, (number, position) in enumerate(moments):
-        if stop.is_set():
-            raise StopRequestedError
-        place: dict[str, Any] = {"round": number, "step": run.steps_of(int(run.blocks[position]))}
-        distances += [place | row for row in look.distances(number, position)]
-        anatomy.append(place | look.anatomy(number, position))
-        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
-    bounds = paper_eta_rows(
-        run.configuration,
-        run.network,
-        [probed_at(run, *moment)[0] for moment in moments],
-        [look.batch(*moment) for moment in moments],
-        [row["step"] for row in anatomy],
-    )
-    diverged = plan.configuration.training.rounds - len(run.finite)
+    bounds: list[dict[str, Any]] = []
+    for moment in moments(run, looking, stop):
+        place: dict[str, Any] = {"round": moment.number, "step": moment.step}
+        distances += [place | row for row in look.distances(moment)]
+        anatomy.append(place | look.anatomy(moment))
+        bounds.append({"step": moment.step, **look.bound(moment)})
     place_of = {"round": int, "step": int}
     return {
         "distances": pl.DataFrame(distances, schema={**place_of, "estimator": str, "m": int, **_reals(Distances)}),
         "anatomy": pl.DataFrame(anatomy, schema={**place_of, **_reals(AnchorError)}),
-        "bounds": bounds,
-        "rounds": pl.DataFrame({"rounds": [plan.configuration.training.rounds], "diverged": [diverged]}),
+        "bounds": pl.DataFrame(bounds, schema=BOUNDS_SCHEMA),
+        "rounds": rounds_table(run),
     }
 
 
@@ -93,6 +82,7 @@ class _Look:
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
         self.plain = alike(run.configuration, ESTIMATORS[0])
+        self.smoothness = compiled(functools.partial(local_smoothness, run.configuration, run.network))
 
     def _batch(self, recording: Any, number: Any, block: Any) -> Any:
         actions = action_count(self.run.task.environment)
@@ -123,38 +113,31 @@ class _Look:
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return call_compiled((__name__, name, self.plain), function, *arguments)
 
-    def distances(self, number: int, position: int) -> list[dict[str, Any]]:
+    def distances(self, moment: Moment) -> list[dict[str, Any]]:
         """A row per estimator and inner iteration."""
-        theta, recording, block = self._moment(number, position)
         rows: list[dict[str, Any]] = []
         for name in ESTIMATORS:
-            place = theta, recording, np.uint32(number), jnp.int32(block)
-            found = jax.tree.map(np.asarray, self._call(name, functools.partial(self._distances, name), *place))
+            distances = functools.partial(self._distances, name)
+            found = jax.tree.map(np.asarray, self._call(name, distances, moment.theta, *moment.batch_place))
             for m in range(len(found.own)):
                 values = {column: float(values[m]) for column, values in found._asdict().items()}
                 rows.append({"estimator": name, "m": m + 1, **values})
         return rows
 
-    def batch(self, number: int, position: int) -> Transitions:
-        """The batch D of one moment."""
-        _, recording, block = self._moment(number, position)
-        return self._call("batch", self._batch, recording, np.uint32(number), jnp.int32(block))[0]
-
-    def anatomy(self, number: int, position: int) -> dict[str, Any]:
+    def anatomy(self, moment: Moment) -> dict[str, float]:
         """The squared distances of one moment."""
-        theta, recording, block = self._moment(number, position)
-        progress = self.run.steps_of(block) / recording.shape[0]
-        found = self._call(
-            "anatomy",
-            self._anatomy,
-            theta,
-            recording,
-            self.run.replay_at(number, block),
-            np.uint32(number),
-            jnp.int32(block),
-            epsilon(self.run.configuration.acting, progress),
-        )
+        recording, number, block = moment.batch_place
+        exploration = epsilon(self.run.configuration.acting, moment.step / recording.shape[0])
+        found = self._call("anatomy", self._anatomy, moment.theta, recording, moment.replay, number, block, exploration)
         return {name: float(value) for name, value in found._asdict().items()}
 
-    def _moment(self, number: int, position: int) -> tuple[Any, np.ndarray, int]:
-        return probed_at(self.run, number, position)[0], self.run.recording[number], int(self.run.blocks[position])
+    def bound(self, moment: Moment) -> dict[str, Any]:
+        """Whether the run's η satisfies Theorem 1's bound for θ and D.
+
+        The bound comes from the Hessians at θ and can only be too large: what is not satisfied here certainly is not.
+        """
+        settings = self.run.configuration
+        transitions, _ = self._call("batch", self._batch, *moment.batch_place)
+        constants = self.smoothness(moment.theta, transitions)
+        bound, eta = theory_step_size(constants, settings.estimator.inner_iterations), float(settings.optimiser.eta)
+        return {"bound": bound, "eta": eta, "satisfied": eta <= bound}

@@ -26,7 +26,15 @@ from srgdqn.learner.networks import MLP, Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
 from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, alike
-from srgdqn.paper.measurements.recorded import RecordedRun, Report, block_of, call_compiled, record
+from srgdqn.paper.measurements.recorded import (
+    RecordedRun,
+    Report,
+    block_of,
+    call_compiled,
+    from_share,
+    record,
+    rounds_table,
+)
 from srgdqn.runs.interrupts import StopRequestedError
 
 QUANTITIES = ("delta", "gradient")
@@ -67,9 +75,8 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     def in_a_window(blocks: np.ndarray) -> np.ndarray:
         return np.isin(blocks, [block for window in windows.values() for block in window])
 
-    run = record(
-        configuration, lambda share: report(_TRAINING_SHARE * share), stop, probe=first_layers, probe_at=in_a_window
-    )
+    training, looking = from_share(report, _TRAINING_SHARE)
+    run = record(configuration, training, stop, probe=first_layers, probe_at=in_a_window)
     weights = run.probed[0].layers[0].weight[0, 0].size
     vectors, within_windows, redraws = [], [], []
     for count, step in enumerate(plan.steps):
@@ -82,15 +89,12 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
             made = stack[:, np.isfinite(stack).all((0, 2))]
             within_windows.append(_labelled(step, quantity, run.finite, **_spreads(made, weights)))
         redraws += _redraws(run, plan, last, step, weights, stop)
-        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(plan.steps))
-    diverged = configuration.training.rounds - len(run.finite)
+        looking((count + 1) / len(plan.steps))
     return {
         "vectors": pl.concat(vectors),
         "windows": pl.concat(within_windows),
         "redraws": pl.concat(redraws),
-        "rounds": pl.DataFrame(
-            {"rounds": [configuration.training.rounds], "diverged": [diverged], "weights": [weights]}
-        ),
+        "rounds": rounds_table(run, weights=weights),
     }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 from jaxtyping import Array, Float, Int
 
 from srgdqn import tasks
@@ -122,9 +123,47 @@ def batch_at(
     return served.transitions, served.picks
 
 
-def probed_at(run: RecordedRun, number: int, position: int) -> Any:
-    """What was probed of a round at one of the blocks."""
-    return jax.tree.map(lambda leaf: leaf[number, position], run.probed)
+class Moment(NamedTuple):
+    """An outer iteration of a recorded round."""
+
+    number: int  # of the round
+    block: int
+    step: int
+    theta: Parameters  # θ_0
+    recording: np.ndarray  # of the round
+    replay: np.ndarray  # the rows that were in it
+
+    @property
+    def batch_place(self) -> tuple[np.ndarray, np.uint32, Array]:
+        """What `batch_at` finds its D and picks by."""
+        return self.recording, np.uint32(self.number), jnp.int32(self.block)
+
+
+def moments(run: RecordedRun, report: Report, stop: threading.Event) -> Iterator[Moment]:
+    """Every probed outer iteration of every round that did not diverge; the probe is `first_layers`.
+
+    Reports the share that is done; raises `StopRequestedError` once `stop` is set.
+    """
+    places = [(number, position) for number in run.finite for position in range(len(run.blocks))]
+    for count, (number, position) in enumerate(places):
+        if stop.is_set():
+            raise StopRequestedError
+        block = int(run.blocks[position])
+        theta = jax.tree.map(lambda leaf, at=(number, position): leaf[at], run.probed[0])
+        replay = run.replay_at(number, block)
+        yield Moment(number, block, run.steps_of(block), theta, run.recording[number], replay)
+        report((count + 1) / len(places))
+
+
+def from_share(report: Report, first: float) -> tuple[Report, Report]:
+    """Reports of two stages of a measurement, the first of which takes this share of the time."""
+    return lambda share: report(first * share), lambda share: report(first + (1 - first) * share)
+
+
+def rounds_table(run: RecordedRun, **more: int) -> pl.DataFrame:
+    """One row: how many rounds there were, and how many diverged."""
+    rounds = run.configuration.training.rounds
+    return pl.DataFrame([{"rounds": rounds, "diverged": rounds - len(run.finite), **more}])
 
 
 _PIECE = 1_000  # rows whose activations are held at once, so that they stay in the processor's cache

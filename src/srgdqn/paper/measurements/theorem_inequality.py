@@ -25,8 +25,6 @@ from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.paper.measurements.theorem_problems import Problem, at, compiled
 from srgdqn.results.statistics import Interval
 
-__all__ = ["INEQUALITY_SCHEMA", "Loop", "inequality_rows", "make_loop", "mean_interval", "with_verdicts"]
-
 INEQUALITY_SCHEMA = {
     "problem": pl.String,
     "varied": pl.String,

@@ -28,7 +28,6 @@ _LONGEST = 2**20  # bytes
 
 # Of images on the page.
 _WIDEST = 1_400  # pixels
-_DOTS_PER_INCH = 110
 _COLORS = 64
 
 
@@ -45,13 +44,6 @@ def draw_files(charts: Sequence[Chart], folder: Path, formats: Sequence[str]) ->
             write_file(folder / _DIGESTS, json.dumps(digests, indent=1).encode())
         drawn[chart.name] = files
     return drawn
-
-
-def small_image(chart: Chart) -> bytes:
-    """A PNG of a chart for the page."""
-    drawn = io.BytesIO()
-    draw_chart(chart).savefig(drawn, format="png", dpi=_DOTS_PER_INCH)
-    return shrunk(drawn.getvalue())
 
 
 def shrunk(png: bytes) -> bytes:

@@ -10,13 +10,7 @@ from pathlib import Path
 from srgdqn.figures.charts import data_of
 from srgdqn.paper.report.contents import Report
 from srgdqn.paper.report.drawings import draw_files, shrunk
-from srgdqn.paper.report.markdown import (
-    as_markdown,
-    report_markdown,
-    verdict_frame,
-    verdicts_json,
-    verdicts_markdown,
-)
+from srgdqn.paper.report.markdown import as_markdown, report_markdown, verdict_frame, verdicts_json, verdicts_markdown
 from srgdqn.paper.report.page import render_page
 from srgdqn.runs.destination import make_folder, write_file
 

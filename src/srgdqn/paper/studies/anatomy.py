@@ -7,21 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    PURPLE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
-from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, rounds_used
+from srgdqn.figures.charts import BLACK, BLUE, ORANGE, PURPLE, Chart, Panel, Series, Style
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, interval_text, rounds_used
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_3_right
-from srgdqn.paper.studies.controls import interval_text
 from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
 from srgdqn.results.statistics import bootstrap_interval
 

@@ -10,21 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLACK,
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLACK, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
+from srgdqn.paper.experiment import (
+    Experiment,
+    Outcomes,
+    diverged_note,
+    interval_text,
+    measured_arm,
+    rounds_used,
+    seconds_of,
+)
 from srgdqn.paper.measurements import anchors
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.paper.studies.controls import interval_text
 from srgdqn.results.statistics import Interval, bootstrap_interval
 
 DEFINITIONS = {
@@ -48,15 +47,7 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     moments = np.linspace(_FIRST * scale.anchor_steps, scale.anchor_steps, scale.anchor_moments).round(-2)
     listed = []
     for trajectory in TRAJECTORIES:
-        configuration = configured(
-            scale,
-            "MountainCar",
-            trajectory,
-            readings,
-            rounds=scale.anchor_rounds,
-            steps=scale.anchor_steps,
-            evaluation_interval=None,
-        )
+        configuration = measured_arm(scale, trajectory, readings, scale.anchor_rounds, scale.anchor_steps)
         plan = anchors.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))
         listed.append(MeasurementCell(cell_name(readings, trajectory), anchors.measure, plan))
     return listed

@@ -7,15 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
 from srgdqn.paper.experiment import Experiment, Outcomes, seconds_of
 from srgdqn.paper.measurements import theorem_1
