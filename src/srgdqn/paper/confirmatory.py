@@ -43,7 +43,7 @@ def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIR
     pilot = read_pilot()
     console.begin("verdicts", tuple(scales))
     judgements = {
-        each: judge(outcomes, each, pilot, report=lambda share, name=each: console.hear(name, share))  # type: ignore[misc]
+        each: judge(outcomes, each, pilot, report=lambda share, name=each: console.progress(name, share))  # type: ignore[misc]
         for each in scales
     }
     compared = ("svr-dqn", "dqn-sgd", "srg-dqn-no-adam", "sgd-inner", "sgd-inner-adam")

@@ -20,7 +20,7 @@ class Console:
 
     begin: Callable[[str, Sequence[str]], None]
     """Called with the title of a stage of work and the names of its cells."""
-    hear: Callable[[str, float], None]
+    progress: Callable[[str, float], None]
     """Called with a cell's name and the share of it that is done."""
     say: Callable[[str], None]
     pace: Pace = USUAL
@@ -35,8 +35,8 @@ def run_cells(title: str, cells: Sequence[StudyCell], folder: Path, console: Con
     # Long ones first, so that no core is left with one at the end.
     ordered = sorted(unique.values(), key=lambda cell: not isinstance(cell, MeasurementCell))
     console.begin(title, [cell.name for cell in ordered])
-    place, hear, say = folder / "cells", console.hear, console.say
-    return compute(ordered, place, listener=hear, say=say, pace=console.pace, engine=console.engine)
+    place, progress, say = folder / "cells", console.progress, console.say
+    return compute(ordered, place, listener=progress, say=say, pace=console.pace, engine=console.engine)
 
 
 def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ import pytest
 
 import reference
 from measured import shares_until_stopped, watched
+from srgdqn.config.configure import configure
 from srgdqn.paper.measurements import anchors
+from srgdqn.paper.measurements.anchor_distances import alike
 from srgdqn.paper.measurements.anchor_error import fresh_transitions
 from srgdqn.paper.measurements.anchors import Plan
 from srgdqn.paper.measurements.recorded import RecordedRun, batch_at
@@ -38,6 +40,19 @@ def measured(double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
     return watched(anchors, plan())
 
 
+@pytest.fixture(
+    scope="module",
+    params=[
+        None,
+        dict(inner_batch=2, coefficient=0.5, activation="tanh"),
+        dict(mask_terminal=False, anchor_step=False, algorithm="sgd-inner-adam"),  # whose run it is does not matter
+    ],
+    ids=str,
+)
+def varied(request: pytest.FixtureRequest, measured: Any) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
+    return measured if request.param is None else watched(anchors, plan(**request.param))
+
+
 def probed(run: RecordedRun, number: int, position: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[number, position], run.probed[0])
 
@@ -55,8 +70,8 @@ def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, lis
     return found
 
 
-def test_distances_of_every_round_step_estimator_and_inner_iteration(measured: Any) -> None:
-    run, tables = measured
+def test_distances_of_every_round_step_estimator_and_inner_iteration(varied: Any) -> None:
+    run, tables = varied
     o = options_of(run.configuration, SIZES)
     expected = []
     for place, _, theta, batch, picks in moments(run):
@@ -154,3 +169,11 @@ def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
     heard = shares_until_stopped(anchors, plan(), beyond=0.5)
     assert heard == sorted(heard)
     assert 0.5 < heard[-1] < 0.7
+
+
+def test_alike_changes_the_estimator_and_the_adam_process_alone() -> None:
+    before = configure("MountainCar", "srg-dqn", gamma=0.7, eta=0.02)
+    after = alike(before, "svrg")
+    changed = {name for name, value in after.options().items() if value != before.options()[name]}
+    assert changed == {"estimator", "adam_process"}
+    assert (after.estimator.estimator, after.optimiser.adam_process) == ("svrg", False)

@@ -38,12 +38,6 @@ def both(seed: int, count: int, **options: Any) -> tuple[np.ndarray, np.ndarray]
     return flat(got), mean_gradient(options_of(configuration, SIZES), theta, data)
 
 
-@pytest.mark.parametrize("count", [500, 1_203])
-def test_the_mean_over_rows_is_the_references(count: int) -> None:
-    got, expected = both(count, count)
-    assert distance(got, expected) < CLOSE
-
-
 @pytest.mark.parametrize("count", [1, 3, 4, 5, 8, 11])
 def test_rows_beyond_whole_pieces_count_as_much_as_the_others(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PIECE", 4)

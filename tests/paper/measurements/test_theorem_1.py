@@ -21,7 +21,6 @@ from srgdqn.learner.gradients import Transitions
 from srgdqn.paper.measurements.smoothness import theory_step_size
 from srgdqn.paper.measurements.theorem_1 import (
     GROWTH_SCHEMA,
-    Setting,
     TheoremPlan,
     loop_length_needed,
     measure,
@@ -375,14 +374,6 @@ def test_loop_length_grows_as_the_inverse_square_of_epsilon(tables: dict[str, pl
         assert root_b / root_a == pytest.approx(100, rel=0.05)
 
 
-def test_settings_vary_one_size_at_a_time() -> None:
-    settings = TheoremPlan().settings()
-    assert settings[Setting(64, 16, 4)] == "centre"
-    assert sorted(settings.values()) == ["M", "M", "S", "S", "centre", "n", "n"]
-    for setting in settings:
-        assert sum(a != b for a, b in zip(setting, (64, 16, 4), strict=True)) <= 1
-
-
 def test_a_measurement_stops_when_told() -> None:
     stop = threading.Event()
     shares: list[float] = []
@@ -397,14 +388,8 @@ def test_a_measurement_stops_when_told() -> None:
     assert shares == [pytest.approx(1 / 3)]  # two settings of one size: three parts
 
 
-def test_the_theorems_own_step_size_must_be_measured() -> None:
+def test_plans_that_tell_nothing_are_rejected() -> None:
     with pytest.raises(InputError, match="speaks of 1"):
         measure(dataclasses.replace(TheoremPlan.quick(), multiples=(10.0,)))
-
-
-def test_one_replication_is_rejected() -> None:
     with pytest.raises(InputError, match="replications is 1"):
         measure(dataclasses.replace(TheoremPlan.quick(), replications=1))
-
-
-# The paper's own η

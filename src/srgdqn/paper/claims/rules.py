@@ -83,7 +83,7 @@ def level_for(contrasts: int) -> float:
 
 
 def verdict_on(measured: Sequence[MeasuredContrast]) -> Verdict:
-    """The verdict on a claim. An interval that cannot be told (NaN) neither holds nor fails."""
+    """The verdict on a claim. An unknown interval (NaN) neither holds nor fails."""
     if all(contrast.holds for contrast in measured):
         return "holds"
     return "fails" if any(contrast.fails for contrast in measured) else "undecided"
@@ -151,7 +151,7 @@ def shorter(label: str, ours: np.ndarray, theirs: np.ndarray) -> Contrast:
 
 
 def positive(label: str, values: np.ndarray, margin: float = LOG_MARGIN) -> Contrast:
-    """The mean of one value per round is above 0. Where there are none, nothing can be told."""
+    """The mean of one value per round is above 0. Without values the interval is unknown."""
 
     def interval(level: float) -> Interval:
         if not len(values):

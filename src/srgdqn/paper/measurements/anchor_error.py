@@ -41,7 +41,7 @@ def anchor_error(
     network: Network,
     theta: Parameters,
     batch: Float[Array, "N width"],
-    replay: Float[Array, "live width"],
+    replay: Float[Array, "filled width"],
     recording: Float[Array, "steps width"],
     fresh: Float[Array, "2 fresh width"],
 ) -> AnchorError:

@@ -103,7 +103,7 @@ def redrawn(
     network: Network,
     theta: Parameters,
     replay: Float[Array, "capacity width"],
-    live: Int[Array, ""] | int,
+    filled: Int[Array, ""] | int,
     key: PRNGKeyArray,
     *,
     batches: int,
@@ -111,14 +111,14 @@ def redrawn(
 ) -> FirstLayer:
     """The first layers after outer iterations from θ on `batches` fresh Ds, each with `picks` fresh sequences of picks.
 
-    Ds are drawn from the first `live` rows of the replay. The axes of the result are batches, picks and elements.
+    Ds are drawn from the first `filled` rows of the replay. The axes of the result are batches, picks and elements.
     """
     inner, rows = configuration.estimator, configuration.replay.batch_size
     state = init_learner(configuration, theta)
 
     def one(batch_key: PRNGKeyArray) -> FirstLayer:
         slots_key, picks_key = jax.random.split(batch_key)
-        drawn = unpack(replay[jax.random.randint(slots_key, (rows,), 0, live)])
+        drawn = unpack(replay[jax.random.randint(slots_key, (rows,), 0, filled)])
         shape = (picks, inner.inner_iterations, inner.inner_batch)
 
         def with_picks(chosen: Array) -> FirstLayer:
@@ -146,16 +146,16 @@ def _redraws(
     numbers = np.array(run.finite, int)
     thetas = jax.tree.map(lambda leaf: leaf[numbers, position], run.probed[0])
     block, capacity = int(run.blocks[position]), plan.configuration.replay.replay_capacity
-    live = min(run.steps_of(block), capacity)
+    filled = min(run.steps_of(block), capacity)
     padded = np.zeros((len(numbers), capacity, run.recording.shape[-1]), run.recording.dtype)
     for row, number in enumerate(run.finite):
-        padded[row, :live] = run.replay_at(number, block)
+        padded[row, :filled] = run.replay_at(number, block)
     root = jax.random.fold_in(jax.random.key(plan.configuration.training.seed), step)
     keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
     frames = []
     for estimator in ESTIMATORS:
         other = alike(plan.configuration, estimator)
-        found = _redraw_all(other, run.network, plan, thetas, padded, keys, jnp.int32(live))
+        found = _redraw_all(other, run.network, plan, thetas, padded, keys, jnp.int32(filled))
         for quantity in QUANTITIES:
             stacks = np.asarray(getattr(found, quantity), np.float64)
             flat = stacks.reshape(len(stacks), plan.batches * plan.picks, stacks.shape[-1])
@@ -174,19 +174,19 @@ def _redraws(
 
 
 def _redraw_all(
-    configuration: Configuration, network: Network, plan: Plan, thetas: Any, replays: Any, keys: Any, live: Any
+    configuration: Configuration, network: Network, plan: Plan, thetas: Any, replays: Any, keys: Any, filled: Any
 ) -> FirstLayer:
     """A round after the other, so that memory stays small; one program for all steps."""
 
-    def every(thetas: Any, replays: Any, keys: Any, live: Any) -> FirstLayer:
+    def every(thetas: Any, replays: Any, keys: Any, filled: Any) -> FirstLayer:
         def one(given: Any) -> FirstLayer:
             theta, replay, key = given
-            return redrawn(configuration, network, theta, replay, live, key, batches=plan.batches, picks=plan.picks)
+            return redrawn(configuration, network, theta, replay, filled, key, batches=plan.batches, picks=plan.picks)
 
         return jax.lax.map(one, (thetas, replays, keys))
 
     key = (__name__, configuration, plan.batches, plan.picks)
-    return call_compiled(key, every, thetas, replays, keys, live)
+    return call_compiled(key, every, thetas, replays, keys, filled)
 
 
 def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:

@@ -148,7 +148,7 @@ def _inequality(
     rng: np.random.Generator,
     programs: dict[tuple[int, int], RunLoop],
 ) -> list[dict[str, Any]]:
-    """The rows of one setting; `programs` keeps what has been compiled for settings that differ in S alone."""
+    """The rows of one setting; `programs` holds what was compiled for settings that differ in S alone."""
     terms, loop_length, outer_loops = setting
     problem = first_terms(whole, terms)
     if (terms, loop_length) not in programs:

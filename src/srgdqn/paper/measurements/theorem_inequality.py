@@ -164,7 +164,7 @@ def mean_interval(values: np.ndarray, level: float) -> Interval:
 
 
 def _differences(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Left - right; infinity where numbers overflowed, because F has then risen beyond what can be told."""
+    """Left - right; infinity where numbers overflowed, because F has then risen beyond any number."""
     with np.errstate(invalid="ignore", over="ignore"):
         difference = left - right
     return np.where(np.isfinite(difference), difference, np.inf)

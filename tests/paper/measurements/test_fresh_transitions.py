@@ -1,4 +1,4 @@
-"""The anatomy of an anchor's error against the reference, and fresh transitions against Gymnasium's own environment."""
+"""Fresh transitions of a policy, against Gymnasium's own environment."""
 
 from __future__ import annotations
 
@@ -6,56 +6,17 @@ import functools
 from typing import Any
 
 import gymnasium
-import hypothesis.strategies as st
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 import reference
-from srgdqn.config import Configuration
-from srgdqn.config.configure import configure
 from srgdqn.learner.networks import make_network
-from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
+from srgdqn.paper.measurements.anchor_error import fresh_transitions
 from tiny import TIME_LIMIT, tiny
-from translation import CLOSE, mean_gradient, options_of, to_packed, to_parameters
+from translation import to_parameters
 
 pytestmark = pytest.mark.usefixtures("double")
-
-SIZES = (3, 5, 2)
-COUNTS = (5, 9, 21, 7, 7)  # rows of D, of the replay, of all recorded, and of two fresh samples
-
-
-@functools.cache
-def compiled(configuration: Configuration) -> Any:
-    network = make_network(configuration.network, SIZES[0], SIZES[-1])
-    return jax.jit(lambda theta, *rows: anchor_error(configuration, network, theta, *rows))
-
-
-def measured(configuration: Configuration, theta: np.ndarray, *parts: list[reference.Transition]) -> AnchorError:
-    *others, one, other = (to_packed(part) for part in parts)
-    found = compiled(configuration)(to_parameters(theta, SIZES), *others, np.stack([one, other]))
-    return AnchorError(*(float(value) for value in found))
-
-
-@settings(max_examples=15)
-@given(seed=st.integers(0, 10**6))
-def test_squared_distances_are_the_references(seed: int) -> None:
-    configuration = configure("CartPole", hidden=SIZES[1:-1])
-    o = options_of(configuration, SIZES)
-    theta, data, _ = reference.random_problem(seed, SIZES, sum(COUNTS), 1)
-    ends = np.cumsum(COUNTS)
-    parts = [data[end - count : end] for end, count in zip(ends, COUNTS, strict=True)]
-    batch, replay, everything, one, other = (mean_gradient(o, theta, part) for part in parts)
-    got = measured(configuration, theta, *parts)
-    assert got.sampling == pytest.approx(sum((batch - replay) ** 2), rel=CLOSE)
-    assert got.unseen == pytest.approx(sum((replay - everything) ** 2), rel=CLOSE)
-    expected = (replay - one) @ (replay - other) - (one - other) @ (one - other) / 2
-    assert got.drift == pytest.approx(expected, rel=CLOSE, abs=1e-10)
-    assert got.total == pytest.approx(sum((batch - everything) ** 2), rel=CLOSE)
-
-
-# Fresh transitions
 
 STEPS = 120
 
