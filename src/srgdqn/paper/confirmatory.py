@@ -32,7 +32,7 @@ _OTHER = "svr-dqn"
 
 
 def confirm(folder: Path, console: Console, scales: Mapping[str, Scale] = CONFIRMATORY_SCALES) -> Evidence:
-    """Every claim judged on seeds that no pilot has seen, for both sets of readings."""
+    """Every claim judged on seeds that no pilot has seen, for every set of readings."""
     cells = [
         cell
         for each, scale in scales.items()
@@ -79,23 +79,25 @@ def _rounds_text(scale: Scale) -> str:
 
 
 def claim_rows(confirmed: Evidence | None) -> tuple[ClaimRow, ...]:
-    """The table of verdicts on page one: the claims that were judged for every set of readings."""
+    """The table of verdicts on page one: the claims that were judged for every set of readings that was confirmed."""
     if confirmed is None:
         return ()
     found: dict[str, dict[str, Judgement]] = {
-        each: {judgement.name: judgement for judgement in confirmed.judgements.get(each, ())} for each in SETS
+        each: {judgement.name: judgement for judgement in confirmed.judgements[each]}
+        for each in SETS
+        if each in confirmed.judgements
     }
     return tuple(
         ClaimRow(
             name=claim.name,
             claim=claim.statement,
             where=claim.where,
-            verdicts={each: found[each][claim.name].verdict for each in SETS},
-            evidence={each: found[each][claim.name].deciding.text() for each in SETS},
+            verdicts={each: judged[claim.name].verdict for each, judged in found.items()},
+            evidence={each: judged[claim.name].deciding.text() for each, judged in found.items()},
             section=claim.section,
         )
         for claim in CLAIMS
-        if all(claim.name in found[each] for each in SETS)
+        if all(claim.name in judged for judged in found.values())
     )
 
 
