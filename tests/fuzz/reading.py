@@ -218,7 +218,7 @@ def _use_evidence(evidence: Any, thorough: bool) -> None:
 
 
 def _live(place: Path) -> Any:
-    from srgdqn.integrations.json_lines import LineReader, is_abandoned
+    from srgdqn.integrations.loggers.json_lines import LineReader, is_abandoned
     from srgdqn.integrations.watched import Watched
 
     reader, watched = LineReader(place / "rows.jsonl"), Watched()

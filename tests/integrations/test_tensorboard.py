@@ -116,7 +116,7 @@ def test_a_removed_folder_is_noticed(tmp_path: Path) -> None:
     logger.start(tiny(rounds=1)[0], {})
     (tmp_path / "logs").rename(tmp_path / "gone")
     with pytest.raises(FileNotFoundError):
-        logger.hear([report()])
+        logger.log([report()])
 
 
 def test_the_extra_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from srgdqn.api import train_configured
 from srgdqn.integrations import JsonLines, listening
-from srgdqn.integrations.json_lines import LineReader
+from srgdqn.integrations.loggers.json_lines import LineReader
 from srgdqn.integrations.watched import Watched, watched_result
 from synthetic_runs import synthetic
 from tiny import tiny
