@@ -202,7 +202,7 @@ def _evidence(place: Path) -> Any:
 
 
 def _use_evidence(evidence: Any, thorough: bool) -> None:
-    from srgdqn.paper.contents import _confirmed, _made, contrast_text
+    from srgdqn.paper.compose import _confirmed, _made, contrast_text
 
     _made(evidence)
     for judgements in evidence.judgements.values():
