@@ -269,7 +269,7 @@ def _use_configuration(configuration: Any, thorough: bool) -> None:
 
     if configuration is not None:
         assert loads(dumps(configuration)) == configuration
-        check(configuration, {configuration.estimator.estimator})
+        check(configuration)
 
 
 def _options(place: Path) -> Any:
