@@ -24,8 +24,8 @@ from srgdqn.adapters.registry import check_name
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.configure import configure
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import ready
 from srgdqn.engines.host_rounds import train_on_host
@@ -34,7 +34,6 @@ from srgdqn.integrations import Logger, listening
 from srgdqn.integrations.progress import reporting
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
-from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.result import Result, load_result
 from srgdqn.results.session import run_session
@@ -154,7 +153,7 @@ class PreparedRun:
         Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
         """
         configuration = self.configuration
-        if configuration.network.network not in BUILT_IN_NETWORKS and self.network is None:
+        if configuration.network.network not in NETWORKS and self.network is None:
             raise InputError(
                 f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
             )
@@ -234,7 +233,7 @@ def train_configured(
 
 
 def _checked(configuration: Configuration) -> Configuration:
-    return check(configuration, estimator_names())
+    return check(configuration)
 
 
 def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
