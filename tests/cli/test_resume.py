@@ -17,8 +17,8 @@ import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import RunCell
+from srgdqn.paper.cells import RunCell
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.results.result import Result
 from srgdqn.runs import destination

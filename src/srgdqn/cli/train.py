@@ -25,8 +25,8 @@ from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.algorithms import algorithm as algorithm_named
 from srgdqn.config.configure import composed, configure, layered, named_options
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compiled
 from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ready
@@ -102,7 +102,7 @@ def run(words: Sequence[str]) -> int:
     configuration = configure(
         asked.task, str(asked.algorithm), readings=str(asked.readings), defaults=defaults, **options
     )
-    if configuration.network.network not in BUILT_IN_NETWORKS:
+    if configuration.network.network not in NETWORKS:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}, which no command line can "
             "give. Train it in Python: srgdqn.train(…, network=…)."

@@ -15,13 +15,12 @@ from srgdqn.adapters.environments import Source, source_of
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
-from srgdqn.config.options import BUILT_IN_NETWORKS
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
-from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.results.result import Result
 from srgdqn.results.user_code import user_code
@@ -66,7 +65,7 @@ class PreparedRun:
         Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
         """
         configuration = self.configuration
-        if configuration.network.network not in BUILT_IN_NETWORKS and self.network is None:
+        if configuration.network.network not in NETWORKS and self.network is None:
             raise InputError(
                 f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
             )
@@ -130,8 +129,8 @@ def train_configured(
     **how: Any,
 ) -> Result:
     """Trains a configuration, from wherever it comes: see `prepare` and `PreparedRun.train`."""
-    check(configuration, estimator_names())
-    return prepare(configuration, environment=environment, source=source, network=network).train(**how)
+    run = prepare(check(configuration), environment=environment, source=source, network=network)
+    return run.train(**how)
 
 
 def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:

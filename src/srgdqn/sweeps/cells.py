@@ -16,7 +16,6 @@ from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import for_training
 from srgdqn.engines.threads import run_locally
-from srgdqn.learner.estimators import estimator_names
 from srgdqn.results.cache import CellFolder, Say, TrainingCell
 from srgdqn.results.prepare import prepare, result_of, task_of, with_kernel
 from srgdqn.results.result import Result
@@ -120,7 +119,7 @@ def train_each(
     KeyboardInterrupt is raised once running jobs have stopped; incomplete results are not reported. `manager` is where
     checkpoints are written and resumed from. The `engine` must be ready.
     """
-    resolved = [with_kernel(check(configuration, estimator_names())) for configuration in configurations]
+    resolved = [with_kernel(check(configuration)) for configuration in configurations]
     compiled: dict[Configuration, list[int]] = {}
     hosted: list[int] = []
     for place, configuration in enumerate(resolved):

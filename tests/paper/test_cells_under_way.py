@@ -13,7 +13,7 @@ import pytest
 from cut_short import CutShort, Killed
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.paper.studies.cells import RunCell, compute
+from srgdqn.paper.cells import RunCell, compute
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import Pace
 from srgdqn.runs.provenance import provenance

@@ -156,7 +156,7 @@ def compute(
         let_interrupts_through()
         alone, crowd = [cell for cell in missing if cell.alone], [cell for cell in missing if not cell.alone]
         if engine == RAY:
-            from srgdqn.paper.studies.cells_on_ray import compute_on_ray
+            from srgdqn.paper.cells_on_ray import compute_on_ray
 
             for cell, outcome in compute_on_ray(crowd, checkpoints, listener):
                 store(cell, outcome)
