@@ -127,8 +127,8 @@ def run(words: Sequence[str]) -> int:
         _listener(asked, configuration, loggers) as listener,
         ready(asked.engine.engine, asked.engine.address),
     ):
-        from srgdqn.api import prepare
         from srgdqn.kernel.program_cache import enable_program_cache
+        from srgdqn.results.prepare import prepare
         from srgdqn.results.session import NotSavedError, run_session
 
         enable_program_cache()
@@ -139,10 +139,9 @@ def run(words: Sequence[str]) -> int:
             outcome = run_session(
                 prepared,
                 checkpoints,
+                lambda: contextlib.nullcontext(listener),
                 engine=asked.engine.engine,
                 resuming=lambda blocks: None if quiet else _say_from_where(configuration, blocks),
-                progress=False,
-                listener=listener,
                 **how,
             )
         except NotSavedError as error:

@@ -16,7 +16,6 @@ import polars as pl
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment, Source, source_of
-from srgdqn.api import task_of, with_kernel
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.discovery import NETWORKS
@@ -26,6 +25,7 @@ from srgdqn.errors import InputError
 from srgdqn.inspection.rerun_compiled import CompiledRerun
 from srgdqn.inspection.rerun_host import HostRerun
 from srgdqn.learner.networks import NetworkFactory
+from srgdqn.results.prepare import task_of, with_kernel
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, Journal
