@@ -10,6 +10,7 @@ import pytest
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result
 from srgdqn.sweeps import cells as sweep_cells
 from srgdqn.training import Progress
@@ -40,16 +41,16 @@ def test_lanes_and_one_after_the_other_give_the_same(monkeypatch: pytest.MonkeyP
 
 
 def test_an_interrupted_cell_on_the_host_is_not_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, calls = sweep_cells.train_configured, []
+    real, calls = PreparedRun.train, []
 
-    def train(configuration: Configuration, **others: Any) -> Result:
-        result = real(configuration, **others)
-        calls.append(configuration)
+    def train(run: PreparedRun, **others: Any) -> Result:
+        result = real(run, **others)
+        calls.append(run)
         about = {**result.run.provenance, "interrupted": len(calls) == 2}
         return dataclasses.replace(result, run=dataclasses.replace(result.run, provenance=about))
 
     monkeypatch.setattr(sweep_cells, "PRESETS", {})
-    monkeypatch.setattr(sweep_cells, "train_configured", train)
+    monkeypatch.setattr(PreparedRun, "train", train)
     found: dict[int, Result] = {}
     with pytest.raises(KeyboardInterrupt):
         sweep_cells.train_each(cells(), found.__setitem__)

@@ -14,7 +14,7 @@ import pytest
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.kernel.build import NoKernelError
-from srgdqn.paper.studies.cells import MeasurementCell, Report, RunCell, compute
+from srgdqn.paper.cells import MeasurementCell, Report, RunCell, compute
 from srgdqn.results.result import load_result
 from srgdqn.runs import measurement
 from srgdqn.runs.interrupts import StopRequestedError
@@ -81,7 +81,7 @@ def test_a_cell_of_another_version_is_computed_again(tmp_path: Path, monkeypatch
     (cell, _) = cells()
     compute([cell], tmp_path)
     here = provenance()
-    monkeypatch.setattr("srgdqn.api.provenance", lambda module: {**here, "computation": "training 0"})
+    monkeypatch.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "another version" in said[0]
@@ -107,7 +107,7 @@ def test_a_cell_by_another_kernel_is_computed_again(tmp_path: Path, monkeypatch:
 def test_a_cell_by_another_compiler_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cell, _) = cells()
     compute([cell], tmp_path)
-    monkeypatch.setattr("srgdqn.api.toolchain", lambda: "a compiler to come")
+    monkeypatch.setattr("srgdqn.results.prepare.toolchain", lambda: "a compiler to come")
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "another version" in said[0]
@@ -232,7 +232,7 @@ def test_a_measurement_of_another_version_is_made_again(tmp_path: Path, monkeypa
     cell = MeasurementCell("squares", squares, Plan())
     compute([cell], tmp_path)
     real = provenance
-    monkeypatch.setattr("srgdqn.paper.studies.cells.provenance", lambda module: {**real(module), "machine": "another"})
+    monkeypatch.setattr("srgdqn.paper.cells.provenance", lambda module: {**real(module), "machine": "another"})
     compute([cell], tmp_path, say=said.append)
     assert squares.made == 2
     assert said == ["squares is computed again: it was made by another version or on another kind of machine."]
@@ -269,9 +269,7 @@ def test_what_is_edited_elsewhere_does_not_matter(tmp_path: Path, monkeypatch: p
     cell = MeasurementCell("squares", squares, Plan())
     compute([cell], tmp_path)
     real = provenance
-    monkeypatch.setattr(
-        "srgdqn.paper.studies.cells.provenance", lambda module: {**real(module), "cores": 1, "processor": "x"}
-    )
+    monkeypatch.setattr("srgdqn.paper.cells.provenance", lambda module: {**real(module), "cores": 1, "processor": "x"})
     compute([cell], tmp_path)
     assert squares.made == 1
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from srgdqn.config.algorithms import ALGORITHMS
-from srgdqn.paper.studies.experiment import Outcomes
+from srgdqn.paper.experiment import Outcomes
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, random_score, scores
 
 _SHARE = 0.05  # of (best - random) that a difference must exceed to matter

@@ -14,9 +14,9 @@ import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.paper.cells import StudyCell
 from srgdqn.paper.report.contents import Section
-from srgdqn.paper.studies.cells import StudyCell
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.scale import Scale
 from srgdqn.results.result import Result
 
 Outcomes = Mapping[str, Any]
@@ -28,6 +28,9 @@ class Experiment:
     """A figure or table of the paper, or what a claim of it needs."""
 
     name: str
+    """That of its file, with hyphens."""
+    place: int
+    """Where it stands in the report: experiments are in the order of these."""
     title: str
     paper_says: str
     cells: Callable[[Scale, str], Sequence[StudyCell]]

@@ -6,10 +6,10 @@ import pytest
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import PRESETS
-from srgdqn.paper.studies import tuning
+from srgdqn.paper import tuning
+from srgdqn.paper.scale import CONFIRMATORY, QUICK
 from srgdqn.paper.studies.figure_2 import TASKS
-from srgdqn.paper.studies.scale import CONFIRMATORY, QUICK
-from srgdqn.paper.studies.tuning import (
+from srgdqn.paper.tuning import (
     ARMS,
     Candidate,
     candidates,

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.paper.studies.experiment import diverged_rounds, final_scores, first_half_scores, mean_lengths
+from srgdqn.paper.experiment import diverged_rounds, final_scores, first_half_scores, mean_lengths
 from srgdqn.results.result import Result
 from srgdqn.runs.run import Run
 from synthetic_outcomes import planted_run

@@ -15,11 +15,11 @@ from srgdqn.paper.answer import QUESTION
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
+from srgdqn.paper.experiment import Outcomes
 from srgdqn.paper.report.contents import ClaimRow, Report, Section, Table
 from srgdqn.paper.reproduce import BOTH, readings_of
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.experiment import Outcomes
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.scale import Scale
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.result import Result
 from srgdqn.runs import configurations
 from srgdqn.runs.provenance import provenance

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.readings import READINGS as SETS
-from srgdqn.paper.studies import figure_2, figure_3_left, readings_study
-from srgdqn.paper.studies.readings_study import READINGS, cells, design, effects, label
-from srgdqn.paper.studies.scale import CONFIRMATORY, QUICK
+from srgdqn.paper import readings_study
+from srgdqn.paper.readings_study import READINGS, cells, design, effects, label
+from srgdqn.paper.scale import CONFIRMATORY, QUICK
+from srgdqn.paper.studies import figure_2, figure_3_left
 
 RUNS, FACTORS = 12, 11
 

@@ -20,7 +20,7 @@ from srgdqn.runs.throttle import Throttle
 from srgdqn.training.precision import is_double
 
 if TYPE_CHECKING:
-    from srgdqn.paper.studies.cells import StudyCell
+    from srgdqn.paper.cells import StudyCell
 
 
 def compute_on_ray(

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
-from srgdqn.paper.studies import readings_study, tuning
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import RunCell
-from srgdqn.paper.studies.scale import (
+from srgdqn.paper import readings_study, tuning
+from srgdqn.paper.cells import RunCell
+from srgdqn.paper.scale import (
     CONFIRMATORY,
     CONFIRMATORY_PRINTED,
     CONTROLS,
@@ -17,6 +16,7 @@ from srgdqn.paper.studies.scale import (
     QUICK,
     Scale,
 )
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.training.lane import round_keys
 
 ALL = (PAPER_SCALE, QUICK, CONFIRMATORY, CONFIRMATORY_PRINTED)

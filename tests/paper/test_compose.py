@@ -14,10 +14,10 @@ from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
-from srgdqn.paper.contents import contrast_text, make_report
+from srgdqn.paper.compose import contrast_text, make_report
 from srgdqn.paper.report.contents import Report, Table
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK, Scale
+from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
 from srgdqn.runs import configurations

@@ -15,12 +15,12 @@ import numpy as np
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import PRESETS
-from srgdqn.paper.studies.cells import RunCell
-from srgdqn.paper.studies.experiment import RANDOM, configured
+from srgdqn.paper.cells import RunCell
+from srgdqn.paper.experiment import RANDOM, configured
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.paper.studies.figure_3_left import ALGORITHMS as EPISODE_ALGORITHMS
 from srgdqn.paper.studies.figure_3_left import cell_name as episodes_name
-from srgdqn.paper.studies.scale import Scale
 
 SEED_OFFSET = 2  # from the confirmatory seed
 ROUNDS = {"MountainCar": 25, "Pendulum": 25, "CartPole": 25}

@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
+from srgdqn.paper.pilot import Pilot, as_json, pilot_of, read_pilot
+from srgdqn.paper.scale import CONFIRMATORY, PAPER_SCALE
 from srgdqn.paper.studies.figure_2 import TASKS
-from srgdqn.paper.studies.pilot import Pilot, as_json, pilot_of, read_pilot
-from srgdqn.paper.studies.scale import CONFIRMATORY, PAPER_SCALE
 from synthetic_outcomes import CHANCE, planted_run, world
 
 

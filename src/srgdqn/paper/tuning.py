@@ -12,11 +12,11 @@ import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import PRESETS
+from srgdqn.paper.cells import RunCell
+from srgdqn.paper.experiment import RANDOM, Outcomes, configured, diverged_rounds, final_scores
 from srgdqn.paper.report.contents import Table
-from srgdqn.paper.studies.cells import RunCell
-from srgdqn.paper.studies.experiment import RANDOM, Outcomes, configured, diverged_rounds, final_scores
+from srgdqn.paper.scale import CONFIRMATORY, PILOT_SEED, Scale
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
-from srgdqn.paper.studies.scale import CONFIRMATORY, PILOT_SEED, Scale
 from srgdqn.results.statistics import bootstrap_interval
 
 ARMS = (*PAPER, "sgd-inner-adam", "dqn-adam", "dqn-adam-repeated")
