@@ -17,7 +17,7 @@ from srgdqn import Agent, InputError
 from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.cli import main
-from srgdqn.integrations.json_lines import LineReader
+from srgdqn.integrations.loggers.json_lines import LineReader
 from srgdqn.integrations.watched import Watched
 from srgdqn.results.curves import curve
 from srgdqn.runs import manifest

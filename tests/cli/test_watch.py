@@ -26,7 +26,7 @@ from reported import report
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
 from srgdqn.integrations import JsonLines
-from srgdqn.integrations.json_lines import live_file, live_rows
+from srgdqn.integrations.loggers.json_lines import live_file, live_rows
 from srgdqn.runs.run_folder import beside, has_checkpoints
 from synthetic_runs import synthetic
 

@@ -218,7 +218,7 @@ def _use_evidence(evidence: Any, thorough: bool) -> None:
 
 
 def _live(place: Path) -> Any:
-    from srgdqn.integrations.json_lines import LineReader, is_abandoned
+    from srgdqn.integrations.loggers.json_lines import LineReader, is_abandoned
     from srgdqn.integrations.watched import Watched
 
     reader, watched = LineReader(place / "rows.jsonl"), Watched()
@@ -269,7 +269,7 @@ def _use_configuration(configuration: Any, thorough: bool) -> None:
 
     if configuration is not None:
         assert loads(dumps(configuration)) == configuration
-        check(configuration, {configuration.estimator.estimator})
+        check(configuration)
 
 
 def _options(place: Path) -> Any:

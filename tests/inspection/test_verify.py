@@ -12,10 +12,10 @@ import pytest
 
 import srgdqn
 from kept_runs import kept_run, resealed, with_another_bit, with_another_value
-from srgdqn.api import result_of, task_of, with_kernel
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import differing_conditions
 from srgdqn.inspection.saved_run import open_run
+from srgdqn.results.prepare import result_of, task_of, with_kernel
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run import load
 from srgdqn.training.rounds import train_rounds

@@ -18,7 +18,7 @@ from reported import report
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.integrations import JsonLines
-from srgdqn.integrations.json_lines import LineReader, is_abandoned, live_file, live_rows
+from srgdqn.integrations.loggers.json_lines import LineReader, is_abandoned, live_file, live_rows
 
 
 def test_each_report_is_on_the_disk_at_once(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_each_report_is_on_the_disk_at_once(tmp_path: Path) -> None:
         "budget": {"unit": "steps", "amount": 5_000},
         "about": {"versions": {"jax": "0.1"}},
     }
-    rows.hear([report(0, 48, returns=[1.0, 3.0], loss=np.nan), report(2, 48, diverged_at=48)])
+    rows.log([report(0, 48, returns=[1.0, 3.0], loss=np.nan), report(2, 48, diverged_at=48)])
     a, c = reader.read() or ()
     assert (a["round"], a["step"], a["rollout/ep_rew_mean"], a["train/loss"]) == (0, 48, 2.0, None)
     assert (c["round"], c["diverged_at"], c["rollout/ep_rew_mean"]) == (2, 48, None)
@@ -85,7 +85,7 @@ def test_rows_are_there_as_long_as_the_run_is(tmp_path: Path) -> None:
     with live_rows(tmp_path / "runs" / "a") as (rows,):
         assert rows.path == live_file(tmp_path / "runs" / "a") == tmp_path / "runs" / ".a.live.jsonl"
         rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
-        rows.hear([report()])
+        rows.log([report()])
         rows.close()  # training is over, but nothing is saved yet
         assert rows.path.exists()
         assert not is_abandoned(rows.path)
@@ -100,7 +100,7 @@ def test_a_run_that_fails_leaves_its_rows_if_there_are_any(happened: bool, tmp_p
         with live_rows(tmp_path / "runs" / "a") as (rows,):
             rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
             if happened:
-                rows.hear([report()])
+                rows.log([report()])
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -115,7 +115,7 @@ def test_a_run_that_fails_leaves_its_rows_if_there_are_any(happened: bool, tmp_p
 KILLED = """
 import os, signal, sys
 from srgdqn.config.configure import configure
-from srgdqn.integrations.json_lines import live_rows
+from srgdqn.integrations.loggers.json_lines import live_rows
 with live_rows(sys.argv[1]) as (rows,):
     rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
     os.kill(os.getpid(), signal.SIGKILL)

@@ -37,8 +37,8 @@ class Notes:
         self.configuration, self.about = configuration, about
         self._note("start")
 
-    def hear(self, reports: Sequence[RoundReport]) -> None:
-        self._note("hear")
+    def log(self, reports: Sequence[RoundReport]) -> None:
+        self._note("log")
         self.heard += reports
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ def test_what_loggers_hear_adds_up_to_the_run() -> None:
         assert returns.tolist() == episodes["return"][episodes["round"] == number].tolist()
     assert notes.calls[0] == "start"
     assert notes.calls[-1] == "close"
-    assert set(notes.calls[1:-1]) == {"hear"}
+    assert set(notes.calls[1:-1]) == {"log"}
 
 
 def test_an_interrupted_run_is_heard_to_where_it_came() -> None:
@@ -156,7 +156,7 @@ def test_without_curves_the_clock_alone_decides(monkeypatch: pytest.MonkeyPatch)
     assert len(notes.heard) == 3
 
 
-@pytest.mark.parametrize("call", ["start", "hear", "close"])
+@pytest.mark.parametrize("call", ["start", "log", "close"])
 def test_a_logger_that_fails_is_dropped_with_one_warning(call: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad, good = Notes(fails=call), Notes()
     with listening(tiny()[0], [bad, good], about={}) as listener:
@@ -164,8 +164,8 @@ def test_a_logger_that_fails_is_dropped_with_one_warning(call: str, capsys: pyte
             listener(progress(share, lambda: [report()]))
     warning = "warning: the notebook is no longer written: the disk is full. The run goes on.\n"
     assert capsys.readouterr().err == warning
-    assert good.calls == ["start", "hear", "hear", "hear", "close"]
-    assert bad.calls.count("hear") == {"start": 0, "hear": 1, "close": 3}[call]
+    assert good.calls == ["start", "log", "log", "log", "close"]
+    assert bad.calls.count("log") == {"start": 0, "log": 1, "close": 3}[call]
 
 
 def test_input_that_cannot_be_used_is_told_before_the_run() -> None:
@@ -179,7 +179,7 @@ def test_input_that_cannot_be_used_is_told_before_the_run() -> None:
 
 
 def test_an_interrupt_is_no_failure_of_a_logger() -> None:
-    notes = Notes(fails="hear", error=KeyboardInterrupt())
+    notes = Notes(fails="log", error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt), listening(tiny()[0], [notes], about={}) as listener:
         listener(progress(0.1, lambda: [report()]))
     assert notes.calls[-1] == "close"

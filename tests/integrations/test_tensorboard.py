@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from reported import report
-from srgdqn.api import train_configured
 from srgdqn.errors import InputError
 from srgdqn.integrations import TensorBoard, listening
+from srgdqn.results.prepare import train_configured
 from srgdqn.results.result import Result
 from srgdqn.runs.configurations import loads
 from tiny import tiny
@@ -35,7 +35,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     folder = tmp_path_factory.mktemp("tensorboard") / "logs" / "a"
     configuration, _ = tiny(rounds=2, steps=2_000, evaluation_interval=480, eta=0.001)
     with listening(configuration, [TensorBoard(folder)]) as listener:
-        result = train_configured(configuration, progress=False, listener=listener)
+        result = train_configured(configuration, listener=listener)
     assert result.rounds["completed"].all()
     return folder, result
 
@@ -116,7 +116,7 @@ def test_a_removed_folder_is_noticed(tmp_path: Path) -> None:
     logger.start(tiny(rounds=1)[0], {})
     (tmp_path / "logs").rename(tmp_path / "gone")
     with pytest.raises(FileNotFoundError):
-        logger.hear([report()])
+        logger.log([report()])
 
 
 def test_the_extra_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.api import train_configured
 from srgdqn.integrations import JsonLines, listening
-from srgdqn.integrations.json_lines import LineReader
+from srgdqn.integrations.loggers.json_lines import LineReader
 from srgdqn.integrations.watched import Watched, watched_result
+from srgdqn.results.prepare import train_configured
 from synthetic_runs import synthetic
 from tiny import tiny
 
@@ -94,7 +94,7 @@ def test_the_tables_tell_what_was_heard(tmp_path: Path) -> None:
     configuration, _ = tiny(rounds=6, steps=2_000, eta=0.03)
     rows = JsonLines(tmp_path / "rows.jsonl")
     with listening(configuration, [rows]) as listener:
-        result = train_configured(configuration, progress=False, listener=listener)
+        result = train_configured(configuration, listener=listener)
     heard = Watched()
     for line in LineReader(rows.path).read() or ():
         heard.update(line)

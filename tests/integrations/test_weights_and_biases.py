@@ -31,8 +31,8 @@ logger = WeightsAndBiases("a project", group="together")
 made = (GreedyEpisodes(20, np.array([4.0, 6.0]), np.array([7, 8])),)
 configuration = configure("CartPole", "dqn-sgd", rounds=2, steps=5_000)
 logger.start(configuration, {"versions": {"jax": "0.1"}})
-logger.hear([report(0, 16, returns=[1.0]), report(1, 16, loss=np.nan)])
-logger.hear([report(0, 32, returns=[3.0], evaluations=made)])
+logger.log([report(0, 16, returns=[1.0]), report(1, 16, loss=np.nan)])
+logger.log([report(0, 32, returns=[3.0], evaluations=made)])
 logger.close()
 """
 

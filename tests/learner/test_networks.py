@@ -16,10 +16,9 @@ from hypothesis import given, settings
 import numpy_cnn
 import reference
 from srgdqn.config import NetworkSettings
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
-from srgdqn.learner.networks import MLP, NETWORKS, make_network
-from srgdqn.learner.networks.convolution import convolve
+from srgdqn.learner.convolution import convolve
+from srgdqn.learner.networks import MLP, make_network
 from srgdqn.learner.networks.mlp import Layer
 
 
@@ -305,7 +304,3 @@ def test_a_function_that_takes_no_random_key_is_refused() -> None:
 
     with pytest.raises(InputError, match=r"TypeError \(argument 'input' must be Tensor.*function from a random key"):
         make_network(NetworkSettings(network="mine"), 4, 2, wants_a_tensor)
-
-
-def test_names_of_built_in_networks_are_those_that_options_know() -> None:
-    assert tuple(NETWORKS) == BUILT_IN_NETWORKS

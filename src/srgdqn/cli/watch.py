@@ -12,7 +12,7 @@ from typing import Any
 from srgdqn.cli.options import SavedRun
 from srgdqn.cli.parsing import parse
 from srgdqn.errors import InputError
-from srgdqn.integrations.json_lines import LineReader, is_abandoned, live_file
+from srgdqn.integrations.loggers.json_lines import LineReader, is_abandoned, live_file
 from srgdqn.integrations.watched import Watched, watched_result
 from srgdqn.runs.destination import MANIFEST
 from srgdqn.runs.run_folder import how_to_go_on

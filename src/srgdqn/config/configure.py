@@ -15,7 +15,6 @@ from srgdqn.config.presets import is_compiled, preset_of
 from srgdqn.config.readings import READINGS
 from srgdqn.config.readings import readings as readings_named
 from srgdqn.errors import InputError, unknown
-from srgdqn.learner.estimators import estimator_names
 
 __all__ = ["composed", "configure", "layered", "named_options"]
 
@@ -48,7 +47,7 @@ def configure(
     merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
     if "learning_frequency" not in options:
         merged = _lengthened(merged)
-    return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged), estimator_names())
+    return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged))
 
 
 def composed(

@@ -14,12 +14,15 @@ import functools
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from srgdqn.config.discovery import COMPILED_TASKS
 from srgdqn.errors import unknown
 
-BUILT_IN_NETWORKS = ("mlp", "cnn")
-"""The names of `srgdqn.learner.networks.NETWORKS`; any other is that of a user's module, passed in Python."""
+if TYPE_CHECKING:
+    Reward: TypeAlias = str
+else:
+    Reward = Literal[tuple(dict.fromkeys(name for task in COMPILED_TASKS.values() for name in task.rewards))]
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,8 @@ class TaskSettings:
 
     task: str = "MountainCar"
     """Name of the task."""
-    reward: Literal["height", "distance", "position-and-angle", "upright-cosine", "raw"] = "raw"
-    """Reward learned from. MountainCar: height (0.45 sin 3x + 0.55), distance (|x + 0.5|) or raw; CartPole:
-    position-and-angle, upright-cosine or raw; Pendulum: raw."""
+    reward: Reward = "raw"
+    """Reward learned from: Gymnasium's own (raw), or another that the task has; srgdqn list shows their formulas."""
     reward_scale: float = number(1.0, _NOT_ZERO)
     """Factor on the reward as it enters the replay; logs show rewards unscaled."""
     reward_clip: float | None = number(None, _POSITIVE)

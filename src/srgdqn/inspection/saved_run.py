@@ -16,17 +16,16 @@ import polars as pl
 from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment, Source, source_of
-from srgdqn.api import task_of, with_kernel
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
 from srgdqn.inspection.rerun_compiled import CompiledRerun
 from srgdqn.inspection.rerun_host import HostRerun
-from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory
+from srgdqn.results.prepare import task_of, with_kernel
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, Journal
@@ -89,8 +88,8 @@ def open_run(
     Whatever makes it impossible to rerun it here is an `InputError`, before any work is done.
     """
     result = load_result(folder, network=network)
-    configuration = check(result.configuration, estimator_names())
-    if configuration.network.network not in BUILT_IN_NETWORKS and network is None:
+    configuration = check(result.configuration)
+    if configuration.network.network not in NETWORKS and network is None:
         raise InputError(
             f"the network of this run is the module {configuration.network.network!r}, which is not stored with it. "
             "Give it again, in Python: network=…."

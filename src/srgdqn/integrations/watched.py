@@ -6,8 +6,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from srgdqn.integrations.json_lines import Line, header
 from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, RECENT, RETURN, REWARD
+from srgdqn.integrations.loggers.json_lines import Line, header
 from srgdqn.runs.metadata import is_count
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from srgdqn.adapters.environments import Environment, Source, source_named, sour
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check_stored
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.outer_iteration import batch_rows
@@ -93,7 +93,7 @@ def _restored(
     network: eqx.Module | NetworkFactory | None,
 ) -> HostRound:
     needed = configuration.network.network
-    if needed not in BUILT_IN_NETWORKS and network is None:
+    if needed not in NETWORKS and network is None:
         raise InputError(f"its network is the module {needed!r}, which is not stored with it. Give it: network=….")
     task = _stored_task(configuration, saved.about, env)
     configuration = renamed(configuration, task.name)

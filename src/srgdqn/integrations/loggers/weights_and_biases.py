@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError, unknown
 from srgdqn.extras import require
-from srgdqn.integrations.loggers import Scalars
+from srgdqn.integrations.loggers import LoggerOption, Scalars
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport
@@ -28,6 +28,13 @@ class WeightsAndBiases:
         environment variable WANDB_MODE says, or else `online`.
 
     """
+
+    option = LoggerOption(
+        "wandb",
+        "PROJECT",
+        "Project of Weights & Biases that every round is logged to during training (pip install 'srgdqn[wandb]'). "
+        "WANDB_MODE=offline stores everything on this machine.",
+    )
 
     def __init__(self, project: str, *, group: str | None = None, mode: Mode | None = None) -> None:
         if mode is not None and mode not in get_args(Mode):
@@ -68,7 +75,7 @@ class WeightsAndBiases:
                 "everything on this machine."
             ) from error
 
-    def hear(self, reports: Sequence[RoundReport]) -> None:
+    def log(self, reports: Sequence[RoundReport]) -> None:
         """Logs at each round's environment steps."""
         seconds = time.monotonic() - self._began
         for report in reports:

@@ -56,7 +56,7 @@ class JsonLines:
         self._began, self._scalars = time.monotonic(), Scalars()
         self._write([{**header(configuration), "started": time.time(), "about": dict(about)}])
 
-    def hear(self, reports: Sequence[RoundReport]) -> None:
+    def log(self, reports: Sequence[RoundReport]) -> None:
         """Writes a line for every round and step."""
         seconds = time.monotonic() - self._began
         lines = []
