@@ -14,10 +14,8 @@ import reference
 from measured import shares_until_stopped, watched
 from srgdqn.config.configure import configure
 from srgdqn.paper.measurements import anchors
-from srgdqn.paper.measurements.anchor_distances import alike
-from srgdqn.paper.measurements.anchor_error import fresh_transitions
-from srgdqn.paper.measurements.anchors import Plan
-from srgdqn.paper.measurements.recorded import RecordedRun, batch_at
+from srgdqn.paper.measurements.anchors import Plan, fresh_transitions
+from srgdqn.paper.measurements.recorded import RecordedRun, alike, batch_at
 from srgdqn.paper.measurements.smoothness import local_smoothness
 from tiny import BLOCK, HIDDEN, tiny
 from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of, to_transitions

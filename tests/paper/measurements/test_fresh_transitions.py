@@ -12,7 +12,7 @@ import pytest
 
 import reference
 from srgdqn.learner.networks import make_network
-from srgdqn.paper.measurements.anchor_error import fresh_transitions
+from srgdqn.paper.measurements.anchors import fresh_transitions
 from tiny import TIME_LIMIT, tiny
 from translation import to_parameters
 

@@ -1,4 +1,12 @@
-"""The anchors of one algorithm's training run: their distances from exact ones, and the anatomy of their error."""
+"""The anchors of one algorithm's training run: their distances from exact ones, and the anatomy of their error.
+
+Distances (the paper's Figure 3, right, and claim C7): from one θ_0, one D and the same picks, SRG and SVRG each make an
+outer iteration. At its inner iteration m, SRG's anchor is Δ_{m-1} and SVRG's is Δ_0. The exact gradient at a θ is that
+over all recorded transitions.
+
+Anatomy (claim C11): how far apart the gradients at one θ are: those on D, on the replay that D was drawn from, on all
+recorded transitions, and on fresh transitions of the present policy.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +14,32 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import polars as pl
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.config import Configuration
-from srgdqn.learner.exploration import epsilon
+from srgdqn.learner.exploration import epsilon, epsilon_greedy
+from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.learner.replay import pack
-from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
-from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
-from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
+    ESTIMATORS,
     Moment,
     RecordedRun,
     Report,
+    alike,
     at_steps,
     batch_at,
     call_compiled,
+    exact_gradient,
+    first_layers,
     from_share,
     moments,
     record,
@@ -32,10 +47,36 @@ from srgdqn.paper.measurements.recorded import (
 )
 from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
 from srgdqn.paper.measurements.theorem_problems import compiled
-from srgdqn.training.interaction import action_count
+from srgdqn.tasks import Task
+from srgdqn.training.interaction import Situation, action_count, begin_episode, take_step
 
 _TRAINING_SHARE = 0.2  # of the time, roughly
 BOUNDS_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
+
+
+class Distances(NamedTuple):
+    """For m = 1 … M. The first three are claim C7's definitions."""
+
+    own: Float[Array, " M"]  # of the anchor from the exact gradient at the anchor's own θ
+    present: Float[Array, " M"]  # of the anchor from the exact gradient at θ_m
+    estimate: Float[Array, " M"]  # of Δ_m from the exact gradient at θ_m
+    floor: Float[Array, " M"]  # of the gradient on D from the exact gradient at θ_m: D's own error
+    own_norm: Float[Array, " M"]  # of the exact gradient at the anchor's own θ
+    norm: Float[Array, " M"]  # of the exact gradient at θ_m
+
+
+class AnchorError(NamedTuple):
+    """Squared distances between gradients at one θ.
+
+    Fresh transitions are a sample, and so is the replay: their errors must not pass for drift. The product of the
+    distances from two independent fresh samples is free of these samples' errors, and half of their squared distance
+    from each other estimates that of a sample as long as they are, the replay. What is left may come out below 0.
+    """
+
+    sampling: Float[Array, ""]  # D against the replay
+    unseen: Float[Array, ""]  # the replay against all recorded: the paper's first reason
+    drift: Float[Array, ""]  # the replay against the present policy: the paper's second reason
+    total: Float[Array, ""]  # D against all recorded
 
 
 @dataclass(frozen=True)
@@ -141,3 +182,113 @@ class _Look:
         constants = self.smoothness(moment.theta, transitions)
         bound, eta = theory_step_size(constants, settings.estimator.inner_iterations), float(settings.optimiser.eta)
         return {"bound": bound, "eta": eta, "satisfied": eta <= bound}
+
+
+# Distances
+
+
+def anchor_distances(
+    configuration: Configuration,
+    network: Network,
+    theta: Parameters,
+    batch: Transitions,
+    picks: Int[Array, "M b"],
+    recording: Float[Array, "steps width"],
+    estimator: str,
+) -> Distances:
+    """The distances within one outer iteration, made without the Adam process, of one estimator."""
+    chosen = alike(configuration, estimator)
+    _, trace = outer_iteration(chosen, network, init_learner(chosen, theta), batch, picks, keep_iterates=True)
+    before = jax.tree.map(lambda leaf: leaf[:-1], trace.iterates)  # θ_0 … θ_M
+    exact = jax.lax.map(lambda at: exact_gradient(configuration, network, at, recording), before)
+    source = make_gradients(configuration.gradients, network)
+    rows = make_batch(configuration.gradients, network, batch, None)
+    on_batch = jax.vmap(lambda at: source.mean(at, rows)[0])(before)
+
+    deltas = trace.deltas
+    later, earlier = slice(1, None), slice(None, -1)
+    if estimator == "srg":
+        anchor, exact_at_anchor = _at(deltas, earlier), _at(exact, earlier)
+    else:
+        anchor, exact_at_anchor = (_first_repeated(tree) for tree in (deltas, exact))
+    return Distances(
+        own=_norms(_minus(anchor, exact_at_anchor)),
+        present=_norms(_minus(anchor, _at(exact, later))),
+        estimate=_norms(_minus(_at(deltas, later), _at(exact, later))),
+        floor=_norms(_minus(_at(on_batch, later), _at(exact, later))),
+        own_norm=_norms(exact_at_anchor),
+        norm=_norms(_at(exact, later)),
+    )
+
+
+def _at(tree: Parameters, index: slice) -> Parameters:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _first_repeated(tree: Parameters) -> Parameters:
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], leaf[1:].shape), tree)
+
+
+def _minus(a: Parameters, b: Parameters) -> Parameters:
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def _norms(stack: Parameters) -> Float[Array, " M"]:
+    return jax.vmap(optax.tree.norm)(stack)
+
+
+# The anatomy
+
+
+def anchor_error(
+    configuration: Configuration,
+    network: Network,
+    theta: Parameters,
+    batch: Float[Array, "N width"],
+    replay: Float[Array, "filled width"],
+    recording: Float[Array, "steps width"],
+    fresh: Float[Array, "2 fresh width"],
+) -> AnchorError:
+    """The squared distances at θ; all transitions are packed rows."""
+    on_batch, on_replay, on_all, on_one, on_other = (
+        exact_gradient(configuration, network, theta, rows) for rows in (batch, replay, recording, *fresh)
+    )
+    return AnchorError(
+        sampling=_squared_distance(on_batch, on_replay),
+        unseen=_squared_distance(on_replay, on_all),
+        drift=optax.tree.vdot(optax.tree.sub(on_replay, on_one), optax.tree.sub(on_replay, on_other))
+        - _squared_distance(on_one, on_other) / 2,
+        total=_squared_distance(on_batch, on_all),
+    )
+
+
+def fresh_transitions(
+    task: Task,
+    network: Network,
+    theta: Parameters,
+    exploration: Float[Array, ""] | float,
+    key: PRNGKeyArray,
+    *,
+    steps: int,
+    reward_scale: Array | float = 1.0,
+) -> Float[Array, "steps width"]:
+    """Packed transitions of the ε-greedy policy of θ, from a fresh episode on."""
+    environment = task.environment
+    first, rest = jax.random.split(key)
+
+    def step(situation: Situation, step_key: PRNGKeyArray) -> tuple[Situation, Array]:
+        explore, act, episode, observe, move = jax.random.split(step_key, 5)
+        q_values = network.q_values(theta, situation.observation[None])[0]
+        random_action = jax.random.randint(act, (), 0, action_count(environment))
+        action = epsilon_greedy(q_values, jnp.asarray(exploration), jax.random.uniform(explore), random_action)
+        fresh = begin_episode(environment, episode, observe)
+        after, outcome = take_step(environment, situation, action, fresh, task.time_limit, move)
+        made = outcome.transition
+        return after, pack(made._replace(reward=made.reward * reward_scale))
+
+    start = begin_episode(environment, *jax.random.split(first))
+    return jax.lax.scan(step, start, jax.random.split(rest, steps))[1]
+
+
+def _squared_distance(a: Parameters, b: Parameters) -> Float[Array, ""]:
+    return optax.tree.norm(optax.tree.sub(a, b), squared=True)

@@ -20,13 +20,13 @@ import polars as pl
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
-from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
     Report,
     at_steps,
     batch_at,
     call_compiled,
     exact_gradient,
+    first_layers,
     from_share,
     moments,
     record,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,15 +22,18 @@ import polars as pl
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.config import Configuration
-from srgdqn.learner.networks import MLP, Network, Parameters
-from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, outer_iteration
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
-from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, alike
 from srgdqn.paper.measurements.recorded import (
+    ESTIMATORS,
+    FirstLayer,
     RecordedRun,
     Report,
+    alike,
     block_of,
     call_compiled,
+    first_layers,
     from_share,
     record,
     rounds_table,
@@ -50,18 +53,6 @@ class Plan:
     window: int = 1_000
     batches: int = 16
     picks: int = 8
-
-
-class FirstLayer(NamedTuple):
-    """The first layer's part of a vector in parameter space, flat: weights first, then biases."""
-
-    delta: Float[Array, " size"]
-    gradient: Float[Array, " size"]
-
-
-def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer]:
-    """A probe: θ_0, and the first layers of Δ_M and g_M."""
-    return learner.parameters, FirstLayer(_flat(trace.last_delta), _flat(trace.last_gradient))
 
 
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
@@ -201,9 +192,3 @@ def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:
 def _labelled(step: int, quantity: str, rounds: list[int], **columns: Any) -> pl.DataFrame:
     labels = [pl.lit(step, pl.Int64).alias("step"), pl.lit(quantity).alias("quantity")]
     return pl.DataFrame({"round": np.array(rounds, int), **columns}).select(*labels, pl.all())
-
-
-def _flat(parameters: Parameters) -> Float[Array, " size"]:
-    assert isinstance(parameters, MLP)  # Table 2 is about the built-in perceptron's first layer
-    first = parameters.layers[0]
-    return jnp.concatenate([first.weight.ravel(), first.bias])

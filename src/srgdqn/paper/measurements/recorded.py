@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from jaxtyping import Array, Float, Int
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
-from srgdqn.learner.networks import Network, Parameters, make_network
+from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows
 from srgdqn.learner.replay import unpack
 from srgdqn.runs.interrupts import StopRequestedError
@@ -32,6 +33,9 @@ from srgdqn.training.single_flight import Once
 from srgdqn.training.xla_flags import some_effort
 
 Report = Callable[[float], None]
+
+ESTIMATORS = ("srg", "svrg")
+"""Whose outer iterations are made again from the same θ_0, D and picks."""
 
 
 class RecordedRun(NamedTuple):
@@ -66,6 +70,24 @@ def theta_before(learner: LearnerState, trace: Trace) -> Parameters:
     """A probe: θ_0 of every outer iteration."""
     del trace
     return learner.parameters
+
+
+class FirstLayer(NamedTuple):
+    """The first layer's part of a vector in parameter space, flat: weights first, then biases."""
+
+    delta: Float[Array, " size"]
+    gradient: Float[Array, " size"]
+
+
+def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer]:
+    """A probe: θ_0, and the first layers of Δ_M and g_M."""
+    return learner.parameters, FirstLayer(_flat(trace.last_delta), _flat(trace.last_gradient))
+
+
+def _flat(parameters: Parameters) -> Float[Array, " size"]:
+    assert isinstance(parameters, MLP)  # Table 2 is about the built-in perceptron's first layer
+    first = parameters.layers[0]
+    return jnp.concatenate([first.weight.ravel(), first.bias])
 
 
 def record(
@@ -121,6 +143,18 @@ def batch_at(
     draws = draw_block(configuration, key, block, actions=actions, rows=batch_rows(configuration))
     served = from_replay(Occasion(configuration, network, None, recording, block, draws, None))
     return served.transitions, served.picks
+
+
+def alike(configuration: Configuration, estimator: str) -> Configuration:
+    """The configuration with another estimator and without the Adam process, which ends an outer iteration: the same
+    for all algorithms that differ in these only.
+    """
+    return dataclasses.replace(
+        configuration,
+        algorithm="",
+        estimator=dataclasses.replace(configuration.estimator, estimator=estimator),
+        optimiser=dataclasses.replace(configuration.optimiser, adam_process=False),
+    )
 
 
 class Moment(NamedTuple):
