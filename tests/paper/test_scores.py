@@ -3,8 +3,9 @@
 import numpy as np
 import polars as pl
 
-from srgdqn.paper.experiment import diverged_rounds, final_scores, first_half_scores, mean_lengths
+from srgdqn.paper.experiment import diverged_rounds, final_scores, first_half_scores, interval_text, mean_lengths
 from srgdqn.results.result import Result
+from srgdqn.results.statistics import Interval, log_sd_ratio_interval
 from srgdqn.runs.run import Run
 from synthetic_outcomes import planted_run
 from synthetic_runs import synthetic
@@ -56,3 +57,9 @@ def test_lengths_are_means_over_all_episodes() -> None:
     run = synthetic("MountainCar", "srg-dqn", rounds=3, episodes=30, diverged={1: 900}, noise=1)
     lengths = [run.episodes.filter(round=number)["length"].to_numpy().mean() for number in (0, 2)]
     np.testing.assert_allclose(mean_lengths(run, 555.0), [lengths[0], 555.0, lengths[1]])
+
+
+def test_an_unknown_interval_is_a_dash() -> None:
+    assert interval_text(log_sd_ratio_interval(np.ones(4), np.arange(4.0))) == "–"
+    assert interval_text(Interval(0.5, -0.25, 1.0)) == "+0.500 [-0.250, +1.000]"
+    assert interval_text(Interval(0.5, -0.25, 1.0), ".0f") == "0 [-0, 1]"

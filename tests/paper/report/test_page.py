@@ -83,7 +83,7 @@ def test_links_lead_somewhere_and_names_are_used_once() -> None:
     assert len(names) == len(set(names))
     targets = [target.removeprefix("#") for target in read.values("href") if target.startswith("#")]
     assert set(targets) <= set(names)
-    assert {"figure-2", "variance", "text", "facts", "configurations", "chart-scores"} <= set(targets)
+    assert {"figure-2", "variance", "text", "facts", "configurations"} <= set(targets)
     assert not [
         value for name in ("src", "href") for value in read.values(name) if not value.startswith(("#", "data:"))
     ]

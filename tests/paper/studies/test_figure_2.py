@@ -99,9 +99,3 @@ def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) ->
 def test_there_is_no_interaction_without_the_whole_factorial(outcomes: dict[str, Any]) -> None:
     some = {name: result for name, result in outcomes.items() if name != "CartPole-sgd-inner-corrected"}
     assert controls.interaction_table(some, ("corrected",)).frame["task"].to_list() == ["MountainCar", "Pendulum"]
-
-
-def test_an_interval_that_cannot_be_told_is_a_dash() -> None:
-    constant = controls.log_sd_ratio_interval(np.ones(4), np.arange(4.0))
-    assert controls.interval_text(constant) == "–"
-    assert controls.interval_text(controls.Interval(0.5, -0.25, 1.0)) == "+0.500 [-0.250, +1.000]"
