@@ -24,7 +24,7 @@ from srgdqn.config.algorithms import ALGORITHMS
 from training_speed import steps_per_second
 
 TIMED = (
-    "Timed: one full board of lanes on one core, learning after every 16 steps (or never, for acting alone), without "
+    "Timed: one full chunk of lanes on one core, learning after every 16 steps (or never, for acting alone), without "
     "starting, compiling and evaluating. A part is what a block takes longer with it than without it. A share of small "
     "products' rate compares with the time that as many operations take in products of 20×20 weights."
 )

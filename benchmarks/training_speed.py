@@ -1,4 +1,4 @@
-"""How fast training is once it is under way: steps per second of one full board of lanes, by the run's own table."""
+"""How fast training is once it learns: steps per second of one full chunk of lanes, by the run's own table."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def make_train(job: Job, environments: int) -> Callable[[jax.Array], Any]:
         replay = Transitions(rows, jnp.zeros(SLOTS, jnp.int32), numbers, rows, numbers)
         return Round(key, situation, observation, replay, parameters, parameters, OPTIMISER.init(parameters))
 
-    def live(now: Round, block: jax.Array) -> tuple[Round, jax.Array]:
+    def step_block(now: Round, block: jax.Array) -> tuple[Round, jax.Array]:
         key, explore_key, action_key, step_key = jax.random.split(now.key, 4)
         epsilon = exploration(block * UPDATE_EVERY, job.steps)
         draws = (
@@ -86,7 +86,7 @@ def make_train(job: Job, environments: int) -> Callable[[jax.Array], Any]:
         return now._replace(key=key, situation=situation, observation=observation, replay=replay), rows.reward.mean()
 
     def learn(now: Round, block: jax.Array) -> tuple[Round, jax.Array]:
-        now, reward = live(now, block)
+        now, reward = step_block(now, block)
         key, batch_key = jax.random.split(now.key)
         made = (block + 1) * UPDATE_EVERY
         picks = jax.random.randint(batch_key, (BATCH,), 0, jnp.minimum(made, SLOTS))
@@ -97,7 +97,7 @@ def make_train(job: Job, environments: int) -> Callable[[jax.Array], Any]:
         return now._replace(key=key, parameters=parameters, target=target, moments=moments), reward
 
     def train(key: jax.Array) -> Any:
-        filled, _ = jax.lax.scan(live, begin(key), jnp.arange(FIRST_BLOCKS))
+        filled, _ = jax.lax.scan(step_block, begin(key), jnp.arange(FIRST_BLOCKS))
         last, rewards = jax.lax.scan(learn, filled, jnp.arange(FIRST_BLOCKS, job.steps // UPDATE_EVERY))
         return last.parameters, rewards
 

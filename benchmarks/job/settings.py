@@ -13,7 +13,7 @@ from typing import NamedTuple
 BATCH, CAPACITY = 64, 3_000
 UPDATE_EVERY, LEARNING_STARTS, TARGET_EVERY = 16, 1_000, 512  # environment steps
 GAMMA, STEP_SIZE = 0.99, 1e-3  # Adam's
-# Of steps without Adam, and far below the paper's: a round that diverges would stop, or go on with what is no number.
+# Of steps without Adam, and far below the paper's: a round that diverges would stop, or compute with what is no number.
 # What a step costs does not depend on its size.
 GRADIENT_STEP_SIZE = 1e-6
 EPSILON_START, EPSILON_END = 0.1, 0.001  # over all steps of a round

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.config.coercion import shown
 from srgdqn.engines.choice import ready
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 from srgdqn.integrations.progress import reporting
 from srgdqn.results.cache import Say
 from srgdqn.runs.checkpoint_manager import USUAL, Pace
