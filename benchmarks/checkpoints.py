@@ -2,8 +2,8 @@
 
     python benchmarks/checkpoints.py [--quick] [--out FILE]
 
-Runs that make checkpoints at the usual interval report in their table of timings what they spent on them. Of a replay of
-a million images, which would take hours to fill by playing, the checkpoint of a minute's play is timed by itself.
+Runs with checkpoints at the usual interval have in their table of timings what they spent on them. Of a replay of a
+million images, which would take hours to fill by playing, the checkpoint of a minute's play is timed by itself.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:
 
 
 def _images(count: int) -> dict[str, float]:
-    """A replay is filled and checkpointed minute by minute, as by playing; the minutes from when it is full on are timed."""
+    """A replay is filled and checkpointed minute by minute, as by playing; the minutes since it is full are timed."""
     memory, play = FrameMemory(count, SHAPE, COPIES, 2), transitions()
     minute = min(A_MINUTE, count)
     spent = []

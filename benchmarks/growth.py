@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py [--quick] [--out FILE]
 
-SRG-DQN on MountainCar, one quantity varied at a time; every point in a process of its own (`growth_point.py` says what it
-measures). Exponents are fitted to the upper half of each range.
+SRG-DQN on MountainCar, one quantity varied at a time; every point in a process of its own (`growth_point.py` says what
+it measures). Exponents are fitted to the upper half of each range.
 """
 
 from __future__ import annotations
