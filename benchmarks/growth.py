@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from growth_figure import MEASURES, Curve, draw_growth
-from kernels import kernels
 from measuring import circumstances, usable, without_a_cache_of_programs
 from reporting import console, place_for, print_table, write_report
+from training_speed import kernels
 
 LIMIT = 120.0  # seconds for any process
 CORES = len(usable())

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernels import kernels
 from limit_tables import panels, print_counts, print_machine, print_parts, print_training
 from machine_rates import LARGE, PRODUCTS, Rates, measure_rates
 from measuring import circumstances, pinned_to, spread, usable
@@ -21,7 +20,7 @@ from problems import counts_of, problem_of
 from reporting import console, place_for, write_report
 from shares import STAGES, Run, part_rows, share_row
 from srgdqn.config.algorithms import ALGORITHMS
-from training_speed import steps_per_second
+from training_speed import kernels, steps_per_second
 
 TIMED = (
     "Timed: one full chunk of lanes on one core, learning after every 16 steps (or never, for acting alone), without "

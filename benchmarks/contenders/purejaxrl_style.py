@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from job.clocks import measure_calls
-from job.compiled_rounds import train_all
-from job.jax_dqn import OPTIMISER, Parameters, make_parameters, q_values, update
+from job.jax_dqn import OPTIMISER, Parameters, make_parameters, q_values, train_all, update
 from job.settings import (
     BATCH,
     CAPACITY,
@@ -25,11 +24,11 @@ from job.settings import (
     TARGET_EVERY,
     UPDATE_EVERY,
     Job,
+    Transitions,
     exploration,
     job_of,
     job_parser,
 )
-from job.transitions import Transitions
 
 FIRST_BLOCKS = FIRST_UPDATE // UPDATE_EVERY - 1  # without an update
 SLOTS = -(-CAPACITY // UPDATE_EVERY) * UPDATE_EVERY

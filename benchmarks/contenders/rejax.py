@@ -14,7 +14,7 @@ from rejax import DQN
 from rejax.networks import DiscreteQNetwork, EpsilonGreedyPolicy
 
 from job.clocks import measure_calls
-from job.compiled_rounds import train_all
+from job.jax_dqn import train_all
 from job.settings import (
     BATCH,
     CAPACITY,
