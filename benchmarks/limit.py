@@ -2,7 +2,7 @@
 
     python benchmarks/limit.py [--quick] [--turns N] [--out FILE]
 
-Operations are counted by formula (`arithmetic.py`) and by the compiler (`compiler_count.py`). The machine's rates are
+Operations are counted by formula (`arithmetic.py`) and by the compiler (`problems.py`). The machine's rates are
 those of matrix products of training's own shapes, and of a large one. `TIMED` says what is timed.
 """
 
