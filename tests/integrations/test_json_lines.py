@@ -76,7 +76,7 @@ def test_what_is_no_row_is_left_out_and_a_new_file_is_read_anew(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("place", ["missing/rows.jsonl", "."])
-def test_a_place_that_cannot_be_used_is_told_at_once(place: str, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_used_is_refused_at_once(place: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be a file"):
         JsonLines(tmp_path / place)
 
