@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 from srgdqn.integrations import JsonLines, listening
-from srgdqn.integrations.loggers.json_lines import LineReader
-from srgdqn.integrations.watched import Watched, watched_result
+from srgdqn.integrations.watching import LineReader, RunState, state_of_result
 from srgdqn.results.prepare import train_configured
 from synthetic_runs import synthetic
 from tiny import tiny
 
 
-def begun(rounds: int = 2, unit: str = "steps", amount: int = 1_000) -> Watched:
-    watched = Watched()
+def begun(rounds: int = 2, unit: str = "steps", amount: int = 1_000) -> RunState:
+    watched = RunState()
     budget = {"unit": unit, "amount": amount}
     watched.update({"task": "CartPole", "algorithm": "dqn-sgd", "rounds": rounds, "budget": budget})
     return watched
@@ -68,7 +67,7 @@ def test_rewards_are_drawn_where_no_episode_ends() -> None:
 
 
 def test_a_new_beginning_forgets_and_strange_lines_are_left_alone() -> None:
-    watched = Watched()
+    watched = RunState()
     watched.update(line(0, 1))
     watched.update({"task": 1})
     watched.update({})
@@ -88,11 +87,11 @@ def test_tables_and_lines_give_the_same_state(tmp_path: Path) -> None:
     rows = JsonLines(tmp_path / "rows.jsonl")
     with listening(configuration, [rows]) as listener:
         result = train_configured(configuration, listener=listener)
-    logged = Watched()
+    logged = RunState()
     for line in LineReader(rows.path).read() or ():
         logged.update(line)
     assert logged.ended
-    stored = watched_result(result)
+    stored = state_of_result(result)
     assert stored.header.items() <= logged.header.items()
     assert sorted(stored.rounds) == sorted(logged.rounds) == list(range(6))
     for number in range(6):
@@ -103,7 +102,7 @@ def test_tables_and_lines_give_the_same_state(tmp_path: Path) -> None:
 
 def test_means_are_over_the_last_hundred_episodes_of_each_round() -> None:
     result = synthetic(rounds=3, steps=60_000)
-    stored = watched_result(result)
+    stored = state_of_result(result)
     _, curves = stored.curves()
     for number in range(3):
         mine = result.episodes.filter(result.episodes["round"] == number)
