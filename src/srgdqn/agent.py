@@ -24,7 +24,7 @@ from srgdqn.config import Configuration
 from srgdqn.config.coercion import shown
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.integrations import Logger, listening
+from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy
 from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
@@ -183,7 +183,7 @@ class Agent:
             with (
                 deferred_interrupts() as interrupted,
                 reporting(configuration, progress_bar) as bar,
-                listening(configuration, loggers, bar) as listener,
+                logging_to(configuration, loggers, bar) as listener,
             ):
                 self._advance(listener, callbacks, interrupted.is_set, logs=bool(loggers))
         finally:

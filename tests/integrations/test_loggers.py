@@ -14,7 +14,7 @@ from hypothesis import given
 from reported import report
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.integrations import listening
+from srgdqn.integrations import logging_to
 from srgdqn.integrations.loggers import Scalars
 from srgdqn.training import Progress, train_rounds
 from srgdqn.training.reports import GreedyEpisodes, RoundReport
@@ -62,7 +62,7 @@ def progress(share: float, reports: Any, ended: bool = False) -> Progress:
 def test_reports_add_up_to_the_run() -> None:
     configuration, task = tiny(rounds=6, steps=400)
     notes, shares = Notes(), []
-    with listening(configuration, [notes], lambda progress: shares.append(progress.share)) as listener:
+    with logging_to(configuration, [notes], lambda progress: shares.append(progress.share)) as listener:
         trained = train_rounds(configuration, task, listener=listener, segment_blocks=1)
     assert notes.configuration == configuration
     assert notes.about["versions"]["jax"]
@@ -87,7 +87,7 @@ def test_an_interrupted_run_is_logged_to_where_it_came() -> None:
         if count[0] == 5:
             stop.set()
 
-    with listening(configuration, [notes], stopping) as listener:
+    with logging_to(configuration, [notes], stopping) as listener:
         trained = train_rounds(configuration, task, listener=listener, stop=stop, workers=1)
     assert trained.interrupted
     for number, steps in enumerate(trained.tables["rounds"]["steps"]):
@@ -106,7 +106,7 @@ def test_rounds_are_asked_by_share_or_by_the_clock_and_at_the_end(monkeypatch: p
 
     a, b, c = (reports(name) for name in "abc")
     notes = Notes()
-    with listening(tiny()[0], [notes], about={}) as listener:
+    with logging_to(tiny()[0], [notes], about={}) as listener:
         for share in (0.001, 0.002, 0.003):
             listener(progress(share, a))
         assert asked == ["a"]
@@ -133,10 +133,10 @@ def test_rounds_are_asked_by_share_or_by_the_clock_and_at_the_end(monkeypatch: p
 @pytest.mark.parametrize("call", ["start", "log", "close"])
 def test_a_logger_that_fails_is_dropped_with_one_warning(call: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad, good = Notes(fails=call), Notes()
-    with listening(tiny()[0], [bad, good], about={}) as listener:
+    with logging_to(tiny()[0], [bad, good], about={}) as listener:
         for share in (0.1, 0.2, 0.3):
             listener(progress(share, lambda: [report()]))
-    warning = "warning: the notebook is no longer written: the disk is full. The run goes on.\n"
+    warning = "warning: the notebook is no longer written: the disk is full. Training continues.\n"
     assert capsys.readouterr().err == warning
     assert good.calls == ["start", "log", "log", "log", "close"]
     assert bad.calls.count("log") == {"start": 0, "log": 1, "close": 3}[call]
@@ -146,7 +146,7 @@ def test_an_input_error_ends_the_run_before_it_begins() -> None:
     first, second = Notes(), Notes(fails="start", error=InputError("no such project."))
     with (
         pytest.raises(InputError, match="no such project"),
-        listening(tiny()[0], [first, second], about={}),
+        logging_to(tiny()[0], [first, second], about={}),
     ):
         raise AssertionError("the run began")
     assert first.calls == ["start", "close"]
@@ -154,7 +154,7 @@ def test_an_input_error_ends_the_run_before_it_begins() -> None:
 
 def test_an_interrupt_is_no_failure_of_a_logger() -> None:
     notes = Notes(fails="log", error=KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt), listening(tiny()[0], [notes], about={}) as listener:
+    with pytest.raises(KeyboardInterrupt), logging_to(tiny()[0], [notes], about={}) as listener:
         listener(progress(0.1, lambda: [report()]))
     assert notes.calls[-1] == "close"
 

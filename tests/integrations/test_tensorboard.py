@@ -13,7 +13,7 @@ import pytest
 
 from reported import report
 from srgdqn.errors import InputError
-from srgdqn.integrations import TensorBoard, listening
+from srgdqn.integrations import TensorBoard, logging_to
 from srgdqn.results.prepare import train_configured
 from srgdqn.results.result import Result
 from srgdqn.runs.configurations import loads
@@ -34,7 +34,7 @@ def accumulated(folder: Path) -> Any:
 def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     folder = tmp_path_factory.mktemp("tensorboard") / "logs" / "a"
     configuration, _ = tiny(rounds=2, steps=2_000, evaluation_interval=480, eta=0.001)
-    with listening(configuration, [TensorBoard(folder)]) as listener:
+    with logging_to(configuration, [TensorBoard(folder)]) as listener:
         result = train_configured(configuration, listener=listener)
     assert result.rounds["completed"].all()
     return folder, result

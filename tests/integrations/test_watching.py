@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.integrations import JsonLines, listening
+from srgdqn.integrations import JsonLines, logging_to
 from srgdqn.integrations.watching import LineReader, RunState, state_of_result
 from srgdqn.results.prepare import train_configured
 from synthetic_runs import synthetic
@@ -85,7 +85,7 @@ SAME = ("step", "rollout/ep_rew_mean", "rollout/ep_len_mean", "time/episodes", "
 def test_tables_and_lines_give_the_same_state(tmp_path: Path) -> None:
     configuration, _ = tiny(rounds=6, steps=2_000, eta=0.03)
     rows = JsonLines(tmp_path / "rows.jsonl")
-    with listening(configuration, [rows]) as listener:
+    with logging_to(configuration, [rows]) as listener:
         result = train_configured(configuration, listener=listener)
     logged = RunState()
     for line in LineReader(rows.path).read() or ():

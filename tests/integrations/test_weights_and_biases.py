@@ -25,7 +25,7 @@ warnings.simplefilter("error")
 from reported import report
 from srgdqn.config.configure import configure
 from srgdqn.training.reports import GreedyEpisodes
-from srgdqn.integrations import WeightsAndBiases, listening
+from srgdqn.integrations import WeightsAndBiases, logging_to
 import numpy as np
 logger = WeightsAndBiases("a project", group="together")
 made = (GreedyEpisodes(20, np.array([4.0, 6.0]), np.array([7, 8])),)
@@ -150,9 +150,9 @@ def test_a_folder_that_is_called_wandb_is_not_taken_for_the_package(
 def test_without_a_login_the_run_does_not_begin(tmp_path: Path) -> None:
     code = (
         "from srgdqn.config.configure import configure; from srgdqn.errors import InputError\n"
-        "from srgdqn.integrations import WeightsAndBiases, listening\n"
+        "from srgdqn.integrations import WeightsAndBiases, logging_to\n"
         "try:\n"
-        "    with listening(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')], about={}):\n"
+        "    with logging_to(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')], about={}):\n"
         "        print('began')\n"
         "except InputError as error:\n"
         "    print(error)\n"

@@ -153,14 +153,14 @@ def run(words: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _listener(asked: Train, configuration: Configuration, loggers: Sequence[Logger]) -> Iterator[Listener]:
     """Reports training to a bar, to the loggers, and to the rows that `srgdqn watch` reads."""
-    from srgdqn.integrations import listening
+    from srgdqn.integrations import logging_to
     from srgdqn.integrations.progress import reporting
     from srgdqn.integrations.watching import rows_for_watching
 
     with (
         rows_for_watching(asked.out) as live,
         reporting(configuration, False if asked.quiet else None, lines=True) as bar,
-        listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
+        logging_to(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
     ):
         yield listener
 

@@ -105,7 +105,7 @@ def open_run(
     if configuration.network.network not in NETWORKS and network is None:
         raise InputError(
             f"the network of this run is the module {configuration.network.network!r}, which is not stored with it. "
-            "Give it again, in Python: network=…."
+            "Pass it in Python: network=…."
         )
     _check_precision(result.run.provenance.get("precision"))
     task, own = _task_of(configuration, result, environment)
@@ -123,13 +123,13 @@ def _task_of(
         source = source_of(name if environment is None else environment)
         return same_task(configuration, source, result.run.provenance), source
     if environment is not None and not isinstance(environment, FuncEnv):
-        raise InputError(f"the task of this run, {name!r}, is a functional environment. Give the same again.")
+        raise InputError(f"the task of this run, {name!r}, is a functional environment. Pass the same one.")
     return task_of(configuration, environment), environment
 
 
 def _environment_missing(name: str) -> InputError:
     return InputError(
-        f"the task of this run is the environment {name!r}, which is not stored with it. Give it again, in Python: "
+        f"the task of this run is the environment {name!r}, which is not stored with it. Pass it in Python: "
         "environment=…."
     )
 

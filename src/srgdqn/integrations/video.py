@@ -122,13 +122,13 @@ def film(
     limit = environment.spec.max_episode_steps if environment.spec is not None else None
     played: list[Played] = []
     images = 0
-    with filming(target.name, episodes, limit, progress) as listen, video_writer(target, rate=rate) as add:
+    with filming(target.name, episodes, limit, progress) as report, video_writer(target, rate=rate) as add:
         for shot in play(environment, act, episodes=episodes, seed=seed):
             add(shot.image)
             images += 1
             if shot.ended is not None:
                 played.append(shot.ended)
-            listen(len(played), images)
+            report(len(played), images)
     return Film(target, rate, images, tuple(played))
 
 

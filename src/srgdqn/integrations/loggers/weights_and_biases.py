@@ -71,7 +71,7 @@ class WeightsAndBiases:
                 )
         except wandb.Error as error:
             raise InputError(
-                f"Weights & Biases cannot be written to: {error}. Run 'wandb login', or set WANDB_MODE=offline to keep "
+                f"Weights & Biases cannot be written to: {error}. Run 'wandb login', or set WANDB_MODE=offline to store "
                 "everything on this machine."
             ) from error
 
