@@ -90,6 +90,10 @@ def test_rows_are_there_as_long_as_the_run_is(tmp_path: Path) -> None:
         assert rows.path.exists()
         assert not is_abandoned(rows.path)
     assert list((tmp_path / "runs").iterdir()) == []
+    with rows_for_watching(tmp_path / "a"):
+        rows_file(tmp_path / "a").unlink()
+        rows_file(tmp_path / "a").write_text("a later run's")
+    assert rows_file(tmp_path / "a").read_text() == "a later run's"
 
 
 @pytest.mark.parametrize("happened", [True, False])
@@ -131,15 +135,6 @@ def test_the_rows_of_a_killed_run_are_left_and_replaced_by_the_next(tmp_path: Pa
         assert path.read_bytes() == b""
         assert not is_abandoned(path)
     assert not path.exists()
-
-
-def test_a_run_does_not_remove_the_rows_of_a_later_one(tmp_path: Path) -> None:
-    with rows_for_watching(tmp_path / "a"):
-        later = rows_for_watching(tmp_path / "a")
-        with later:
-            pass
-        rows_file(tmp_path / "a").write_text("another's")
-    assert rows_file(tmp_path / "a").read_text() == "another's"
 
 
 def test_without_a_folder_or_a_place_there_are_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

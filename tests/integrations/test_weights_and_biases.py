@@ -111,7 +111,7 @@ def test_every_round_is_a_run_of_one_group(written: list[list[Any]]) -> None:
     assert all(run[-1].HasField("exit") and run[-1].exit.exit_code == 0 for run in written)
 
 
-def test_what_was_heard_is_in_the_history_at_its_steps(written: list[list[Any]]) -> None:
+def test_reports_are_in_the_history_at_their_steps(written: list[list[Any]]) -> None:
     histories = [
         [
             {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
@@ -130,7 +130,7 @@ def test_what_was_heard_is_in_the_history_at_its_steps(written: list[list[Any]])
     assert "train/loss" not in other
 
 
-def test_a_mistyped_mode_is_told_at_once() -> None:
+def test_a_mistyped_mode_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="Did you mean 'offline'"):
         WeightsAndBiases("a project", mode="ofline")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="has no name"):
