@@ -81,7 +81,7 @@ def test_a_cell_of_another_version_is_computed_again(tmp_path: Path, monkeypatch
     (cell, _) = cells()
     compute([cell], tmp_path)
     here = provenance()
-    monkeypatch.setattr("srgdqn.api.provenance", lambda module: {**here, "computation": "training 0"})
+    monkeypatch.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "another version" in said[0]
@@ -107,7 +107,7 @@ def test_a_cell_by_another_kernel_is_computed_again(tmp_path: Path, monkeypatch:
 def test_a_cell_by_another_compiler_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cell, _) = cells()
     compute([cell], tmp_path)
-    monkeypatch.setattr("srgdqn.api.toolchain", lambda: "a compiler to come")
+    monkeypatch.setattr("srgdqn.results.prepare.toolchain", lambda: "a compiler to come")
     said: list[str] = []
     compute([cell], tmp_path, say=said.append)
     assert "another version" in said[0]

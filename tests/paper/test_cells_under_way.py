@@ -45,7 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
     monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 1)
-    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
 
 
 @pytest.mark.parametrize("how", ["kill", "interrupt"])
@@ -109,7 +109,7 @@ def test_a_cell_of_another_version_begins_anew(
     here = provenance()
     cut.after = 3
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.api.provenance", lambda module: {**here, "computation": "training 0"})
+        patched.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
         with pytest.raises(Killed):
             compute(cells()[:1], tmp_path, pace=PACE)
     cut.counted()

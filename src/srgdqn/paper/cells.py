@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from srgdqn.api import identity_of, train_configured
 from srgdqn.engines.choice import RAY
 from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.build import toolchain
 from srgdqn.paper.measurements.recorded import Report
 from srgdqn.results.cache import Cell, CellFolder, Say, TrainingCell
+from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
 from srgdqn.runs import measurement
@@ -56,11 +56,9 @@ class RunCell(TrainingCell):
         self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
     ) -> Result:
         """Trains on the calling thread, from its checkpoints if there are any."""
-        resolved, about = identity_of(self.configuration)
-        checkpoints = None if manager is None else manager.stamped(stamp_of(about), self.name)
-        result = train_configured(
-            resolved,
-            progress=False,
+        run = prepare(self.configuration)
+        checkpoints = None if manager is None else manager.stamped(stamp_of(run.identity), self.name)
+        result = run.train(
             listener=lambda progress: report(progress.share),
             workers=1,
             stop=stop,

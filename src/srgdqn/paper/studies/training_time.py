@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.api import with_kernel
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.cells import MeasurementCell, StudyCell
@@ -19,6 +18,7 @@ from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.results.curves import SMOOTHING
+from srgdqn.results.prepare import with_kernel
 from srgdqn.results.result import Result
 
 _WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
