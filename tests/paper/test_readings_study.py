@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.config.readings import READINGS as SETS
+from srgdqn.config.algorithms import READINGS as SETS
 from srgdqn.paper.readings_study import READINGS, cells, design, effects, label
 from srgdqn.paper.scale import CONFIRMATORY
 from srgdqn.paper.studies import figure_2, figure_3_left

@@ -24,11 +24,11 @@ from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.algorithms import algorithm as algorithm_named
+from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.configure import composed, configure, layered, named_options
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compiled
-from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import loggers_with_options
@@ -153,14 +153,14 @@ def run(words: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _listener(asked: Train, configuration: Configuration, loggers: Sequence[Logger]) -> Iterator[Listener]:
     """Reports training to a bar, to the loggers, and to the rows that `srgdqn watch` reads."""
-    from srgdqn.integrations import listening
-    from srgdqn.integrations.loggers.json_lines import live_rows
+    from srgdqn.integrations import logging_to
     from srgdqn.integrations.progress import reporting
+    from srgdqn.integrations.watching import rows_for_watching
 
     with (
-        live_rows(asked.out) as live,
+        rows_for_watching(asked.out) as live,
         reporting(configuration, False if asked.quiet else None, lines=True) as bar,
-        listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
+        logging_to(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
     ):
         yield listener
 
