@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import threading
 
 import hypothesis.strategies as st
 import jax
@@ -54,7 +53,6 @@ from srgdqn.paper.measurements.theorem_queries import (
     step_size_grid,
     theory_step_sizes,
 )
-from srgdqn.runs.interrupts import StopRequestedError
 
 N, M, LANES = 5, 3, 2
 
@@ -372,20 +370,6 @@ def test_loop_length_grows_as_the_inverse_square_of_epsilon(tables: dict[str, pl
     ):
         assert b / a == pytest.approx(100, rel=0.05)
         assert root_b / root_a == pytest.approx(100, rel=0.05)
-
-
-def test_a_measurement_stops_when_told() -> None:
-    stop = threading.Event()
-    shares: list[float] = []
-
-    def hear(share: float) -> None:
-        shares.append(share)
-        stop.set()
-
-    plan = dataclasses.replace(TheoremPlan.quick(), problems=("convex",), multiples=(1.0,))
-    with pytest.raises(StopRequestedError):
-        measure(plan, hear, stop)
-    assert shares == [pytest.approx(1 / 3)]  # two settings of one size: three parts
 
 
 def test_plans_that_tell_nothing_are_rejected() -> None:
