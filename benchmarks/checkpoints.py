@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from srgdqn.adapters.frame_replay import FrameMemory
 
 import srgdqn
 from frames import SEATS, SHAPE, TRANSITIONS, lives
 from measuring import circumstances
 from reporting import place_for, print_table, write_report
-from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
 from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 from srgdqn.runs.checkpoints import Journal, Snapshot

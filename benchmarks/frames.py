@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from srgdqn.adapters.frame_replay import FrameMemory
 
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, place_for, print_table, write_report
-from srgdqn.adapters.frame_replay import FrameMemory
 
 FRAMES, SIDE, SEATS, BATCH = 4, 84, 8, 32
 SHAPE = (FRAMES, SIDE, SIDE)

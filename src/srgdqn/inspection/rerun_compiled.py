@@ -12,9 +12,8 @@ import numpy as np
 from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
-from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
-from srgdqn.training.batches import choose_rows
+from srgdqn.training.batches import Occasion, Served, from_replay
 from srgdqn.training.clock import limits_of, next_stop
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
@@ -102,7 +101,8 @@ class CompiledRerun:
         if not (before.active and due):
             return None
         numbers = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
-        slots, picks = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), numbers))
+        given = (before.learner, after.ring, before.key, np.int32(block), numbers)
+        served = jax.tree.map(np.asarray, self._draw(*given))
         spent = self._limits.spent(
             steps=jnp.asarray(self.steps, jnp.int32),
             outer_iterations=before.learner.iterations,
@@ -115,21 +115,21 @@ class CompiledRerun:
             before=before.learner,
             after=after.learner,
             normaliser=after.normaliser,
-            transitions=jax.tree.map(np.asarray, unpack(jnp.asarray(after.ring[slots]))),
-            made_at=self.steps - (self.steps - 1 - slots) % len(after.ring),
-            picks=picks,
+            transitions=served.transitions,
+            made_at=self.steps - (self.steps - 1 - served.slots) % len(after.ring),
+            picks=served.picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
             logged=logged,
             discarded=bool(after.diverged_at >= 0),
         )
 
-    def _drawn(self, key: Any, block: Any, numbers: dict[str, Any]) -> Any:
+    def _drawn(self, learner: Any, ring: Any, key: Any, block: Any, numbers: dict[str, Any]) -> Served:
         configuration = self._configuration.shape().with_numbers(numbers)
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
         actions, rows = action_count(self._task.environment), batch_rows(configuration)
         draws = draw_block(configuration, key, block, actions=actions, rows=rows)
-        return choose_rows(configuration, self._programs.form.ring.shape[1], block, draws)
+        return from_replay(Occasion(configuration, self._network, learner, ring, block, draws, None))
 
     def _run(self, stop: int) -> BlockLog:
         steps = self.steps

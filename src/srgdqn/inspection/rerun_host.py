@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.adapters.environments import close
-from srgdqn.adapters.flat_replay import Memory
+from srgdqn.adapters.replay import Memory
 from srgdqn.inspection.trace import IterationInputs
-from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.learner.replay import unpack
@@ -100,14 +99,13 @@ class HostRerun:
             return None
         before, batch, slots, picks, progress, logged, good = recorded
         configuration, memory = self._round.configuration, self._round.memory
-        transitions = batch if isinstance(batch, Transitions) else unpack(jnp.asarray(batch))
         return IterationInputs(
             block=self.blocks - 1,
             step=self.steps,
             before=before,
             after=self._round.learner,
             normaliser=self._round.normaliser,
-            transitions=jax.tree.map(np.asarray, transitions),
+            transitions=jax.tree.map(np.asarray, unpack(jax.tree.map(jnp.asarray, batch))),
             made_at=memory.written - (memory.written - 1 - slots) % memory.slots,
             picks=picks,
             progress=np.asarray(progress),
