@@ -12,6 +12,7 @@ import numpy as np
 from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
+from srgdqn.learner.replay import made_at
 from srgdqn.tasks import Task
 from srgdqn.training.batches import Occasion, Served, from_replay
 from srgdqn.training.clock import limits_of, next_stop
@@ -116,7 +117,7 @@ class CompiledRerun:
             after=after.learner,
             normaliser=after.normaliser,
             transitions=served.transitions,
-            made_at=self.steps - (self.steps - 1 - served.slots) % len(after.ring),
+            made_at=made_at(served.slots, len(after.ring), self.steps),
             picks=served.picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,

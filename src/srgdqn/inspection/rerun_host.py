@@ -14,7 +14,7 @@ from srgdqn.adapters.replay import Memory
 from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
-from srgdqn.learner.replay import unpack
+from srgdqn.learner.replay import made_at, unpack
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.training.host.learner import Learning
 from srgdqn.training.host.program import host_program
@@ -106,7 +106,7 @@ class HostRerun:
             after=self._round.learner,
             normaliser=self._round.normaliser,
             transitions=jax.tree.map(np.asarray, unpack(jax.tree.map(jnp.asarray, batch))),
-            made_at=memory.written - (memory.written - 1 - slots) % memory.slots,
+            made_at=made_at(slots, memory.slots, memory.written),
             picks=picks,
             progress=np.asarray(progress),
             numbers=dict(zip(configuration.numbers(), self._round.numbers, strict=True)),
