@@ -29,8 +29,10 @@ import srgdqn
 from host_environments import SMALL, Slope
 from srgdqn.config.algorithms import PAPER
 from srgdqn.kernel.build import NoKernelError, toolchain
+from srgdqn.paper import readings_study, tuning
 from srgdqn.paper.claims import contrasts, judge
 from srgdqn.paper.claims.rules import level_for
+from srgdqn.paper.experiment import final_scores
 from srgdqn.paper.measurements import (
     anchors,
     dose_response,
@@ -40,10 +42,8 @@ from srgdqn.paper.measurements import (
     theorem_1,
 )
 from srgdqn.paper.reproduce import CONFIRMATORY_SCALES
-from srgdqn.paper.studies import readings_study, tuning
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.experiment import final_scores
-from srgdqn.paper.studies.scale import CONFIRMATORY
+from srgdqn.paper.scale import CONFIRMATORY
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.versions import VERSIONS, identity
 from synthetic_outcomes import CHANCE, PILOT, world

@@ -14,7 +14,7 @@ from srgdqn.config.configure import configure
 from srgdqn.paper.measurements.theorem_1 import GROWTH_SCHEMA, PAPER_ETA_SCHEMA
 from srgdqn.paper.measurements.theorem_inequality import INEQUALITY_SCHEMA
 from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA
-from srgdqn.paper.studies.pilot import Pilot
+from srgdqn.paper.pilot import Pilot
 from srgdqn.results.result import Result
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.run import Run

@@ -17,8 +17,8 @@ import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import RunCell
+from srgdqn.paper.cells import RunCell
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
@@ -43,7 +43,7 @@ def whole() -> Result:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_second_ctrl_c_tells_what_is_kept(
 
     killed(cut, *TRAIN, "--out", str(out))
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.api.PreparedRun, "train", interrupted)
+        patched.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--resume"]) == 130
     assert capsys.readouterr().err == told
     assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
@@ -158,7 +158,7 @@ def test_ctrl_c_once_the_run_is_saved_says_so(
     assert srgdqn.load(out).configuration.training.seed == 0
     # What was there before is not told as saved.
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.api.PreparedRun, "train", interrupted)
+        patched.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
 
@@ -353,12 +353,14 @@ def test_ctrl_c_amid_a_sweep_tells_what_is_there(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    name = "srgdqn.sweeps.run_grid.SweepCells" if begun else "srgdqn.sweeps.run_grid.run_grid"
+    name = "srgdqn.sweeps.run.SweepCells" if begun else "srgdqn.sweeps.run.run_sweep"
     monkeypatch.setattr(name, interrupted)
     assert main([*GRID, "--out", str(tmp_path / "grid")]) == 130
     assert (tmp_path / "grid").exists() == begun
     told = (
-        f"what was reached is in {tmp_path / 'grid'}, and the same command goes on." if begun else "nothing was saved."
+        f"what was reached is in {tmp_path / 'grid'}, and the same command resumes it."
+        if begun
+        else "nothing was saved."
     )
     assert capsys.readouterr().err == f"interrupted: {told}\n"
 

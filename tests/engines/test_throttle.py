@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from srgdqn.engines.throttle import now_and_then
-from srgdqn.paper.studies.cells_on_ray import _Work
+from srgdqn.paper.cells_on_ray import _Work
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.throttle import Throttle
 from srgdqn.training.reports import Progress

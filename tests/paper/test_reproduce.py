@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from srgdqn.paper import readings_study, tuning
 from srgdqn.paper import reproduce as commands
 from srgdqn.paper.answer import answer_from
+from srgdqn.paper.cells import RunCell
 from srgdqn.paper.claims import CLAIMS, Judgement, contrasts
 from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.reproduce import Console, readings_of, run_cells, runs_table, shares_table
-from srgdqn.paper.studies import readings_study, tuning
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import RunCell
-from srgdqn.paper.studies.scale import CONFIRMATORY, PAPER_SCALE, QUICK
+from srgdqn.paper.scale import CONFIRMATORY, PAPER_SCALE, QUICK
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.statistics import Interval
 from synthetic_outcomes import DOSES, PILOT, ROUNDS, TASKS, planted_run, world
 

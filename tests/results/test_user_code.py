@@ -469,7 +469,7 @@ HOW: dict[str, Any] = dict(algorithm="srg-dqn", progress=False, **TINY)
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
 
 
 def damped(c: Any, **changes: Any) -> Estimator:

@@ -8,19 +8,10 @@ import pytest
 
 import golden_bits
 from golden_bits import COMPUTATIONS, EVERYWHERE, bits_of, kind_of_machine, problem, recorded, with_record
+from srgdqn.paper import experiment, pilot, readings_study, tuning
 from srgdqn.paper.claims import contrasts, rules, statements
-from srgdqn.paper.studies import (
-    dose_response,
-    experiment,
-    figure_1,
-    figure_3_right,
-    pilot,
-    readings_study,
-    theorem_1,
-    training_time,
-    tuning,
-)
-from srgdqn.paper.studies.scale import CONFIRMATORY
+from srgdqn.paper.scale import CONFIRMATORY
+from srgdqn.paper.studies import dose_response, figure_1, figure_3_right, theorem_1, training_time
 from srgdqn.runs.versions import VERSIONS, identity
 
 ENTRIES = json.loads(golden_bits.FILE.read_text("utf-8"))

@@ -32,9 +32,7 @@ def ready(engine: str = LOCAL, address: str | None = None) -> Iterator[None]:
 
 
 def for_training(engine: str, *, compiled: bool) -> dict[str, Any]:
-    """What `srgdqn.api.train_configured` is to be given so that an engine which is ready trains, on compiled tasks or
-    on the host.
-    """
+    """The options of `PreparedRun.train` that make an engine which is ready train, on compiled tasks or on the host."""
     if engine == LOCAL:
         return {}
     from srgdqn.engines.on_ray import cluster_cores

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from srgdqn.paper.experiment import Outcomes, diverged_rounds
 from srgdqn.paper.studies.controls import CHAMPION, interval_text
-from srgdqn.paper.studies.experiment import Outcomes, diverged_rounds
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, random_score, scores
 from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 

@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from srgdqn.paper import readings_study, tuning
 from srgdqn.paper.answer import answer_from
+from srgdqn.paper.cells import MeasurementCell, StudyCell, compute
 from srgdqn.paper.claims import CLAIMS, Judgement, judge
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
+from srgdqn.paper.experiment import diverged_rounds, seconds_of
+from srgdqn.paper.pilot import pilot_of, read_pilot
 from srgdqn.paper.report.contents import Table
-from srgdqn.paper.studies import readings_study, tuning
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell, compute
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.controls import contrast_table, interaction_table
-from srgdqn.paper.studies.experiment import diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS
-from srgdqn.paper.studies.pilot import pilot_of, read_pilot
-from srgdqn.paper.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, Scale
 from srgdqn.runs.checkpoint_manager import USUAL, Pace
 from srgdqn.runs.provenance import LOCAL
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from srgdqn.config.coercion import shown
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 
 # No count of anything is larger: they are 32 bits wide where they are used.
 _LARGEST = 2**31 - 1

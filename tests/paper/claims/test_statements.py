@@ -12,7 +12,7 @@ from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.claims import CLAIMS, Judgement, contrasts, judge
 from srgdqn.paper.claims.rules import ERROR_RATE, RESAMPLES
 from srgdqn.paper.claims.statements import OTHERS, OURS
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
+from srgdqn.paper.studies import EXPERIMENTS
 from synthetic_outcomes import CHANCE, PILOT, ROUNDS, TASKS, anchors, exact_anchors, planted_run, spread, world
 
 LOG_MARGIN = np.log(1.05)

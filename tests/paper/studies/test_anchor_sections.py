@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import CONFIRMATORY, PAPER_SCALE, QUICK
 from srgdqn.paper.studies import anatomy, figure_3_right
-from srgdqn.paper.studies.scale import CONFIRMATORY, PAPER_SCALE, QUICK
 from synthetic_outcomes import anchors
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
+from srgdqn.paper.cells import RunCell
 from srgdqn.paper.claims import CLAIMS
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import RunCell
-from srgdqn.paper.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE, QUICK, Scale
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE, QUICK, Scale
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.runs import configurations
 from synthetic_outcomes import DOSES, world
 

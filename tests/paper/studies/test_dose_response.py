@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import PAPER_SCALE, Scale
 from srgdqn.paper.studies import dose_response
 from srgdqn.paper.studies.dose_response import doses, measured, response
-from srgdqn.paper.studies.scale import PAPER_SCALE, Scale
 from synthetic_outcomes import DOSES, PILOT, one_dose
 
 # The logarithm of each dose's planted error.

@@ -3,9 +3,9 @@ import pytest
 
 from srgdqn.figures.charts import data_of
 from srgdqn.paper.measurements.exact_anchors import ARMS
+from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import figure_1
 from srgdqn.paper.studies.figure_1 import evaluation_matrix, evaluation_steps
-from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
 from synthetic_outcomes import PILOT, exact_anchors
 
 REWARDS = {"ordinary": np.array([1.0, 2.0, 4.0]), "exact": np.array([2.0, 4.0, 8.0]), "oracle": np.zeros(3)}

@@ -5,8 +5,8 @@ import pytest
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import controls, figure_2
-from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
 from synthetic_outcomes import CHANCE, ROUNDS, TASKS, planted_run, world
 
 

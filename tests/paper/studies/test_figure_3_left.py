@@ -3,8 +3,8 @@ import pytest
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE
 from srgdqn.paper.studies import figure_3_left
-from srgdqn.paper.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE
 from synthetic_outcomes import planted_run
 
 NAMES = (*PAPER, "sgd-inner-adam", "random")

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import table_2
-from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies.table_2 import PRINTED, Spreads
 from srgdqn.runs.measurement import Measured
 from synthetic_outcomes import ELEMENTS, SPREAD_STEPS, WEIGHTS, spread

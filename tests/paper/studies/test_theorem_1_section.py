@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import theorem_1
-from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
 from synthetic_outcomes import anchors, theorem
 
 

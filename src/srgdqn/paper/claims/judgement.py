@@ -14,8 +14,8 @@ from srgdqn.paper.claims.rules import (
     verdict_on,
 )
 from srgdqn.paper.claims.statements import CLAIMS
-from srgdqn.paper.studies.experiment import Outcomes
-from srgdqn.paper.studies.pilot import Pilot
+from srgdqn.paper.experiment import Outcomes
+from srgdqn.paper.pilot import Pilot
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from srgdqn.paper.claims.contrasts import (
     steadier,
 )
 from srgdqn.paper.claims.rules import Contrast
+from srgdqn.paper.experiment import Outcomes, first_half_scores
+from srgdqn.paper.pilot import Pilot
 from srgdqn.paper.studies import (
     anatomy,
     dose_response,
@@ -28,9 +30,7 @@ from srgdqn.paper.studies import (
     table_2,
     theorem_1,
 )
-from srgdqn.paper.studies.experiment import Outcomes, first_half_scores
 from srgdqn.paper.studies.figure_2 import scores
-from srgdqn.paper.studies.pilot import Pilot
 from srgdqn.paper.studies.training_time import seconds_to_threshold
 
 OURS = "srg-dqn"

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from srgdqn.paper.report.contents import ClaimRow, Report, Section
+from srgdqn.paper.report.contents import ClaimRow, Report, Section, readings_of
 
 _LONGEST = 40  # rows of a table that are shown; the whole of it is in its file
 
@@ -65,11 +65,6 @@ def _section(section: Section, images: str, data: str | None) -> str:
         parts += [f"**{table.title}**", as_markdown(table.frame.head(_LONGEST)).strip(), cut, table.note]
     parts.append(time_text(section))
     return "\n\n".join(part for part in parts if part)
-
-
-def readings_of(claims: Sequence[ClaimRow]) -> list[str]:
-    """The sets of readings that any claim has a verdict for, each once."""
-    return list(dict.fromkeys(reading for row in claims for reading in row.verdicts))
 
 
 def verdict_frame(claims: Sequence[ClaimRow]) -> pl.DataFrame:

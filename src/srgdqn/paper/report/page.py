@@ -15,9 +15,9 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from srgdqn.figures.charts import Chart, Series, Style
-from srgdqn.paper.report.contents import Report
+from srgdqn.paper.report.contents import Report, readings_of
 from srgdqn.paper.report.drawings import small_image
-from srgdqn.paper.report.markdown import readings_of, text_of, time_text
+from srgdqn.paper.report.markdown import text_of, time_text
 from srgdqn.paper.report.plots import dash_of, description, groups_of, labels_of, plot_data
 
 # What marks the lines and points of the second group, of the third, and so on.

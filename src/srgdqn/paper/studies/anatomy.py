@@ -17,12 +17,12 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, rounds_used
 from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_3_right
 from srgdqn.paper.studies.controls import interval_text
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, diverged_note, rounds_used
 from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
-from srgdqn.paper.studies.scale import Scale
 from srgdqn.results.statistics import bootstrap_interval
 
 PARTS = {
@@ -123,6 +123,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 
 EXPERIMENT = Experiment(
     name="anatomy",
+    place=90,
     title="The anatomy of the anchors' error",
     paper_says=(
         "Anchors are inaccurate for two reasons: only a part of all transitions is accessible, as future ones are not "

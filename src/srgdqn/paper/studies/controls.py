@@ -8,12 +8,12 @@ import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
+from srgdqn.paper.cells import StudyCell
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_rounds, seconds_of
 from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.cells import StudyCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
-from srgdqn.paper.studies.scale import Scale
 from srgdqn.results.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
@@ -144,6 +144,7 @@ def _listed(names: Sequence[str]) -> str:
 
 EXPERIMENT = Experiment(
     name="controls",
+    place=30,
     title="Figure 2 with all controls",
     paper_says=(
         "Nothing: SRG-DQN makes M + 2 = 18 parameter updates per batch where DQN with SGD makes one, and no algorithm "

@@ -17,12 +17,12 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.experiment import LAST_SHARE, Experiment, Outcomes, configured, seconds_of
 from srgdqn.paper.measurements import dose_response
+from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
-from srgdqn.paper.studies.experiment import LAST_SHARE, Experiment, Outcomes, configured, seconds_of
-from srgdqn.paper.studies.pilot import read_pilot
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.scale import Scale
 
 Dose = tuple[float, int]
 """The coefficient c, and b."""
@@ -161,6 +161,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 
 EXPERIMENT = Experiment(
     name="dose-response",
+    place=100,
     title="Dose and response",
     paper_says="The recursive anchors' being closer to the exact ones is another reason why SRG-DQN performs better.",
     cells=cells,

@@ -16,12 +16,12 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.experiment import Experiment, Outcomes, configured, seconds_of
 from srgdqn.paper.measurements import exact_anchors
+from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, seconds_of
-from srgdqn.paper.studies.pilot import read_pilot
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.scale import Scale
 from srgdqn.results.statistics import bootstrap_interval
 
 _EVALUATIONS = 20  # over the budget
@@ -134,6 +134,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 
 EXPERIMENT = Experiment(
     name="figure-1",
+    place=10,
     title="Figure 1: exact anchors",
     paper_says=(
         "Compared with SVR-DQN, SVR-DQN with exact anchors (over all transitions of a recorded run) converged faster, "

@@ -12,9 +12,8 @@ from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import FIGURE_2_ROUNDS
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, learning_panel
-from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import RunCell, StudyCell
-from srgdqn.paper.studies.experiment import (
+from srgdqn.paper.cells import RunCell, StudyCell
+from srgdqn.paper.experiment import (
     RANDOM,
     Experiment,
     Outcomes,
@@ -23,7 +22,8 @@ from srgdqn.paper.studies.experiment import (
     final_scores,
     seconds_of,
 )
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import bootstrap_interval
 
@@ -217,6 +217,7 @@ def _means_panel(
 
 EXPERIMENT = Experiment(
     name="figure-2",
+    place=20,
     title="Figure 2: average reward on three tasks",
     paper_says=(
         "SRG-DQN maintains a higher average reward with better stability and lower variance on MountainCar, converges "

@@ -9,9 +9,8 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
-from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import RunCell, StudyCell
-from srgdqn.paper.studies.experiment import (
+from srgdqn.paper.cells import RunCell, StudyCell
+from srgdqn.paper.experiment import (
     RANDOM,
     Experiment,
     Outcomes,
@@ -20,7 +19,8 @@ from srgdqn.paper.studies.experiment import (
     mean_lengths,
     seconds_of,
 )
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import bootstrap_interval
 
@@ -119,6 +119,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 
 EXPERIMENT = Experiment(
     name="figure-3-left",
+    place=40,
     title="Figure 3, left: episode length",
     paper_says=(
         "SRG-DQN significantly improves the convergence rate and the stability over DQN with SGD, and further shortens "

@@ -19,12 +19,12 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
 from srgdqn.paper.measurements import anchors
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies.controls import interval_text
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
-from srgdqn.paper.studies.scale import Scale
 from srgdqn.results.statistics import Interval, bootstrap_interval
 
 DEFINITIONS = {
@@ -160,6 +160,7 @@ def _panel(outcomes: Outcomes, readings: Sequence[str], definition: str, key: st
 
 EXPERIMENT = Experiment(
     name="figure-3-right",
+    place=50,
     title="Figure 3, right: distances of anchors",
     paper_says=(
         "The recursive anchors of SRG-DQN significantly reduce the distance from the exact anchors, which is another "

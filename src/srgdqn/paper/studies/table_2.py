@@ -15,11 +15,11 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.scale import Scale
 
 ALGORITHMS = ("svr-dqn", "srg-dqn")
 _ESTIMATORS = {"svr-dqn": "svrg", "srg-dqn": "srg"}
@@ -248,6 +248,7 @@ def _split_table(outcomes: Outcomes, readings: Sequence[str], lost: str) -> Tabl
 
 EXPERIMENT = Experiment(
     name="table-2",
+    place=60,
     title="Table 2: standard deviation of the gradient",
     paper_says=(
         "SRG-DQN significantly reduces the standard deviation of the first layer's gradient and is almost completely "

@@ -16,13 +16,13 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.experiment import Experiment, Outcomes, seconds_of
 from srgdqn.paper.measurements import theorem_1
 from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_3_right
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, seconds_of
 from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
-from srgdqn.paper.studies.scale import Scale
 from srgdqn.results.statistics import Interval
 
 PROBLEMS = ("convex", "network")
@@ -251,6 +251,7 @@ def _eta_sentence(bounds: pl.DataFrame, readings: str) -> str:
 
 EXPERIMENT = Experiment(
     name="theorem-1",
+    place=70,
     title="Theorem 1",
     paper_says=(
         "Within an outer loop, SRG-DQN attains an ε-optimal point with Ω(√M/ε) queries at η ≤ 2/(√μ(√(4M+1)+1)), "

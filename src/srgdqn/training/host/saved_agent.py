@@ -14,8 +14,8 @@ from srgdqn.adapters.environments import Environment, Source, source_named, sour
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check_stored
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.outer_iteration import batch_rows
@@ -39,7 +39,7 @@ _PER_STEP = 64
 def save_round(
     round_: HostRound, path: str | os.PathLike[str], about: dict[str, Any], *, include_replay: bool, overwrite: bool
 ) -> Path:
-    """Writes a round to one file, whole or not at all, with or without its replay."""
+    """Writes a round to one file, atomically, with or without its replay."""
     place = Path(path)
     if place.suffix != SUFFIX:
         place = place.with_name(f"{place.name}{SUFFIX}")
@@ -56,10 +56,15 @@ def load_round(
 ) -> HostRound:
     """The round in a file, in the environment given or in that of its name, which is not made yet."""
     place = Path(path)
-    if not place.exists() and place.suffix != SUFFIX:
-        place = place.with_name(f"{place.name}{SUFFIX}")
+    named = place.with_name(f"{place.name}{SUFFIX}")
+    if not place.is_file() and place.suffix != SUFFIX and (named.exists() or not place.exists()):
+        place = named
     if not place.exists():
         raise InputError(f"{place} does not exist. Give a file that Agent.save wrote.")
+    if place.is_dir():
+        run = (place / "manifest.json").is_file()
+        what = "the folder of a run: srgdqn.load(folder).policy(round) acts as its agents do" if run else "a folder"
+        raise InputError(f"{place} is {what}. Give a file that Agent.save wrote.")
     data = read_ordinary(place)
     try:
         saved = agent_file.decode(data)
@@ -93,7 +98,7 @@ def _restored(
     network: eqx.Module | NetworkFactory | None,
 ) -> HostRound:
     needed = configuration.network.network
-    if needed not in BUILT_IN_NETWORKS and network is None:
+    if needed not in NETWORKS and network is None:
         raise InputError(f"its network is the module {needed!r}, which is not stored with it. Give it: network=….")
     task = _stored_task(configuration, saved.about, env)
     configuration = renamed(configuration, task.name)
