@@ -33,9 +33,8 @@ from srgdqn.integrations.video import Film, film, without_screen
 from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.user_code import user_code
-from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.runs.provenance import LOCAL, provenance
+from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import host_program

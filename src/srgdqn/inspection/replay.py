@@ -35,7 +35,7 @@ from srgdqn.inspection.trace_story import Story, story_of
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.destination import check_file, write_file
-from srgdqn.runs.parquet import encode_any
+from srgdqn.runs.tables import encode_any
 from srgdqn.tasks import Task
 
 _AXIS = {"outer_iterations": "outer iteration, with its inner ones"}

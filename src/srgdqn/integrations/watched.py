@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from srgdqn.integrations.json_lines import Line, header
 from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, RECENT, RETURN, REWARD
-from srgdqn.runs.metadata import is_count
+from srgdqn.runs.provenance import is_count
 
 if TYPE_CHECKING:
     from srgdqn.results.result import Result

@@ -19,9 +19,8 @@ from PIL import Image
 
 from srgdqn.figures.charts import Chart, data_of
 from srgdqn.figures.images import draw_chart, save_figure
-from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
-from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.untrusted import parse_json, read_file
 
 _DIGESTS = ".drawn.json"
 _LONGEST = 2**20  # bytes
@@ -79,7 +78,7 @@ def _draw(chart: Chart, files: Sequence[Path]) -> None:
 def _stored_digests(folder: Path) -> dict[str, str]:
     """Digests of the charts drawn in the folder before; none where the file is missing or malformed."""
     with contextlib.suppress(OSError, ValueError):
-        digests = strict_json.parse(read_ordinary(folder / _DIGESTS, _LONGEST))
+        digests = parse_json(read_file(folder / _DIGESTS, _LONGEST))
         if isinstance(digests, dict):
             return digests
     return {}
