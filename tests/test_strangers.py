@@ -17,8 +17,7 @@ from srgdqn import Agent, InputError
 from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.cli import main
-from srgdqn.integrations.json_lines import LineReader
-from srgdqn.integrations.watched import Watched
+from srgdqn.integrations.watching import LineReader, RunState
 from srgdqn.results.curves import curve
 from srgdqn.runs import manifest
 from srgdqn.runs.snapshots import SavedAgent, restore_from, rows_as_tensors, snapshot_of
@@ -304,7 +303,7 @@ HEADER = {"task": "a", "algorithm": "b", "rounds": 2, "budget": {"unit": "steps"
     ],
 )
 def test_a_header_of_another_kind_begins_no_run(change: dict[str, Any]) -> None:
-    watched = Watched()
+    watched = RunState()
     watched.update({**HEADER, **change})
     assert watched.header == {}
     watched.update(HEADER)
@@ -312,7 +311,7 @@ def test_a_header_of_another_kind_begins_no_run(change: dict[str, Any]) -> None:
 
 
 def test_of_a_row_only_numbers_are_heard() -> None:
-    watched = Watched()
+    watched = RunState()
     watched.update(HEADER)
     for wrong in ({"round": [], "step": 1}, {"round": -1, "step": 1}, {"round": 0, "step": 0.5}, {"round": 0}):
         watched.update(wrong)

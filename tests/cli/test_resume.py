@@ -353,12 +353,14 @@ def test_ctrl_c_amid_a_sweep_tells_what_is_there(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    name = "srgdqn.sweeps.run_grid.SweepCells" if begun else "srgdqn.sweeps.run_grid.run_grid"
+    name = "srgdqn.sweeps.run.SweepCells" if begun else "srgdqn.sweeps.run.run_sweep"
     monkeypatch.setattr(name, interrupted)
     assert main([*GRID, "--out", str(tmp_path / "grid")]) == 130
     assert (tmp_path / "grid").exists() == begun
     told = (
-        f"what was reached is in {tmp_path / 'grid'}, and the same command goes on." if begun else "nothing was saved."
+        f"what was reached is in {tmp_path / 'grid'}, and the same command resumes it."
+        if begun
+        else "nothing was saved."
     )
     assert capsys.readouterr().err == f"interrupted: {told}\n"
 

@@ -65,7 +65,7 @@ def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.errors import InputError, printable
     from srgdqn.integrations.export_formats import python_bytes
     from srgdqn.integrations.policy import policy_of
-    from srgdqn.integrations.watched import watched_result
+    from srgdqn.integrations.watching import state_of_result
     from srgdqn.results.comparison import summarise
     from srgdqn.results.curves import curve, points_of
 
@@ -75,7 +75,7 @@ def _use_run(result: Any, thorough: bool) -> None:
     rounds = result.rounds["round"].to_list()[:1]
     for number in rounds:
         result.parameters_of(number)
-    _view(watched_result(result))
+    _view(state_of_result(result))
     curve(result, points=points_of([result]))
     if not thorough:
         return
@@ -218,10 +218,9 @@ def _use_evidence(evidence: Any, thorough: bool) -> None:
 
 
 def _live(place: Path) -> Any:
-    from srgdqn.integrations.json_lines import LineReader, is_abandoned
-    from srgdqn.integrations.watched import Watched
+    from srgdqn.integrations.watching import LineReader, RunState, is_abandoned
 
-    reader, watched = LineReader(place / "rows.jsonl"), Watched()
+    reader, watched = LineReader(place / "rows.jsonl"), RunState()
     while lines := reader.read():
         for line in lines:
             watched.update(line)

@@ -46,7 +46,7 @@ _PER_STEP = 64
 def save_round(
     round_: HostRound, path: str | os.PathLike[str], about: dict[str, Any], *, include_replay: bool, overwrite: bool
 ) -> Path:
-    """Writes a round to one file, whole or not at all, with or without its replay."""
+    """Writes a round to one file, atomically, with or without its replay."""
     place = Path(path)
     if place.suffix != SUFFIX:
         place = place.with_name(f"{place.name}{SUFFIX}")
@@ -63,10 +63,15 @@ def load_round(
 ) -> HostRound:
     """The round in a file, in the environment given or in that of its name, which is not made yet."""
     place = Path(path)
-    if not place.exists() and place.suffix != SUFFIX:
-        place = place.with_name(f"{place.name}{SUFFIX}")
+    named = place.with_name(f"{place.name}{SUFFIX}")
+    if not place.is_file() and place.suffix != SUFFIX and (named.exists() or not place.exists()):
+        place = named
     if not place.exists():
         raise InputError(f"{place} does not exist. Give a file that Agent.save wrote.")
+    if place.is_dir():
+        run = (place / "manifest.json").is_file()
+        what = "the folder of a run: srgdqn.load(folder).policy(round) acts as its agents do" if run else "a folder"
+        raise InputError(f"{place} is {what}. Give a file that Agent.save wrote.")
     data = read_file(place)
     try:
         saved = decode_agent(data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.integrations.loggers import Scalars
+from srgdqn.integrations.loggers import LoggerOption, Scalars
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.destination import make_folder
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 class TensorBoard:
     """Writes event files of every round for `tensorboard --logdir FOLDER`."""
+
+    option = LoggerOption(
+        "tensorboard",
+        "DIR",
+        "New folder for TensorBoard: event files of every round during training (pip install 'srgdqn[tensorboard]').",
+    )
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         require("tensorboard", "tensorboard", "Logging for TensorBoard")
@@ -45,7 +51,7 @@ class TensorBoard:
             version = Event(wall_time=self._began, file_version="brain.Event:2")
             self._write(number, [version, Event(wall_time=self._began, step=0, summary=texts)])
 
-    def hear(self, reports: Sequence[RoundReport]) -> None:
+    def log(self, reports: Sequence[RoundReport]) -> None:
         """Adds events to the rounds' files."""
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary

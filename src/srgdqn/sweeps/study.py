@@ -1,4 +1,4 @@
-"""`srgdqn.search`: cells as Optuna asks for them, in batches that train side by side.
+"""Optuna's study of a search: proposes trials in batches, and stores them.
 
 The sampler of a batch is seeded by the search's seed and the number of trials before it, and a resumed search finishes
 the trials it was asked for: it gives the same trials as one that was never interrupted. A trial whose environment
@@ -10,173 +10,17 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from srgdqn.config.coercion import shown
-from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
-from srgdqn.integrations.progress import reporting
-from srgdqn.results.cache import Say
-from srgdqn.runs.checkpoint_manager import USUAL, Pace
-from srgdqn.runs.provenance import LOCAL
-from srgdqn.sweeps.cells import SweepCells
-from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
-from srgdqn.sweeps.grid import Base, Score, SweepCell, Values, check_score, name_of, written
-from srgdqn.sweeps.scores import RandomPolicy, score_of
-from srgdqn.sweeps.space import MOST_AT_ONCE, Choice, Range, SearchPlan, search_plan, space_of
-from srgdqn.sweeps.sweep import Sweep
-from srgdqn.training import Progress
-from srgdqn.training.rounds import Listener
-
-
-def search(
-    task: str,
-    algorithm: str = "srg-dqn",
-    space: Mapping[str, Any] | None = None,
-    *,
-    trials: int = 40,
-    at_once: int | None = None,
-    sampler_seed: int = 0,
-    readings: str = "corrected",
-    score: str = "greedy-return",
-    folder: str | os.PathLike[str] | None = None,
-    progress: bool | None = None,
-    checkpoint_every: float | None = None,
-    engine: str = LOCAL,
-    address: str | None = None,
-    **options: Any,
-) -> Sweep:
-    """Searches for the options with the highest score, by Optuna's tree-structured Parzen estimator.
-
-    Args:
-      task: the name of a task.
-      algorithm: a name that `srgdqn list` shows.
-      space: what is searched, by option: a pair is a range (log-uniform if it spans a decade or more), a list a choice,
-        and a word such as `"lin:0.9..0.99"` is read as `srgdqn.sweeps.space` says.
-      trials: how many cells, with those that are in the folder already.
-      at_once: trials asked for before the score of any of them is known; by default 8 where they differ only in
-        numbers, and so run side by side, and 1 otherwise.
-      sampler_seed: seed of the sampler.
-      readings: as of `srgdqn.train`.
-      score: as of `srgdqn.sweep`. A trial without one, because its options cannot be combined or its environment
-        misbehaved, has failed.
-      folder: where every cell is saved, and Optuna's own storage (`optuna.sqlite3`). Searching there again continues to
-        the number of trials asked for; one process at a time.
-      progress: show a progress bar (by default where there is a terminal).
-      checkpoint_every: seconds between two checkpoints of unfinished cells in the folder, from which the same call
-        resumes; by default a minute, or longer where checkpoints are expensive.
-      engine: where cells are trained: `"local"`, or `"ray"` for the cores of a Ray cluster, with the same bits.
-      address: of that cluster, as of `srgdqn.train`.
-      **options: what all cells share, as of `srgdqn.train`.
-
-    Returns:
-      The sweep, one cell per trial that has a score (fewer where trials are equal). Those whose environment misbehaved
-      are listed in `failed`; if there are no others, an `EnvironmentFailedError` is raised.
-
-    """
-    base, chosen_by = Base(task, algorithm, readings, options), check_score(score)
-    plan = search_plan(base, space_of(space or {}), trials=trials, at_once=at_once, sampler_seed=sampler_seed)
-    path = None if folder is None else check_folder(folder, base, plan.as_words())
-    first = base.configured({name: part.ends()[0] for name, part in plan.space.items()})
-    shown = reporting(first, progress, title=f"{task} · {algorithm} · {trials} trials")
-    with ready(engine, address), shown as listener:
-        return run_search(base, plan, path, chosen_by, listener, pace=Pace(checkpoint_every), engine=engine)
-
-
-def run_search(
-    base: Base,
-    plan: SearchPlan,
-    folder: Path | None,
-    score: Score,
-    listener: Listener,
-    say: Say = lambda text: None,
-    pace: Pace = USUAL,
-    engine: str = LOCAL,
-) -> Sweep:
-    """Trains the trials of a checked search that are not in the folder yet. The engine must be ready."""
-    with occupied(folder):
-        if folder is not None:
-            begin(folder, About(base, plan.as_words(), score, planned=plan.trials))
-        return _search(base, plan, folder, score, listener, say, SweepCells(folder, say, pace), engine)
-
-
-def _search(
-    base: Base,
-    plan: SearchPlan,
-    folder: Path | None,
-    score: Score,
-    listener: Listener,
-    say: Say,
-    stored: SweepCells,
-    engine: str,
-) -> Sweep:
-    results, failures = stored.results, stored.failures
-    random = RandomPolicy(
-        score, base.configured({name: part.ends()[0] for name, part in plan.space.items()}), stored.beside
-    )
-    complete = True
-    with open_study(None if folder is None else folder / STUDY, plan) as study:
-        study.resume()
-        while complete and (ended := study.ended) < plan.trials:
-            asked = study.ask()
-            cells = {number: cell for number, values in asked.items() if (cell := _cell(base, values, say))}
-            complete = stored.fill(list(cells.values()), _share_of(listener, ended, len(asked), plan.trials), engine)
-            if not complete:
-                break
-            random.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
-            for number in asked:
-                name = cells[number].name if number in cells else None
-                if name in failures:
-                    study.fail(number, failures[name])
-                else:
-                    study.end(number, None if name is None else score_of(results[name], score, random.chance).mean)
-        done = {cell.name: cell for values in study.values() if (cell := _cell(base, values, say))}
-        failed = {name_of(values): Failure(values, reason) for values, reason in study.failures()}
-    # Trials of earlier processes are read, and whatever is stale among them is trained again.
-    if complete:
-        complete = stored.fill(list(done.values()), lambda progress: None, engine)
-    else:
-        stored.find(list(done.values()))
-    failed |= {name: Failure(cell.values, failures[name]) for name, cell in done.items() if name in failures}
-    if complete:
-        stored.check_some_finished()
-    finished = tuple(cell for cell in done.values() if cell.name in results)
-    random.prepare([results[cell.name] for cell in finished])
-    swept = Sweep(
-        base,
-        plan.as_words(),
-        finished,
-        tuple(results[cell.name] for cell in finished),
-        score,
-        random.chance,
-        plan.trials,
-        interrupted=not complete,
-        failed=tuple(failed.values()),
-    )
-    if folder is not None:
-        swept.save_table(folder)
-    return swept
-
-
-def _cell(base: Base, values: Values, say: Say) -> SweepCell | None:
-    """The cell of a trial; None if its values, each valid alone, cannot be combined."""
-    try:
-        return SweepCell(values, base.configured(values))
-    except InputError as error:
-        say(f"a trial failed: {error}")
-        return None
-
-
-def _share_of(listener: Listener, ended: int, asked: int, trials: int) -> Listener:
-    def listen(progress: Progress) -> None:
-        listener(progress._replace(share=(ended + progress.share * asked) / trials))
-
-    return listen
-
+from srgdqn.sweeps.folder import Failure
+from srgdqn.sweeps.grid import Values, written
+from srgdqn.sweeps.space import MOST_AT_ONCE, Choice, Range, SearchPlan
 
 _NAME = "search"
 # Attributes of trials: the batch (the number of its first trial, and its size), what its environment did to make it
@@ -208,9 +52,9 @@ class Study:
         """The values of every trial that has a score, in order."""
         return [self._values(trial) for trial in self._trials(self._state.COMPLETE)]
 
-    def failures(self) -> list[tuple[Values, str]]:
-        """The values of every trial whose environment misbehaved and that is not repeated, and what it did."""
-        return [(self._values(trial), trial.user_attrs[_FAILURE]) for trial in self._failed()]
+    def failures(self) -> list[Failure]:
+        """Every trial whose environment misbehaved and that is not repeated."""
+        return [Failure(self._values(trial), trial.user_attrs[_FAILURE]) for trial in self._failed()]
 
     def resume(self) -> None:
         """Completes the batch that an earlier process was asking for, and repeats, once, its trials whose environment
@@ -226,7 +70,7 @@ class Study:
     def ask(self) -> dict[int, Values]:
         """The values of the next trials by number: first those that were asked for and have not ended."""
         if not self._trials(self._state.RUNNING):
-            self._ask_for(len(self._trials()), min(self._plan.at_once, self._plan.trials - self.ended))
+            self._ask_for(len(self._trials()), min(self._plan.at_once, self._plan.planned - self.ended))
         return {trial.number: self._values(trial) for trial in self._trials(self._state.RUNNING)}
 
     def end(self, number: int, score: float | None) -> None:

@@ -1,15 +1,21 @@
-"""Loggers: what they are, the named numbers that they write, and how training's progress reaches them."""
+"""Loggers: the protocol, the named numbers they write, and how training's reports reach them.
+
+A module of this folder that defines a class with a `LoggerOption` as its `option` gives `srgdqn train` that option.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import math
+import pkgutil
 import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
@@ -36,24 +42,42 @@ _SECONDS, _MOST_SECONDS = 0.25, 5.0  # between two reports; longer as the run ge
 
 
 class Logger(Protocol):
-    """Receives reports while a run goes on; its methods are called in this order, never at the same time. An exception
+    """Receives reports during training; its methods are called in this order, never at the same time. An exception
     drops it, with a warning that names it by its `str`; only an `InputError` of `start` ends the run, before it begins.
     """
 
     def start(self, configuration: Configuration, about: Mapping[str, Any]) -> None:
         """A run with this configuration begins; `about` has versions and the kind of machine."""
 
-    def hear(self, reports: Sequence[RoundReport]) -> None:
+    def log(self, reports: Sequence[RoundReport]) -> None:
         """Logs what some rounds did since their last reports."""
 
     def close(self) -> None:
         """The run has ended, in whatever way."""
 
 
+class LoggerOption(NamedTuple):
+    """The option of `srgdqn train` that a logger is made from: the class is called with the option's value."""
+
+    name: str
+    metavar: str
+    help: str
+
+
 class LoggerWithOption(Logger, Protocol):
-    """A logger that `srgdqn train` has an option for, and that is made from the option's value."""
+    """A logger that `srgdqn train` has an option for."""
+
+    option: ClassVar[LoggerOption]
 
     def __init__(self, value: str, /) -> None: ...
+
+
+@functools.cache
+def loggers_with_options() -> dict[str, type[LoggerWithOption]]:
+    """The loggers in the modules of this folder that have an option, by its name."""
+    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    classes: list[Any] = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
+    return {each.option.name: each for each in classes if isinstance(getattr(each, "option", None), LoggerOption)}
 
 
 class Scalars:
@@ -108,7 +132,7 @@ def _finite(value: float | None) -> float | None:
 
 
 @contextmanager
-def listening(
+def logging_to(
     configuration: Configuration,
     loggers: Sequence[Logger],
     listener: Listener = lambda progress: None,
@@ -134,13 +158,13 @@ def listening(
     active.start(configuration, about)
     schedule = _Schedule(_SHARE if curves else math.inf)
 
-    def listen(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
         listener(progress)
         if schedule.is_due(progress):
             active.log(progress.reports)
 
     try:
-        yield listen
+        yield report
     finally:
         for reports in schedule.unread:
             active.log(reports)
@@ -162,7 +186,7 @@ class _Active:
 
     def log(self, reports: Reports) -> None:
         if self._loggers and (rows := reports()):
-            self._each(lambda logger: logger.hear(rows))
+            self._each(lambda logger: logger.log(rows))
 
     def close(self) -> None:
         self._each(lambda logger: logger.close())
@@ -176,7 +200,7 @@ class _Active:
             except Exception as error:
                 self._loggers.remove(logger)
                 reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-                print(f"warning: {logger} is no longer written: {reason}. The run goes on.", file=sys.stderr)
+                print(f"warning: {logger} is no longer written: {reason}. Training continues.", file=sys.stderr)
                 with contextlib.suppress(Exception):
                     logger.close()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError, unknown
 from srgdqn.extras import require
-from srgdqn.integrations.loggers import Scalars
+from srgdqn.integrations.loggers import LoggerOption, Scalars
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import RoundReport
@@ -28,6 +28,13 @@ class WeightsAndBiases:
         environment variable WANDB_MODE says, or else `online`.
 
     """
+
+    option = LoggerOption(
+        "wandb",
+        "PROJECT",
+        "Project of Weights & Biases that every round is logged to during training (pip install 'srgdqn[wandb]'). "
+        "WANDB_MODE=offline stores everything on this machine.",
+    )
 
     def __init__(self, project: str, *, group: str | None = None, mode: Mode | None = None) -> None:
         if mode is not None and mode not in get_args(Mode):
@@ -64,11 +71,11 @@ class WeightsAndBiases:
                 )
         except wandb.Error as error:
             raise InputError(
-                f"Weights & Biases cannot be written to: {error}. Run 'wandb login', or set WANDB_MODE=offline to keep "
-                "everything on this machine."
+                f"Weights & Biases cannot be written to: {error}. Run 'wandb login', or set WANDB_MODE=offline to log "
+                "to this machine alone."
             ) from error
 
-    def hear(self, reports: Sequence[RoundReport]) -> None:
+    def log(self, reports: Sequence[RoundReport]) -> None:
         """Logs at each round's environment steps."""
         seconds = time.monotonic() - self._began
         for report in reports:
