@@ -21,9 +21,8 @@ from srgdqn.adapters.environments import Environment, close, source_of
 from srgdqn.adapters.spaces import as_rows
 from srgdqn.callbacks import Callback, CallbackLike, as_callback
 from srgdqn.config import Configuration
-from srgdqn.config.coercion import shown
 from srgdqn.config.configure import configure
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srgdqn.config.algorithms import PAPER
-from srgdqn.config.readings import READINGS as SETS
+from srgdqn.config.algorithms import READINGS as SETS
 from srgdqn.paper import readings_study
 from srgdqn.paper.readings_study import READINGS, cells, design, effects, label
 from srgdqn.paper.scale import CONFIRMATORY, QUICK

@@ -16,8 +16,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from srgdqn.config.coercion import shown
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 from srgdqn.runs.provenance import NUMBER_TYPES, is_count
 
 Kind = Literal["vector", "one-hot", "image"]

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from srgdqn.config import Configuration
-from srgdqn.config.coercion import shown
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 from srgdqn.runs import configurations
 
 VERSIONS = {

@@ -18,8 +18,7 @@ from typing import Any, get_args
 
 import polars as pl
 
-from srgdqn.config.coercion import shown
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 from srgdqn.paper.claims.judgement import Judgement
 from srgdqn.paper.claims.rules import MeasuredContrast, Verdict
 from srgdqn.paper.report.contents import Table
