@@ -30,7 +30,7 @@ from host_environments import SMALL, Slope
 from srgdqn.config.algorithms import PAPER
 from srgdqn.kernel.build import NoKernelError, toolchain
 from srgdqn.paper import readings_study, tuning
-from srgdqn.paper.claims import contrasts, judge
+from srgdqn.paper.claims import judge, rules
 from srgdqn.paper.claims.rules import level_for
 from srgdqn.paper.experiment import final_scores
 from srgdqn.paper.measurements import (
@@ -41,8 +41,7 @@ from srgdqn.paper.measurements import (
     step_times,
     theorem_1,
 )
-from srgdqn.paper.reproduce import CONFIRMATORY_SCALES
-from srgdqn.paper.scale import CONFIRMATORY
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.runs.provenance import VERSIONS, identity, provenance
 from synthetic_outcomes import CHANCE, PILOT, world
@@ -97,13 +96,13 @@ def _claims() -> Iterable[bytes]:
 
 def verdicts() -> Iterable[bytes]:
     """Those of two made-up worlds, with all scores, intervals and margins; of fewer resamples than in earnest."""
-    yield repr((contrasts.RESAMPLES, _rounded(level_for(10)))).encode()
+    yield repr((rules.RESAMPLES, _rounded(level_for(10)))).encode()
     for good in (True, False):
         outcomes = world(good, rounds=8)
         for name, outcome in outcomes.items():
             if isinstance(outcome, srgdqn.Result):
                 yield repr((name, *map(_rounded, final_scores(outcome, CHANCE)))).encode()
-        with mock.patch.object(contrasts, "RESAMPLES", _RESAMPLES):
+        with mock.patch.object(rules, "RESAMPLES", _RESAMPLES):
             judgements = judge(outcomes, "corrected", PILOT)
         for judgement in judgements:
             found = (tuple(map(_rounded, (*each.interval, each.margin, each.unit))) for each in judgement.contrasts)

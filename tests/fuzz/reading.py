@@ -202,16 +202,16 @@ def _evidence(place: Path) -> Any:
 
 
 def _use_evidence(evidence: Any, thorough: bool) -> None:
-    from srgdqn.paper.compose import _confirmed, _made, contrast_text
+    from srgdqn.paper.confirmatory import confirmed_section
 
-    _made(evidence)
+    evidence.made()
     for judgements in evidence.judgements.values():
         for judgement in judgements:
-            contrast_text(judgement.deciding)
+            judgement.deciding.text()
     for table in evidence.tables:
         repr(table.frame)
     if thorough:
-        _confirmed(evidence)
+        confirmed_section(evidence)
 
 
 # Live rows

@@ -4,7 +4,7 @@ Reports print the claims' version (`srgdqn.runs.provenance`), so that anybody ca
 confirmatory run.
 """
 
-from srgdqn.paper.claims.judgement import Judgement, judge
-from srgdqn.paper.claims.statements import CLAIMS, Claim
+from srgdqn.paper.claims.rules import Judgement
+from srgdqn.paper.claims.statements import CLAIMS, Claim, judge
 
 __all__ = ["CLAIMS", "Claim", "Judgement", "judge"]

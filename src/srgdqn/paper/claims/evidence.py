@@ -19,9 +19,8 @@ from typing import Any, get_args
 import polars as pl
 
 from srgdqn.errors import InputError, shown
-from srgdqn.paper.claims.judgement import Judgement
-from srgdqn.paper.claims.rules import MeasuredContrast, Verdict
-from srgdqn.paper.report.contents import Table
+from srgdqn.paper.claims.rules import Judgement, MeasuredContrast
+from srgdqn.paper.report.contents import Table, Verdict
 from srgdqn.results.statistics import Interval
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.provenance import VERSIONS, provenance
@@ -49,6 +48,19 @@ class Evidence:
     def is_current(self) -> bool:
         """Whether it was judged by the rules as they are now."""
         return bool(self.about["claims"] == VERSIONS["claims"])
+
+    def made(self) -> str:
+        """When, on which seeds and in what time it was made, as a sentence that follows another."""
+        about = self.about
+        seeds = f"seed {about['seed']}; rounds: {about['rounds']}"
+        return f" Made on {about['date']} ({seeds}) in {about['seconds'] / 60:.0f} minutes of one core." + self.stale()
+
+    def stale(self) -> str:
+        """A sentence that follows another where the rules are others by now, and nothing otherwise."""
+        if self.is_current:
+            return ""
+        present = VERSIONS["claims"]
+        return f" Its verdicts were taken by other rules or margins than the present ones (version {present})."
 
 
 def evidence_of(
