@@ -21,9 +21,8 @@ from srgdqn.adapters.environments import Environment, close, source_of
 from srgdqn.adapters.spaces import as_rows
 from srgdqn.callbacks import Callback, CallbackLike, as_callback
 from srgdqn.config import Configuration
-from srgdqn.config.coercion import shown
 from srgdqn.config.configure import configure
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy
@@ -33,9 +32,8 @@ from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.user_code import user_code
-from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.runs.provenance import LOCAL, provenance
+from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import host_program

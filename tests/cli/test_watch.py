@@ -166,7 +166,7 @@ def test_a_killed_run_is_told_as_such(tmp_path: Path) -> None:
     assert "its process is gone" in once.stdout
     assert not re.search(r"\bleft\b|steps/s", once.stdout)
     assert once.stderr.startswith("error: the run to")
-    assert once.stderr.endswith(f"'srgdqn train --out {folder} --resume' (resume=True in Python) goes on from there.\n")
+    assert once.stderr.endswith(f"'srgdqn train --out {folder} --resume' (resume=True in Python) resumes it.\n")
     shutil.rmtree(beside(folder))
     assert command("watch", str(folder), "--once").stderr.endswith("as far as it was written. Train it again.\n")
 

@@ -11,8 +11,7 @@ import pytest
 
 import reference
 from srgdqn.config import Configuration
-from srgdqn.config.algorithms import algorithm
-from srgdqn.config.readings import readings
+from srgdqn.config.algorithms import algorithm, readings
 from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser

@@ -24,16 +24,16 @@ from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.algorithms import algorithm as algorithm_named
+from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.configure import composed, configure, layered, named_options
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compiled
-from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import loggers_with_options
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
 
 if TYPE_CHECKING:
     from srgdqn.integrations import Logger
