@@ -20,8 +20,8 @@ import srgdqn
 from host_environments import SMALL, Counting, Slope
 from srgdqn.agent import Agent
 from srgdqn.errors import InputError
+from srgdqn.training.host.agent_round import renamed
 from srgdqn.training.host.evaluation import evaluation_seed
-from srgdqn.training.host.saved_agent import renamed
 from srgdqn.training.loop import policy_arrays
 from tiny import bits
 
