@@ -24,8 +24,8 @@ from measuring import circumstances
 from reporting import place_for, print_table, write_report
 from srgdqn.adapters.replay import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
-from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 from srgdqn.runs.checkpoints import Journal, Snapshot
+from srgdqn.runs.run_folder import DEFAULT_KEEP
 
 # Transitions that a minute of an Atari game makes at the fastest that was seen here, 156 a second.
 A_MINUTE = 9_360

@@ -20,8 +20,7 @@ from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
-from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors
-from srgdqn.runs.trees import by_path, filled
+from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.host.draws import Plan
