@@ -1,4 +1,4 @@
-"""Golden bits: a digest of a small result of every computation that has a version (`srgdqn.runs.versions`).
+"""Golden bits: a digest of a small result of every computation that has a version (`srgdqn.runs.provenance`).
 
 `tests/golden_bits.json` has those of the present versions. Bits of training and measurements depend on the machine's
 kind and on the versions of packages, so they are recorded by kind of machine; the claims' are the same everywhere.
@@ -43,8 +43,7 @@ from srgdqn.paper.measurements import (
 )
 from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES
 from srgdqn.paper.studies import EXPERIMENTS
-from srgdqn.runs.provenance import provenance
-from srgdqn.runs.versions import VERSIONS, identity
+from srgdqn.runs.provenance import VERSIONS, identity, provenance
 from synthetic_outcomes import CHANCE, PILOT, world
 from tiny import TINY, tiny
 
@@ -216,7 +215,7 @@ def problem(computation: str, known: dict[str, str], found: str) -> str | None:
         return f"{its} has no golden bits. Run: python tests/golden_bits.py --record"
     if known[its] != found:
         return (
-            f"the bits of {its} have changed. If that is meant, raise VERSIONS[{computation!r}] in runs/versions.py "
+            f"the bits of {its} have changed. If that is meant, raise VERSIONS[{computation!r}] in runs/provenance.py "
             "and run: python tests/golden_bits.py --record"
         )
     return None

@@ -19,8 +19,7 @@ from srgdqn.results.result import load_result
 from srgdqn.runs import measurement
 from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.runs.measurement import Measured
-from srgdqn.runs.provenance import provenance
-from srgdqn.runs.versions import VERSIONS, identity
+from srgdqn.runs.provenance import VERSIONS, identity, provenance
 from tiny import TINY
 
 

@@ -21,7 +21,7 @@ from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
 from srgdqn.runs import configurations
-from srgdqn.runs.versions import VERSIONS
+from srgdqn.runs.provenance import VERSIONS
 from synthetic_outcomes import DOSES, world
 
 SMALL = dataclasses.replace(QUICK, doses=DOSES)

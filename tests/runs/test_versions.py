@@ -12,7 +12,7 @@ from srgdqn.paper import experiment, pilot, readings_study, tuning
 from srgdqn.paper.claims import rules, statements
 from srgdqn.paper.scale import CONFIRMATORY
 from srgdqn.paper.studies import dose_response, figure_1, figure_3_right, theorem_1, training_time
-from srgdqn.runs.versions import VERSIONS, identity
+from srgdqn.runs.provenance import VERSIONS, identity
 
 ENTRIES = json.loads(golden_bits.FILE.read_text("utf-8"))
 

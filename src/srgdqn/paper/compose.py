@@ -19,8 +19,7 @@ from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.tuning import tuned_section
 from srgdqn.results.result import Result
 from srgdqn.runs import configurations
-from srgdqn.runs.provenance import provenance
-from srgdqn.runs.versions import VERSIONS
+from srgdqn.runs.provenance import VERSIONS, provenance
 
 TITLE = "SRG-DQN, reproduced"
 

@@ -12,7 +12,7 @@ from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, w
 from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import Table
 from srgdqn.results.statistics import Interval
-from srgdqn.runs.versions import VERSIONS
+from srgdqn.runs.provenance import VERSIONS
 
 
 def judgements() -> dict[str, list[Judgement]]:

@@ -22,11 +22,9 @@ from srgdqn.errors import InputError, shown
 from srgdqn.paper.claims.rules import Judgement, MeasuredContrast
 from srgdqn.paper.report.contents import Table, Verdict
 from srgdqn.results.statistics import Interval
-from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
-from srgdqn.runs.folders import read_ordinary
-from srgdqn.runs.provenance import provenance
-from srgdqn.runs.versions import VERSIONS
+from srgdqn.runs.provenance import VERSIONS, provenance
+from srgdqn.runs.untrusted import parse_json, read_file
 
 # Claims had a hash before they had a version; such evidence is read, and is not current.
 _ABOUT = {"claims": (int, str), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
@@ -113,7 +111,7 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
     """The evidence in a results folder, or else what the package was released with; None where there is neither."""
     if folder is not None and os.path.lexists(file := folder / f"{kind}.json"):
         try:
-            return _parse(strict_json.parse(read_ordinary(file, _LONGEST)))
+            return _parse(parse_json(read_file(file, _LONGEST)))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pl.exceptions.PolarsError) as error:
             raise InputError(
                 f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "

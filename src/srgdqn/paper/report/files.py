@@ -25,9 +25,8 @@ from srgdqn.figures.images import draw_chart, save_figure
 from srgdqn.paper.report.contents import Report
 from srgdqn.paper.report.markdown import as_markdown, report_markdown, verdict_frame, verdicts_json, verdicts_markdown
 from srgdqn.paper.report.page import render_page
-from srgdqn.runs import strict_json
 from srgdqn.runs.destination import make_folder, write_file
-from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.untrusted import parse_json, read_file
 
 _DIGESTS = ".drawn.json"
 _LONGEST = 2**20  # bytes
@@ -121,7 +120,7 @@ def _draw(chart: Chart, files: Sequence[Path]) -> None:
 def _stored_digests(folder: Path) -> dict[str, str]:
     """Digests of the charts drawn in the folder before; none where the file is missing or malformed."""
     with contextlib.suppress(OSError, ValueError):
-        digests = strict_json.parse(read_ordinary(folder / _DIGESTS, _LONGEST))
+        digests = parse_json(read_file(folder / _DIGESTS, _LONGEST))
         if isinstance(digests, dict):
             return digests
     return {}
