@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 
 import srgdqn
-from srgdqn.api import train_configured
 from srgdqn.config import option_names
 from srgdqn.errors import InputError
+from srgdqn.results.prepare import train_configured
 from srgdqn.runs.tables import SCHEMAS
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.training import train_rounds

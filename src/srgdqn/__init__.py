@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from srgdqn.learner.estimators import Estimator, register_estimator
     from srgdqn.results.comparison import compare
     from srgdqn.results.result import Result
-    from srgdqn.sweeps.run_grid import sweep
-    from srgdqn.sweeps.run_search import search
+    from srgdqn.sweeps.run import search, sweep
     from srgdqn.sweeps.sweep import Sweep, load_sweep
 
 _HOMES = {
@@ -45,8 +44,8 @@ _HOMES = {
     "load_sweep": "srgdqn.sweeps.sweep",
     "register_estimator": "srgdqn.learner.estimators",
     "replay_round": "srgdqn.inspection.replay",
-    "search": "srgdqn.sweeps.run_search",
-    "sweep": "srgdqn.sweeps.run_grid",
+    "search": "srgdqn.sweeps.run",
+    "sweep": "srgdqn.sweeps.run",
     "train": "srgdqn.api",
     "verify": "srgdqn.inspection.verify",
     "video": "srgdqn.integrations.video",

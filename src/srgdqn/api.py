@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import equinox as eqx
 import gymnasium as gym
-import jax
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.experimental.functional import FuncEnv
-from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
 from srgdqn.adapters.defaults import defaults_for
 from srgdqn.adapters.environments import Environment, Source, source_of
-from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.adapters.registry import check_name
-from srgdqn.config import Configuration
-from srgdqn.config.checks import check
 from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
-from srgdqn.config.presets import is_compiled
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
-from srgdqn.integrations import Logger, listening
+from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.progress import reporting
-from srgdqn.kernel.build import toolchain
-from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
-from srgdqn.learner.estimators import estimator_names
 from srgdqn.learner.networks import NetworkFactory, named
+from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result, load_result
 from srgdqn.results.session import run_session
-from srgdqn.results.user_code import user_code
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
-from srgdqn.runs.inputs import inputs_of
-from srgdqn.runs.interrupts import let_interrupts_through
-from srgdqn.runs.provenance import LOCAL, provenance, what_bits_depend_on
-from srgdqn.runs.run import Run
-from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.training import Trained, train_rounds
-from srgdqn.training.host.rounds import train_on_host
-from srgdqn.training.host.task import about_task, host_task
-from srgdqn.training.interaction import action_count, observation_size
-from srgdqn.training.precision import is_double
-from srgdqn.training.random_numbers import check_random_numbers
+from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
+from srgdqn.training.reports import Listener
 
 
 def train(
@@ -117,153 +98,17 @@ def train(
         raise InputError("resume, overwrite and checkpoints are for runs that are saved. Give out=… as well.")
     with claimed(checkpoints), ready(engine, address):
         run = prepare(configuration, environment=environment, source=source, network=module)
-        outcome = run_session(run, checkpoints, engine=engine, progress=progress, loggers=loggers)
+
+        @contextlib.contextmanager
+        def observed() -> Iterator[Listener]:
+            with reporting(run.configuration, progress) as bar, logging_to(run.configuration, loggers, bar) as listener:
+                yield listener
+
+        how: dict[str, Any] = {"measure_noise": bool(loggers)} if run.on_host else {}
+        outcome = run_session(run, checkpoints, observed, engine=engine, **how)
     if outcome.failure is not None:
         raise outcome.failure
     return outcome.result
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRun:
-    """A run that can be trained: its configuration with the kernel chosen, and the user's own code."""
-
-    configuration: Configuration
-    environment: FuncEnv | None
-    source: Source | None
-    """Of ordinary environments, which are stepped on the host."""
-    network: eqx.Module | NetworkFactory | None
-    provenance: dict[str, Any]
-    user_code: dict[str, Any]
-
-    @property
-    def on_host(self) -> bool:
-        """Whether its environments are stepped on the host."""
-        return self.source is not None
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What determines the bits beside the configuration."""
-        own = {"user_code": self.user_code}
-        return what_bits_depend_on({**self.provenance, "precision": _precision(), "inputs": own})
-
-    def train(
-        self, *, progress: bool | None = None, loggers: Sequence[Logger] = (), ran_by: str = LOCAL, **engine: Any
-    ) -> Result:
-        """Trains it. `engine` says how, if not on every core, and `ran_by` what that is called in the provenance.
-
-        Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
-        """
-        configuration = self.configuration
-        if configuration.network.network not in BUILT_IN_NETWORKS and self.network is None:
-            raise InputError(
-                f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
-            )
-        let_interrupts_through()
-        failures: dict[int, str] = {}
-        task: Any = (
-            task_of(configuration, self.environment) if self.source is None else host_task(configuration, self.source)
-        )
-        with reporting(configuration, progress) as bar, listening(configuration, loggers, bar) as listener:
-            engine = {"listener": listener, **engine}
-            if self.source is None:
-                trained = train_rounds(configuration, task, self.network, **engine)
-            else:
-                engine = {"measure_noise": bool(loggers), **engine}
-                trained, failures = train_on_host(configuration, task, self.network, **engine)
-        result = self.result(trained, about_compiled(task) if self.source is None else about_task(task), ran_by)
-        if failures:
-            words = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items())
-            raise EnvironmentFailedError(f"{words}.", result)
-        return result
-
-    def result(self, trained: Trained, task: dict[str, Any], ran_by: str) -> Result:
-        """What training left, with its provenance."""
-        about = {
-            **self.provenance,
-            "engine": ran_by,
-            "inputs": inputs_of(self.configuration, self.user_code),
-            **task,
-            "precision": _precision(),
-            "backend": jax.default_backend(),
-            "interrupted": trained.interrupted,
-        }
-        frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
-        return self.with_user_code(Run(self.configuration, frames, trained.policies, about))
-
-    def with_user_code(self, run: Run) -> Result:
-        """A trained run as a result that can act: with the user's own network and environment."""
-        return Result(run, self.network, self.environment if self.source is None else self.source)
-
-
-def prepare(
-    configuration: Configuration,
-    *,
-    environment: FuncEnv | None = None,
-    source: Source | None = None,
-    network: eqx.Module | NetworkFactory | None = None,
-) -> PreparedRun:
-    """Chooses the kernel of a configuration that was checked, and finds out what else determines the bits.
-
-    `environment` (functional), `source` (of ordinary ones) and `network` are the user's own, where it names such.
-    """
-    if environment is None and source is None and not is_compiled(configuration.task.task):
-        source = source_of(configuration.task.task)
-    configuration = with_kernel(configuration, own_environment=environment is not None)
-    about = provenance_of(configuration, on_host=source is not None)
-    own = user_code(configuration, network, environment if source is None else source)
-    return PreparedRun(configuration, environment, source, network, about, own)
-
-
-def identity_of(configuration: Configuration, **user_code: Any) -> tuple[Configuration, dict[str, Any]]:
-    """The configuration with its kernel chosen, and what else determines the bits of its run."""
-    run = prepare(_checked(configuration), **user_code)
-    return run.configuration, run.identity
-
-
-def train_configured(
-    configuration: Configuration,
-    *,
-    environment: FuncEnv | None = None,
-    source: Source | None = None,
-    network: eqx.Module | NetworkFactory | None = None,
-    **how: Any,
-) -> Result:
-    """Trains a configuration, from wherever it comes: see `prepare` and `PreparedRun.train`."""
-    run = prepare(_checked(configuration), environment=environment, source=source, network=network)
-    return run.train(**how)
-
-
-def _checked(configuration: Configuration) -> Configuration:
-    return check(configuration, estimator_names())
-
-
-def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
-    """The compiled task that a configuration names, or the user's own environment as one."""
-    if environment is None:
-        task = tasks.make(configuration.task)
-    else:
-        settings = configuration.task
-        task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
-    return tasks.with_evaluation_limit(task, configuration.training.evaluation_limit)
-
-
-def result_of(configuration: Configuration, task: tasks.Task, trained: Trained, *, ran_by: str = LOCAL) -> Result:
-    """What training on a compiled task of the package left, with its provenance."""
-    return prepare(configuration).result(trained, about_compiled(task), ran_by)
-
-
-def about_compiled(task: tasks.Task) -> dict[str, Any]:
-    """What a run stores about a compiled task, for its policies to be used."""
-    return {
-        "observation_size": observation_size(task.environment),
-        "observation_kind": "one-hot" if isinstance(task.environment.observation_space, Discrete) else "vector",
-        "actions": action_count(task.environment),
-        "evaluation_limit": task.evaluation_limit,
-    }
-
-
-def _precision() -> str:
-    return "float64" if is_double() else "float32"
 
 
 def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None]:
@@ -277,25 +122,6 @@ def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None
         source = source_of(task)
         return None, source, defaults_for(source)
     return task, None, {}
-
-
-def with_kernel(configuration: Configuration, *, own_environment: bool = False) -> Configuration:
-    """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
-    check_random_numbers()
-    if not own_environment and not is_compiled(configuration.task.task):
-        return resolved_on_host(configuration, double=is_double())
-    surroundings = Surroundings(
-        own_environment=own_environment,
-        double=is_double(),
-        on_cpu=jax.default_backend() == "cpu",
-    )
-    return resolved(configuration, surroundings)
-
-
-def provenance_of(configuration: Configuration, *, on_host: bool) -> dict[str, Any]:
-    """What the bits of a run depend on beside its configuration."""
-    compiler = toolchain() if configuration.training.kernel == "native" else None
-    return {**provenance("host" if on_host else "training"), "compiler": compiler}
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

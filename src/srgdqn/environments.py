@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from gymnasium.envs import registration
 
-from srgdqn.config.tasks import COMPILED_TASKS
+from srgdqn.config.discovery import COMPILED_TASKS
 
 
 def register() -> None:
@@ -24,7 +24,7 @@ def register() -> None:
     """
     for name, task in COMPILED_TASKS.items():
         identifier = f"srgdqn/{name}-v0"
-        if identifier not in registration.registry:
+        if task.gymnasium is not None and identifier not in registration.registry:
             registration.register(identifier, task.gymnasium, max_episode_steps=task.preset.get("time_limit"))
 
 

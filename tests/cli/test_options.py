@@ -8,10 +8,10 @@ import pytest
 from srgdqn.cli import main
 from srgdqn.cli.parsing import as_text, configuration_options
 from srgdqn.cli.train import _read
-from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config import Configuration, option_names, sections
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import PRESETS
-from srgdqn.integrations import LOGGERS
+from srgdqn.integrations.loggers import loggers_with_options
 
 
 def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
@@ -32,7 +32,7 @@ def defaults_in(text: str) -> dict[str, str]:
 
 def sentences() -> dict[str, str]:
     """What the settings say of each option."""
-    settings = (type(getattr(Configuration(), room)) for room in rooms())
+    settings = (type(getattr(Configuration(), section)) for section in sections())
     described = (each for cls in settings for each in docstring_parser.parse_from_object(cls).params)
     return {each.arg_name: " ".join(str(each.description).split()) for each in described}
 
@@ -92,10 +92,11 @@ def test_only_what_was_given_is_read() -> None:
     assert (asked.json, asked.quiet, asked.checkpoints.overwrite) == (False, False, False)
 
 
-def test_every_registered_logger_has_an_option() -> None:
-    words = [word for name in LOGGERS for word in (f"--{name}", "x")]
-    asked, _, _ = _read(["CartPole", *words])
-    assert {name: str(getattr(asked, name)) for name in LOGGERS} == dict.fromkeys(LOGGERS, "x")
+def test_every_logger_that_has_an_option_can_be_given() -> None:
+    names = loggers_with_options()
+    asked, _, _ = _read(["CartPole", *(word for name in names for word in (f"--{name}", "x"))])
+    assert names.keys() == {"tensorboard", "wandb"}
+    assert vars(asked.loggers) == dict.fromkeys(names, "x")
 
 
 def test_options_may_come_before_names_and_with_underscores() -> None:

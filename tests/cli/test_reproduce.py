@@ -16,11 +16,11 @@ import pytest
 from srgdqn.cli import main
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
+from srgdqn.paper.cells import RunCell
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import RunCell
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.figure_2 import EXPERIMENT, TASKS
 from srgdqn.results.statistics import Interval
 from tiny import TINY
@@ -176,9 +176,9 @@ PROGRAM = textwrap.dedent(
     from srgdqn.cli import main
     from srgdqn.runs.interrupts import StopRequestedError
     from srgdqn.paper.report.contents import Section
-    from srgdqn.paper.studies.catalogue import EXPERIMENTS
-    from srgdqn.paper.studies.cells import MeasurementCell
-    from srgdqn.paper.studies.experiment import Experiment
+    from srgdqn.paper.studies import EXPERIMENTS
+    from srgdqn.paper.cells import MeasurementCell
+    from srgdqn.paper.experiment import Experiment
 
     @dataclasses.dataclass(frozen=True)
     class Plan:
@@ -203,7 +203,7 @@ PROGRAM = textwrap.dedent(
     def cells(scale, readings):
         return [MeasurementCell("one", measure, Plan(1)), MeasurementCell("two", measure, Plan(2))]
 
-    EXPERIMENTS["figure-1"] = Experiment("figure-1", "Squares", "1, 4.", cells, show, 1.0)
+    EXPERIMENTS["figure-1"] = Experiment("figure-1", 10, "Squares", "1, 4.", cells, show, 1.0)
     sys.exit(main(["reproduce", "figure-1", "--quick", "--out", "results"]))
     """
 )

@@ -17,8 +17,8 @@ import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-from srgdqn.paper.studies.cells import RunCell
+from srgdqn.paper.cells import RunCell
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
@@ -43,7 +43,7 @@ def whole() -> Result:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_second_ctrl_c_tells_what_is_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Also where there are only the checkpoints of an earlier process, or a module makes something else of it."""
-    told = f"interrupted: its checkpoints are kept in {beside(out)}, and --resume (resume=True in Python) goes on.\n"
+    told = f"interrupted: its checkpoints are in {beside(out)}, and --resume (resume=True in Python) resumes it.\n"
 
     def interrupted(*_: Any, **__: Any) -> Result:
         try:
@@ -134,7 +134,7 @@ def test_a_second_ctrl_c_tells_what_is_kept(
 
     killed(cut, *TRAIN, "--out", str(out))
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.api.PreparedRun, "train", interrupted)
+        patched.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--resume"]) == 130
     assert capsys.readouterr().err == told
     assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
@@ -158,7 +158,7 @@ def test_ctrl_c_once_the_run_is_saved_says_so(
     assert srgdqn.load(out).configuration.training.seed == 0
     # What was there before is not told as saved.
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.api.PreparedRun, "train", interrupted)
+        patched.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
 
@@ -189,7 +189,7 @@ def test_a_run_for_which_there_is_no_room_is_saved_by_going_on(
     assert f"error: the run could not be saved in {out}: No space left on device. Nothing was changed" in shown.err
     assert ("Then train it again" in shown.err) == (not kept)
     if kept:
-        assert f"'srgdqn train --out {out} --resume' (resume=True in Python) goes on from there." in shown.err
+        assert f"'srgdqn train --out {out} --resume' (resume=True in Python) resumes it." in shown.err
         cut.counted()
         assert main(["train", "--out", str(out), "--resume", "--quiet"]) == 0
         assert cut.counted() == 0
@@ -353,12 +353,14 @@ def test_ctrl_c_amid_a_sweep_tells_what_is_there(
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    name = "srgdqn.sweeps.run_grid.SweepCells" if begun else "srgdqn.sweeps.run_grid.run_grid"
+    name = "srgdqn.sweeps.run.SweepCells" if begun else "srgdqn.sweeps.run.run_sweep"
     monkeypatch.setattr(name, interrupted)
     assert main([*GRID, "--out", str(tmp_path / "grid")]) == 130
     assert (tmp_path / "grid").exists() == begun
     told = (
-        f"what was reached is in {tmp_path / 'grid'}, and the same command goes on." if begun else "nothing was saved."
+        f"what was reached is in {tmp_path / 'grid'}, and the same command resumes it."
+        if begun
+        else "nothing was saved."
     )
     assert capsys.readouterr().err == f"interrupted: {told}\n"
 

@@ -13,11 +13,11 @@ import pytest
 
 import srgdqn
 from command_line import INTERRUPTIBLE, TRAIN, command, written_on
-from srgdqn.api import PreparedRun, with_kernel
 from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
+from srgdqn.results.prepare import PreparedRun, with_kernel
 from srgdqn.results.result import Result
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.tables import SCHEMAS
@@ -119,10 +119,10 @@ def test_a_run_is_replaced_only_on_request(fake_training: list, tmp_path: Path) 
 def test_diverged_rounds_are_shown_with_their_steps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import srgdqn.api
+    import srgdqn.results.prepare
 
     result = synthetic(rounds=3, steps=5_000, diverged={2: 1_504})
-    monkeypatch.setattr(srgdqn.api.PreparedRun, "train", lambda *_, **__: result)
+    monkeypatch.setattr(srgdqn.results.prepare.PreparedRun, "train", lambda *_, **__: result)
     assert main(["train", "MountainCar"]) == 0
     shown = capsys.readouterr().out
     assert "1 of 3: round 2 at step 1,504" in shown
@@ -167,10 +167,10 @@ def test_what_cannot_be_printed_nor_saved_is_a_failure() -> None:
 def test_an_interrupted_run_is_kept(
     saving: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import srgdqn.api
+    import srgdqn.results.prepare
 
     result = synthetic(rounds=2, steps=10_000, ends=4_096, interrupted=True)
-    monkeypatch.setattr(srgdqn.api.PreparedRun, "train", lambda *_, **__: result)
+    monkeypatch.setattr(srgdqn.results.prepare.PreparedRun, "train", lambda *_, **__: result)
     folder = tmp_path / "run"
     assert main(["train", "MountainCar", *(["--out", str(folder)] if saving else [])]) == 130
     shown = capsys.readouterr()
@@ -185,12 +185,12 @@ def test_an_interrupted_run_is_kept(
 def test_an_interrupt_before_anything_was_reached_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import srgdqn.api
+    import srgdqn.results.prepare
 
     def interrupted(*_: Any, **__: Any) -> Result:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(srgdqn.api.PreparedRun, "train", interrupted)
+    monkeypatch.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)
     assert main(["train", "MountainCar", "--out", str(tmp_path / "run")]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
     assert list(tmp_path.iterdir()) == []

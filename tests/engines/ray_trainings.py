@@ -13,11 +13,11 @@ from typing import Any
 
 from ray_nodes import ADDRESS, Cluster, Gate, a_worker_and_a_node_dying
 from srgdqn.adapters.defaults import defaults_of
-from srgdqn.api import train_configured
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.engines.on_ray import Ray
 from srgdqn.engines.ray_connection import connected
+from srgdqn.results.prepare import train_configured
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.reports import Progress
@@ -57,9 +57,9 @@ def compiled(folder: Path) -> Seen:
         manager = CheckpointManager(folder / kernel, every=0.5)
         with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / f"{kernel}-gate") as deaths:
             engine: dict[str, Any] = dict(executor=Ray(), workers=4, manager=manager)
-            on_ray = train_configured(configuration, progress=False, listener=listening(shares), **engine)
+            on_ray = train_configured(configuration, listener=listening(shares), **engine)
         cluster.add_node()
-        here = train_configured(configuration, progress=False)
+        here = train_configured(configuration)
         seen[kernel] = {
             "deaths": deaths,
             "shares": shares,
@@ -80,19 +80,19 @@ def hosted(folder: Path) -> Seen:
     manager = CheckpointManager(folder / "hosted", every=0.5)
     with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / "gate") as deaths:
         engine: dict[str, Any] = dict(executor=Ray(), manager=manager)
-        on_ray = train_configured(configuration, progress=False, listener=listening(shares), **engine)
-    here = train_configured(configuration, progress=False)
+        on_ray = train_configured(configuration, listener=listening(shares), **engine)
+    here = train_configured(configuration)
     return {"deaths": deaths, "shares": shares, "same": equal(here, on_ray), "jobs": manager.jobs()}
 
 
 def own(folder: Path) -> Seen:
     """An environment, a network and an estimator of the user's, defined in the main module; an interrupt."""
     with connected():
-        engine: dict[str, Any] = dict(progress=False, executor=Ray(), workers=2)
+        engine: dict[str, Any] = dict(executor=Ray(), workers=2)
         configuration, task = levers(steps=20_000, lanes=8, rounds=16)
         given: dict[str, Any] = dict(environment=task.environment, network=STUBBORN)
         on_ray = train_configured(configuration, **given, **engine)
-        here = train_configured(configuration, **given, progress=False)
+        here = train_configured(configuration, **given)
         seen = {"same": equal(here, on_ray)}
         stop = threading.Event()
         engine["listener"] = lambda progress: stop.set()

@@ -16,10 +16,9 @@ from hypothesis import given, settings
 import numpy_cnn
 import reference
 from srgdqn.config import NetworkSettings
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.errors import InputError
-from srgdqn.learner.networks import MLP, NETWORKS, make_network
-from srgdqn.learner.networks.convolution import convolve
+from srgdqn.learner.convolution import convolve
+from srgdqn.learner.networks import MLP, make_network
 from srgdqn.learner.networks.mlp import Layer
 
 
@@ -236,12 +235,6 @@ def test_a_module_with_other_outputs_is_refused() -> None:
             make_network(NetworkSettings(), 3, 2, user)
 
 
-def test_a_module_with_a_scalar_output_is_refused() -> None:
-    module = eqx.nn.MLP(3, "scalar", 4, depth=1, key=jax.random.key(0))
-    with pytest.raises(InputError, match=r"to an output of shape \(\), but the task has 2 actions"):
-        make_network(NetworkSettings(), 3, 2, module)
-
-
 class Pair(eqx.Module):
     """A network that gives more than Q-values."""
 
@@ -293,19 +286,9 @@ def test_a_module_for_images_is_given_them_as_fractions() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_a_module_for_other_images_is_refused() -> None:
-    module = Pooled(eqx.nn.Conv2d(3, 2, 4, key=jax.random.key(0)))
-    with pytest.raises(InputError, match=r"cannot take an observation of shape \(4, 10, 12\).*maps one observation to"):
-        make_network(NetworkSettings(network="Pooled"), (4, 10, 12), 2, module)
-
-
 def test_a_function_that_takes_no_random_key_is_refused() -> None:
     def wants_a_tensor(given: object) -> eqx.Module:
         raise TypeError("argument 'input' must be Tensor, not PRNGKeyArray")
 
     with pytest.raises(InputError, match=r"TypeError \(argument 'input' must be Tensor.*function from a random key"):
         make_network(NetworkSettings(network="mine"), 4, 2, wants_a_tensor)
-
-
-def test_names_of_built_in_networks_are_those_that_options_know() -> None:
-    assert tuple(NETWORKS) == BUILT_IN_NETWORKS

@@ -17,13 +17,13 @@ import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.errors import InputError
 from srgdqn.results import session
+from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.run_folder import Request, beside, read_request, write_request
+from srgdqn.runs.run_folder import CheckpointOptions, Request, beside, claimed, read_request, write_request
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64, "kernel": "xla"}
@@ -41,7 +41,7 @@ def whole() -> Result:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.api.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
 
 
 @pytest.fixture
@@ -147,7 +147,8 @@ def test_nothing_to_go_on_with_is_begun(whole: Result, cut: CutShort, out: Path)
 
 def test_killed_before_anything_was_kept(whole: Result, cut: CutShort, out: Path) -> None:
     """With a folder that tells what was asked, and no more: it is begun, whether or not that is called going on."""
-    configuration, about = srgdqn.api.identity_of(srgdqn.configure("CartPole", "srg-dqn", **OPTIONS))
+    run = prepare(srgdqn.configure("CartPole", "srg-dqn", **OPTIONS))
+    configuration, about = run.configuration, run.identity
     for resume in (True, False):
         beside(out).mkdir(parents=True)
         write_request(beside(out), Request("another = 1", about, {"every": None, "keep": None}))
@@ -233,7 +234,7 @@ def test_another_version_would_give_other_bits(
     here = provenance()
     with monkeypatch.context() as patched:
         edited = {**here, "computation": "training 0", "versions": {**here["versions"], "jax": "0.0"}}
-        patched.setattr("srgdqn.api.provenance", lambda module: edited)
+        patched.setattr("srgdqn.results.prepare.provenance", lambda module: edited)
         words = (
             rf"cannot go on to the same bits, as it was begun with another computation and versions \(computation was "
             rf"training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what"
@@ -473,7 +474,7 @@ def test_an_older_run_that_was_to_be_replaced_is_not_taken_for_the_new_one(
 ) -> None:
     here = provenance()
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.api.provenance", lambda module: {**here, "computation": "training 0"})
+        patched.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
         train(out)
     killed(cut, out, overwrite=True)
     assert outcome(train(out, resume=True)) == outcome(whole)

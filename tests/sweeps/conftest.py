@@ -1,16 +1,19 @@
-"""An environment that works for some steps: longer cells of a sweep fail in it, and shorter ones do not."""
+"""An environment that fails after some steps: longer cells of a sweep fail in it, shorter ones do not."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
+import srgdqn
 from host_environments import SMALL, Bad, Slope
+from srgdqn.sweeps.sweep import Sweep
 
 
 def stumble(environment: Bad, outcome: tuple[Any, ...]) -> Any:
@@ -22,26 +25,25 @@ def vanish(environment: Bad, outcome: tuple[Any, ...]) -> Any:
 
 
 class Failing:
-    """What tests need to know of it."""
+    """The environment's name, and sweeps in it."""
 
     name = "Failing-v0"
     short, long = 24, 40  # budgets of which the first is spent before it fails, and the second is not
     options = SMALL
+    stumble, vanish = staticmethod(stumble), staticmethod(vanish)
 
     @contextmanager
     def registered(self, wrong: Any = stumble, after: int = 35) -> Iterator[None]:
-        """Has the id while it lasts, and goes wrong after so many steps, or never if nothing is `wrong`."""
+        """Registers the id; the environment goes `wrong` after so many steps, or never if that is None."""
         gym.register(self.name, Slope if wrong is None else lambda: Bad(wrong, "step", after))
         try:
             yield
         finally:
             gym.registry.pop(self.name)
 
-    @contextmanager
-    def with_nan(self) -> Iterator[None]:
-        """The same, where an observation that is no number is what goes wrong."""
-        with self.registered(vanish):
-            yield
+    def sweep(self, values: dict[str, Any], folder: Path | None = None, **how: Any) -> Sweep:
+        with self.registered(how.pop("wrong", stumble), how.pop("after", 35)):
+            return srgdqn.sweep(self.name, "dqn-adam", values, folder=folder, **self.options, **how)
 
 
 @pytest.fixture

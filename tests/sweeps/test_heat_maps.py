@@ -9,22 +9,21 @@ import pytest
 from matplotlib.axes import Axes
 
 from srgdqn.errors import InputError
-from srgdqn.sweeps.grid import Base, cells_of, checked_values
+from srgdqn.sweeps.grid import Base, GridPlan
 from srgdqn.sweeps.heat_maps import sweep_figure
-from srgdqn.sweeps.run_grid import plan_of
 from srgdqn.sweeps.sweep import Sweep
 from synthetic_runs import synthetic
 
 
 def made(values: dict[str, Any], *, plan: dict[str, Any] | None = None, done: int | None = None) -> Sweep:
     """A sweep whose third cell, if it has so many, has two rounds that diverged."""
-    base, tried = Base("MountainCar", "srg-dqn", options={"rounds": 3, "steps": 5_000}), checked_values(values)
-    cells = tuple(cells_of(base, tried))[:done]
+    grid = GridPlan(Base("MountainCar", "srg-dqn", options={"rounds": 3, "steps": 5_000}), values)
+    finished = tuple(cell.values for cell in grid.cells.values())[:done]
     results = tuple(
         synthetic(rounds=3, steps=5_000, noise=number, diverged={0: 1_500, 1: 2_000} if number == 2 else None)
-        for number in range(len(cells))
+        for number in range(len(finished))
     )
-    return Sweep(base, plan or plan_of(tried), cells, results, "greedy-return", None, len(cells))
+    return Sweep(grid.base, plan or grid.as_words(), finished=finished, results=results, planned=grid.planned)
 
 
 def panels(sweep: Sweep) -> list[Axes]:

@@ -26,7 +26,7 @@ from tyro.constructors import (
 )
 
 from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of
-from srgdqn.config import Configuration, rooms
+from srgdqn.config import Configuration, sections
 from srgdqn.sweeps.grid import written
 
 _PLACE = "DESCRIPTION-GOES-HERE"
@@ -93,13 +93,13 @@ def _tyro(form: Any, words: list[str], command: str | None, several: bool, **how
 def _registry(several: bool) -> ConstructorRegistry:
     """How tyro shows what we declare. Nothing is read by it: see `srgdqn.cli.parsing`."""
     registry = ConstructorRegistry()
-    settings = {type(getattr(Configuration(), room)) for room in rooms()}
+    settings = {type(getattr(Configuration(), section)) for section in sections()}
 
     @registry.struct_rule
     def _options(info: StructTypeInfo) -> StructConstructorSpec | None:
         if info.type is Configuration:
-            ordered = sorted(rooms(), key=lambda room: room != "training")  # that of the budget first
-            kinds = {room: type(getattr(Configuration(), room)) for room in ordered}
+            ordered = sorted(sections(), key=lambda section: section != "training")  # that of the budget first
+            kinds = {section: type(getattr(Configuration(), section)) for section in ordered}
             return _struct(info, kinds, {})
         if info.type in settings:
             mine = {field.name for field in dataclasses.fields(info.type)}

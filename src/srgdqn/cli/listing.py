@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from srgdqn.cli.parsing import as_text, parse
-from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.checks import BUDGETS
+from srgdqn.config.discovery import COMPILED_TASKS, estimator_names
 from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset
-from srgdqn.config.readings import READINGS
-from srgdqn.config.tasks import COMPILED_TASKS
-from srgdqn.learner.estimators import ESTIMATORS, estimator_names
+from srgdqn.learner.estimators import ESTIMATORS
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
 
@@ -82,6 +81,12 @@ def _print() -> None:
             ),
         ],
         caption="presets after the paper's Table 1; 'srgdqn train TASK --help' shows every option",
+        numeric=False,
+    )
+    print_table(
+        "Rewards",
+        ("task", "reward", "formula"),
+        [(name, reward, formula) for name, task in COMPILED_TASKS.items() for reward, formula in task.rewards.items()],
         numeric=False,
     )
     print_table(

@@ -16,11 +16,12 @@ from srgdqn.cli.options import CellCheckpointGroup, CellCheckpoints, EngineGroup
 from srgdqn.cli.parsing import Arg, parse
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError, unknown
+from srgdqn.paper.studies import NAMES
 
 if TYPE_CHECKING:
     from srgdqn.paper.report.contents import Report
     from srgdqn.paper.reproduce import Console
-    from srgdqn.paper.studies.scale import Scale
+    from srgdqn.paper.scale import Scale
     from srgdqn.runs.checkpoint_manager import Pace
 
 
@@ -35,11 +36,8 @@ class Reproduce:
     """
 
     experiments: Annotated[
-        tuple[str, ...],
-        Arg("EXPERIMENT [EXPERIMENT ...]", "all", positional=True),
+        tuple[str, ...], Arg("EXPERIMENT [EXPERIMENT ...]", "default: all", positional=True, names=NAMES)
     ] = ()
-    """figure-1, figure-2, controls, figure-3-left, figure-3-right, table-2, theorem-1, training-time, anatomy,
-    dose-response."""
     out: Annotated[Path, Arg("DIR")] = Path("results")
     """Folder of the report, its figures and tables, and the cells."""
     quick: bool = False
@@ -68,11 +66,10 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.cli import INTERRUPTED
     from srgdqn.kernel.program_cache import enable_program_cache
-    from srgdqn.paper.studies.catalogue import NAMES
     from srgdqn.runs.destination import make_folder
     from srgdqn.runs.locks import locked
 
-    names = tuple(dict.fromkeys(asked.experiments)) or NAMES
+    names = tuple(dict.fromkeys(asked.experiments))
     for name in names:
         if name not in NAMES:
             raise unknown("experiment", name, NAMES)
@@ -100,30 +97,35 @@ def run(words: Sequence[str]) -> int:
 
 
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
-    from srgdqn.paper import reproduce as commands
     from srgdqn.paper.claims.evidence import write_evidence
-    from srgdqn.paper.contents import make_report
+    from srgdqn.paper.compose import make_report
+    from srgdqn.paper.confirmatory import confirm
+    from srgdqn.paper.readings_study import read_every_way
     from srgdqn.paper.report.files import write_report
+    from srgdqn.paper.reproduce import run_experiments
+    from srgdqn.paper.studies import EXPERIMENTS
+    from srgdqn.paper.tuning import tune
 
+    names = names or tuple(EXPERIMENTS)
     start = time.perf_counter()
     said: list[str] = []
     with _console(said, asked.checkpoints.pace, asked.engine.engine, shown=not (asked.quiet or asked.json)) as console:
         for wanted, command in (
-            (asked.confirm, commands.confirm),
-            (asked.tuned, commands.tune),
-            (asked.readings, commands.read_every_way),
+            (asked.confirm, confirm),
+            (asked.tuned, tune),
+            (asked.readings, read_every_way),
         ):
             if wanted:
                 write_evidence(command(folder, console), folder)
         scale = _scale(asked)
-        outcomes = commands.run_experiments(names, scale, folder, console)
+        outcomes = run_experiments(names, scale, folder, console)
         report = make_report(names, scale, outcomes, folder, time.perf_counter() - start, said)
         write_report(report, folder)
     return report
 
 
 def _scale(asked: Reproduce) -> Scale:
-    from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
+    from srgdqn.paper.scale import PAPER_SCALE, QUICK
 
     if asked.quick:
         return QUICK
@@ -132,6 +134,7 @@ def _scale(asked: Reproduce) -> Scale:
 
 def _show(asked: Reproduce, report: Report, folder: Path) -> None:
     from srgdqn.cli.presentation import print_json, print_table
+    from srgdqn.paper.report.contents import readings_of
 
     if asked.json:
         claims = [dataclasses.asdict(claim) for claim in report.claims]
@@ -139,10 +142,11 @@ def _show(asked: Reproduce, report: Report, folder: Path) -> None:
         return
     if asked.quiet:
         return
+    readings = readings_of(report.claims)
     print_table(
         f"{report.question} Verdicts of the confirmatory run",
-        ("claim", "corrected", "printed", "what the paper says"),
-        [(row.name, row.verdicts["corrected"], row.verdicts["printed"], row.claim) for row in report.claims],
+        ("claim", *readings, "what the paper says"),
+        [(row.name, *(row.verdicts[each] for each in readings), row.claim) for row in report.claims],
         numeric=False,
     )
     print(f"{report.answer}\n")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.cli.options import (
     Algorithm,
     CellCheckpointGroup,
@@ -25,8 +24,8 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.sweeps.folder import ABOUT, check_folder
-from srgdqn.sweeps.grid import SCORES, Base, Score, SweepCell, cells_of, checked_values, name_of, read_value, written
-from srgdqn.sweeps.space import SearchPlan, search_plan, space_from_words
+from srgdqn.sweeps.grid import SCORES, Base, GridPlan, Score, name_of, read_value, written
+from srgdqn.sweeps.space import SearchPlan, space_from_words
 
 if TYPE_CHECKING:
     from srgdqn.sweeps.sweep import Sweep as Swept
@@ -53,9 +52,9 @@ class Sweep:
     fifth of the budget; a round that diverged scores as the random policy. How many diverged is shown beside every
     score.
 
-    Finished cells are ordinary runs in DIR/cells. Ctrl-C keeps them, and the same command again trains only the others,
-    those under way from their last checkpoint, also after a kill (--resume says so, and is not needed). So
-    it does with cells whose environment misbehaved, which are shown as failed while the rest goes on.
+    Finished cells are ordinary runs in DIR/cells. After Ctrl-C or a kill the same command trains only the others, from
+    their last checkpoints (--resume says so, and is not needed). A cell whose environment misbehaves is shown as
+    failed, the rest continue, and the same command tries it again.
     """
 
     task: CompiledTask = None
@@ -105,29 +104,19 @@ def run(words: Sequence[str]) -> int:
         )
     typed = [word.partition("=")[0].strip("-").replace("-", "_") for word in words]
     tried = {name: values[name] for name in sorted(values.keys() - fixed, key=typed.index)}  # as tables show them
-    plan: SearchPlan | None = None
-    cells: list[SweepCell] = []
-    if asked.search is None:
-        for name in _OF_SEARCH:
-            if getattr(asked, name) is not None:
-                raise InputError(f"--{name.replace('_', '-')} is for --search alone. Leave it out, or give --search.")
-        cells = cells_of(base, checked_values(tried))
-    else:
-        plan = _plan(asked, asked.search, base, tried)
-    folder = None if asked.out is None else check_folder(asked.out, base, {} if plan is None else plan.as_words())
-    figure = _figure(asked, folder)
-    from srgdqn.cli import INTERRUPTED
+    plan = _plan(asked, base, tried)
+    folder = None if asked.out is None else check_folder(asked.out, base, plan.as_words())
+    from srgdqn.figures import check_figure
 
+    figure = None if folder is None else folder / "heat-map.png"
+    if asked.figure is not None:
+        figure = check_figure(asked.figure, overwrite=True)
     try:
-        swept = _train(asked, base, tried, cells, plan, folder)
-    except EnvironmentFailedError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        swept = _train(asked, plan, folder)
     except KeyboardInterrupt:  # before anything was trained, or for a second time
         if folder is None or not (folder / ABOUT).exists():
             raise
-        print(f"interrupted: what was reached is in {folder}, and the same command goes on.", file=sys.stderr)
-        return INTERRUPTED
+        raise KeyboardInterrupt(f"what was reached is in {folder}, and the same command resumes it.") from None
     return _end(asked, swept, folder, figure)
 
 
@@ -138,58 +127,37 @@ def _read(name: str, texts: Sequence[str]) -> tuple[Any, ...]:
     return tuple(read_value(name, text) for text in texts)
 
 
-def _plan(asked: Sweep, words: Sequence[str], base: Base, tried: dict[str, tuple[Any, ...]]) -> SearchPlan:
+def _plan(asked: Sweep, base: Base, tried: dict[str, tuple[Any, ...]]) -> GridPlan | SearchPlan:
+    how = {name: getattr(asked, name) for name in _OF_SEARCH if getattr(asked, name) is not None}
+    if asked.search is None:
+        for name in how:
+            raise InputError(f"--{name.replace('_', '-')} is for --search alone. Leave it out, or give --search.")
+        return GridPlan(base, tried)
     for name, values in tried.items():
         flag = name.replace("_", "-")
         raise InputError(
             f"--{flag} has several values, and --search is given too. Search it as well, such as --search "
             f"{flag}={','.join(map(written, values))}, or give it one value."
         )
-    how = {name: getattr(asked, name) for name in _OF_SEARCH if getattr(asked, name) is not None}
-    return search_plan(base, space_from_words(list(words)), **how)
+    return SearchPlan(base, space_from_words(list(asked.search)), **how)
 
 
-def _figure(asked: Sweep, folder: Path | None) -> Path | None:
-    from srgdqn.figures import check_figure
-
-    if asked.figure is not None:
-        return check_figure(asked.figure, overwrite=True)
-    return None if folder is None else folder / "heat-map.png"
-
-
-def _train(
-    asked: Sweep,
-    base: Base,
-    tried: dict[str, tuple[Any, ...]],
-    cells: list[SweepCell],
-    plan: SearchPlan | None,
-    folder: Path | None,
-) -> Swept:
+def _train(asked: Sweep, plan: GridPlan | SearchPlan, folder: Path | None) -> Swept:
     from srgdqn.integrations.progress import reporting
-
-    ends = {} if plan is None else {name: part.ends()[0] for name, part in plan.space.items()}
-    first = cells[0].configuration if cells else base.configured(ends)
-    amount = f"{len(cells)} cells" if plan is None else f"{plan.trials} trials"
 
     def say(text: str) -> None:
         if not asked.quiet:
             print(text, file=sys.stderr)
 
-    title = f"{base.task} · {base.algorithm} · {amount}"
-    shown = reporting(first, False if asked.quiet else None, title=title, lines=True)
+    title = f"{plan.base.task} · {plan.base.algorithm} · {plan.amount}"
+    shown = reporting(plan.first.configuration, False if asked.quiet else None, title=title, lines=True)
     with shown as listener, ready(asked.engine.engine, asked.engine.address):
         # Below the bar, which is to be seen while jax is imported.
         from srgdqn.kernel.program_cache import enable_program_cache
+        from srgdqn.sweeps.run import run_sweep
 
         enable_program_cache()
-        how = (folder, asked.score, listener, say, asked.checkpoints.pace, asked.engine.engine)
-        if plan is None:
-            from srgdqn.sweeps.run_grid import run_grid
-
-            return run_grid(base, checked_values(tried), cells, *how)
-        from srgdqn.sweeps.run_search import run_search
-
-        return run_search(base, plan, *how)
+        return run_sweep(plan, folder, asked.score, listener, say, asked.checkpoints.pace, asked.engine.engine)
 
 
 def _end(asked: Sweep, swept: Swept, folder: Path | None, figure: Path | None) -> int:
@@ -207,6 +175,6 @@ def _end(asked: Sweep, swept: Swept, folder: Path | None, figure: Path | None) -
     if not swept.interrupted:
         return 1 if swept.failed else 0
     if not asked.quiet:
-        saved = "nothing was saved" if folder is None else "the finished ones are saved, and the same command goes on"
+        saved = "nothing was saved" if folder is None else "the finished ones are saved, and the same command resumes"
         print(f"interrupted: {len(swept.cells)} of {swept.planned} cells are finished; {saved}.", file=sys.stderr)
     return INTERRUPTED

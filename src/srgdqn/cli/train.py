@@ -6,7 +6,7 @@ import contextlib
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,21 +24,37 @@ from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.algorithms import algorithm as algorithm_named
+from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.configure import composed, configure, layered, named_options
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compiled
-from srgdqn.config.readings import readings as readings_named
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
+from srgdqn.integrations.loggers import loggers_with_options
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
 
 if TYPE_CHECKING:
     from srgdqn.integrations import Logger
     from srgdqn.results.result import Result
     from srgdqn.results.session import Outcome
     from srgdqn.training.rounds import Listener
+
+
+LoggerOptions = make_dataclass(
+    "LoggerOptions",
+    [
+        (name, Annotated[str | None, Arg(logger.option.metavar, "none")], field(default=None))
+        for name, logger in loggers_with_options().items()
+    ],
+    namespace={
+        "__module__": __name__,
+        "__doc__": "What training is logged to.\n\nAttributes:\n"
+        + "\n".join(f"  {name}: {logger.option.help}" for name, logger in loggers_with_options().items()),
+    },
+    frozen=True,
+)
 
 
 @dataclass(frozen=True)
@@ -73,15 +89,11 @@ class Train:
     and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."""
     out: Annotated[Path | None, Arg("DIR", "nothing is saved")] = None
     """New or empty folder that the run is saved in. While it is under way, 'srgdqn watch DIR' shows how it goes."""
-    tensorboard: Annotated[Path | None, Arg("DIR", "none")] = None
-    """New folder for TensorBoard: event files of every round while it goes on (pip install 'srgdqn[tensorboard]')."""
-    wandb: Annotated[str | None, Arg("PROJECT", "none")] = None
-    """Project of Weights & Biases that every round is logged to while it goes on (pip install 'srgdqn[wandb]').
-    WANDB_MODE=offline keeps everything on this machine."""
     json: bool = False
     """Print the summary as JSON, and nothing else, on standard output."""
     quiet: bool = False
     """Show neither progress nor a summary."""
+    loggers: Annotated[LoggerOptions, Arg("logger")] = field(default_factory=LoggerOptions)  # type: ignore[valid-type]
     checkpoints: RunCheckpointGroup = field(default_factory=RunCheckpoints)
     engine: EngineGroup = field(default_factory=EngineOptions)
     options: Annotated[Configuration, Arg("")] = field(default_factory=Configuration)
@@ -102,7 +114,7 @@ def run(words: Sequence[str]) -> int:
     configuration = configure(
         asked.task, str(asked.algorithm), readings=str(asked.readings), defaults=defaults, **options
     )
-    if configuration.network.network not in BUILT_IN_NETWORKS:
+    if configuration.network.network not in NETWORKS:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}, which no command line can "
             "give. Train it in Python: srgdqn.train(…, network=…)."
@@ -115,8 +127,8 @@ def run(words: Sequence[str]) -> int:
         _listener(asked, configuration, loggers) as listener,
         ready(asked.engine.engine, asked.engine.address),
     ):
-        from srgdqn.api import prepare
         from srgdqn.kernel.program_cache import enable_program_cache
+        from srgdqn.results.prepare import prepare
         from srgdqn.results.session import NotSavedError, run_session
 
         enable_program_cache()
@@ -127,10 +139,9 @@ def run(words: Sequence[str]) -> int:
             outcome = run_session(
                 prepared,
                 checkpoints,
+                lambda: contextlib.nullcontext(listener),
                 engine=asked.engine.engine,
                 resuming=lambda blocks: None if quiet else _say_from_where(configuration, blocks),
-                progress=False,
-                listener=listener,
                 **how,
             )
         except NotSavedError as error:
@@ -142,14 +153,14 @@ def run(words: Sequence[str]) -> int:
 @contextlib.contextmanager
 def _listener(asked: Train, configuration: Configuration, loggers: Sequence[Logger]) -> Iterator[Listener]:
     """Reports training to a bar, to the loggers, and to the rows that `srgdqn watch` reads."""
-    from srgdqn.integrations import listening
-    from srgdqn.integrations.json_lines import live_rows
+    from srgdqn.integrations import logging_to
     from srgdqn.integrations.progress import reporting
+    from srgdqn.integrations.watching import rows_for_watching
 
     with (
-        live_rows(asked.out) as live,
+        rows_for_watching(asked.out) as live,
         reporting(configuration, False if asked.quiet else None, lines=True) as bar,
-        listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
+        logging_to(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
     ):
         yield listener
 
@@ -181,10 +192,8 @@ def _checkpoint_options(asked: Train) -> CheckpointOptions | None:
 
 
 def _loggers(asked: Train) -> list[Logger]:
-    from srgdqn.integrations import LOGGERS
-
-    given = {name: getattr(asked, name) for name in LOGGERS}
-    return [LOGGERS[name](value) for name, value in given.items() if value is not None]
+    given = {name: getattr(asked.loggers, name) for name in loggers_with_options()}
+    return [loggers_with_options()[name](value) for name, value in given.items() if value is not None]
 
 
 def _end(asked: Train, outcome: Outcome) -> int:

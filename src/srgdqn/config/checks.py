@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from srgdqn.config.coercion import coerce, shown
+from srgdqn.config.coercion import coerce
+from srgdqn.config.discovery import COMPILED_TASKS, estimator_names
 from srgdqn.config.options import Configuration, rules
-from srgdqn.config.tasks import COMPILED_TASKS
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, shown, unknown
 
 # The options that say how long a round is: exactly one of them is given.
 BUDGETS = ("steps", "outer_iterations", "episodes")
 
 
-def check(configuration: Configuration, estimators: Collection[str] | None = None) -> Configuration:
-    """The configuration, with every value in its option's own type; an `InputError` where it could not be run.
-
-    `estimators` are the names that the estimator may have (None: any, where the registry is not at hand).
-    """
+def check(configuration: Configuration) -> Configuration:
+    """The configuration, with every value in its option's own type; an `InputError` where it could not be run."""
     configuration = _check_each(configuration)
     name = configuration.estimator.estimator
-    if estimators is not None and name not in estimators:
-        raise unknown("estimator", name, estimators)
+    if name not in estimator_names():
+        raise unknown("estimator", name, estimator_names())
     for problem in _contradictions(SimpleNamespace(**configuration.options())):
         raise InputError(problem)
     return configuration
@@ -75,7 +72,7 @@ def _of_the_budget(o: SimpleNamespace) -> Iterator[str]:
         )
     if len(given) > 1:
         yield (
-            f"{' and '.join(given)} were given, but a budget has one unit. Keep one of steps, outer_iterations and "
+            f"{' and '.join(given)} were given, but a budget has one unit. Give one of steps, outer_iterations and "
             "episodes."
         )
     first_step = -(-o.learning_starts // o.learning_frequency) * o.learning_frequency

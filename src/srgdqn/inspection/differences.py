@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import polars as pl
 
-from srgdqn.api import provenance_of
 from srgdqn.inspection.saved_run import SavedRun
+from srgdqn.results.prepare import provenance_of
 from srgdqn.results.user_code import user_code
 from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.tables import SCHEMAS, frame

@@ -27,16 +27,14 @@ from jaxtyping import Array
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import parameter_differences
-from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_of, rerun
-from srgdqn.learner.networks import Network, make_network
+from srgdqn.inspection.rerun import rerun
+from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_of
 from srgdqn.learner.normalisation import Normaliser, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.learner.replay import unpack
-from srgdqn.tasks import Task
-from srgdqn.training.batches import Served, choose_rows
+from srgdqn.training.batches import Occasion, from_replay
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.draws import draw_block
-from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import Lane, learn_on
 from srgdqn.training.loop import policy_arrays
 from srgdqn.training.program import lane_numbers
@@ -155,7 +153,7 @@ def _rerun(
 ) -> SegmentCheck:
     with rerun(saved, number, *starts) as round_:
         first, begin = round_.steps, round_.policies()[0]
-        round_.beside_copies(_copies(saved), _nudge(np.random.default_rng(0)))
+        round_.add_copies(_copies(saved), _nudge(np.random.default_rng(0)))
         round_.advance(blocks)
         policies = round_.policies()
         ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
@@ -167,11 +165,11 @@ def _relearned(
     saved: SavedRun, check: SegmentCheck, start: RoundCheckpoint, end: RoundCheckpoint, stored: dict[str, np.ndarray]
 ) -> SegmentCheck | None:
     """The same on the transitions that the run made; None where they are not at hand."""
-    if not isinstance(saved.task, Task):
+    if not saved.compiled:
         return None
     learning = relearning(saved)
     try:
-        states = start.open(), end.open()
+        states = (start.blocks, start.lane(saved)), (end.blocks, end.lane(saved))
     except InputError:  # the end's replay is damaged, which is warned about when the next segment begins
         return None
     if not learning.possible(*states):
@@ -182,7 +180,7 @@ def _relearned(
 
 
 def _copies(saved: SavedRun) -> int:
-    return COPIES[isinstance(saved.task, Task)]
+    return COPIES[saved.compiled]
 
 
 def _checked(
@@ -270,14 +268,10 @@ class Relearning:
     """Repeats the learning of segments of a compiled run on the transitions that the run itself made."""
 
     def __init__(self, saved: SavedRun) -> None:
-        assert isinstance(saved.task, Task)
-        environment, configuration = saved.task.environment, saved.configuration
-        self._configuration, self._actions = configuration, action_count(environment)
-        self._limits = limits_of(configuration.training, configuration.task.time_limit)
-        self._network: Network = make_network(
-            configuration.network, observation_size(environment), self._actions, saved.network
-        )
-        self._run = jax.jit(jax.vmap(self._learned, (0, 0, None, None, None, None, None, None)))
+        self._configuration, self._actions = saved.configuration, saved.action_count
+        self._limits = limits_of(saved.configuration.training, saved.configuration.task.time_limit)
+        self._network = saved.q_network()
+        self._run = jax.jit(jax.vmap(self._learned, (0, 0, None, None, None, None, None)))
 
     def possible(self, start: tuple[int, Lane], end: tuple[int, Lane]) -> bool:
         """Whether the states at its ends hold the transitions of a segment, and learning depends on nothing else."""
@@ -300,8 +294,9 @@ class Relearning:
         """The policies at the segment's end: the round's own, and those of copies with `change` applied to them."""
         (first, before), (last, after) = start, end
         slots, block = before.ring.shape[1], self._configuration.training.learning_frequency
-        base = first * block - slots
-        numbers = np.arange(base, base + 2 * slots)  # of transitions; those before the first are never drawn
+        # Twice as long a ring has room for all that was there at the beginning and all that was made since.
+        numbers = np.arange(first * block - slots, first * block + slots)
+        numbers = numbers[np.argsort(numbers % (2 * slots))]  # of the transition in each slot; below 0 there is none
         old, new = (np.asarray(lane.ring[0])[numbers % slots] for lane in (before, after))
         made = np.where((numbers < first * block)[:, None], old, new)
         state = _Learning(*(jax.tree.map(lambda leaf: leaf[0], part) for part in (before.learner, before.normaliser)))
@@ -309,8 +304,7 @@ class Relearning:
         learners = jax.tree.map(lambda *leaves: np.stack(leaves), state, *others)
         seen = np.stack([made, *(change(made) for _ in range(copies))])
         given = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
-        span = np.int32(first), np.int32(last), np.int32(base)
-        ended = self._run(learners, seen, before.key[0], *span, given, self._limits)
+        ended = self._run(learners, seen, before.key[0], np.int32(first), np.int32(last), given, self._limits)
         stored = policy_arrays(ended.learner.parameters, ended.normaliser)
         return [{path: array[copy] for path, array in stored.items()} for copy in range(1 + copies)]
 
@@ -321,29 +315,25 @@ class Relearning:
         key: Any,
         first: Array,
         last: Array,
-        base: Array,
         numbers: dict[str, Array],
         limits: Limits,
     ) -> _Learning:
         configuration: Configuration = self._configuration.shape().with_numbers(numbers)
-        block, slots = configuration.training.learning_frequency, made.shape[0] // 2
+        block = configuration.training.learning_frequency
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
 
         def block_of_learning(index: Array, state: _Learning) -> _Learning:
-            new = unpack(jax.lax.dynamic_slice_in_dim(made, index * block - base, block))
+            new = unpack(jax.lax.dynamic_slice_in_dim(made, index * block % made.shape[0], block))
             normaliser = observe(
                 state.normaliser, new.observation, new.reward, new.terminated > 0, configuration.gradients.gamma
             )
             draws = draw_block(configuration, key, index, actions=self._actions, rows=batch_rows(configuration))
-            chosen, picks = choose_rows(configuration, slots, index, draws)
-            newest = (index + 1) * block - 1
-            rows = newest - (newest - chosen) % slots - base
+            served = from_replay(Occasion(configuration, self._network, state.learner, made, index, draws, None))
             spent = limits.spent(
                 steps=(index + 1) * block,
                 outer_iterations=state.learner.iterations,
                 episodes=jnp.zeros((), jnp.int32),
             )
-            served = Served(unpack(made[rows]), picks)
             learner, _, _ = learn_on(
                 configuration, self._network, state.learner, normaliser, served, spent / limits.amount
             )

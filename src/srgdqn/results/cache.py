@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from srgdqn.api import identity_of
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
+from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST
@@ -120,10 +120,11 @@ def why_invalid(result: Result, configuration: Configuration) -> str | None:
     """Why a stored run is not what training the configuration would give now; None if it is."""
     if result.rounds.height < configuration.training.rounds or result.run.provenance.get("interrupted", True):
         return "it was interrupted"
-    expected, about = identity_of(configuration)
+    now = prepare(configuration)
+    expected = now.configuration
     ran = result.configuration.training.kernel
     if ran != expected.training.kernel:
         return f"it was run by {ran}, and now {expected.training.kernel} is to"
     if result.configuration != expected:
         return "its configuration has changed"
-    return stale(what_bits_depend_on(result.run.provenance), about)
+    return stale(what_bits_depend_on(result.run.provenance), now.identity)

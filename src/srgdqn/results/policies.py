@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
-from srgdqn.config.options import BUILT_IN_NETWORKS
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.runs.metadata import required
+from srgdqn.runs.provenance import required
 from srgdqn.runs.run import Run
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class RoundPolicies:
         from srgdqn.learner.networks import make_network
 
         settings = self.run.configuration.network
-        if settings.network not in BUILT_IN_NETWORKS and self.user_network is None:
+        if settings.network not in NETWORKS and self.user_network is None:
             raise InputError(
                 f"the network of this run is the module {settings.network!r}, which is not stored with it. Give it "
                 "again: srgdqn.load(folder, network=…)."

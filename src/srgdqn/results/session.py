@@ -8,51 +8,36 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import executor_of
 from srgdqn.errors import InputError
+from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
 from srgdqn.runs.checkpoint_manager import CheckpointManager, leave_newest
-from srgdqn.runs.checkpoint_options import DEFAULT_KEEP, CheckpointOptions
 from srgdqn.runs.destination import MANIFEST, check_destination
 from srgdqn.runs.provenance import LOCAL, OF_RUNS, unidentified, what_bits_depend_on
-from srgdqn.runs.run import Run
 from srgdqn.runs.run_folder import (
+    DEFAULT_KEEP,
     JOBS,
+    CheckpointOptions,
     Request,
     beside,
     changes,
     clear,
     has_checkpoints,
-    how_to_go_on,
+    how_to_resume,
     move_checkpoints,
     read_request,
     write_request,
 )
 from srgdqn.training.loop import position_of
-
-
-class Trainable(Protocol):
-    """What a session needs of a run: `srgdqn.api.PreparedRun`."""
-
-    @property
-    def configuration(self) -> Configuration:
-        """Checked, and with its kernel chosen."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What determines the bits beside the configuration."""
-
-    def train(self, **how: Any) -> Result:
-        """Trains it."""
-
-    def with_user_code(self, run: Run) -> Result:
-        """The run as a result that can act."""
+from srgdqn.training.reports import Listener
 
 
 class Outcome(NamedTuple):
@@ -73,8 +58,9 @@ class NotSavedError(InputError):
 
 
 def run_session(
-    run: Trainable,
+    run: PreparedRun,
     options: CheckpointOptions | None,
+    observed: Callable[[], AbstractContextManager[Listener]],
     *,
     engine: str = LOCAL,
     resuming: Callable[[list[int]], None] = lambda blocks: None,
@@ -85,6 +71,7 @@ def run_session(
     Args:
       run: what is trained.
       options: where it is saved and how it is checkpointed; None: neither.
+      observed: a context that is open while it is trained, with the listener for progress.
       engine: the name of what trains it.
       resuming: called before training, with the blocks that each job has done.
       **how: passed on to `run.train`.
@@ -99,7 +86,8 @@ def run_session(
         resuming(folder.blocks_done())
         how["manager"] = folder.manager
     try:
-        outcome = Outcome(run.train(**how))
+        with observed() as listener:
+            outcome = Outcome(run.train(listener=listener, **how))
     except EnvironmentFailedError as error:
         outcome = Outcome(error.result, failure=error)
     return outcome if folder is None else outcome._replace(saved=folder.save(outcome.result))
@@ -139,14 +127,14 @@ class _Folder:
         refusal = error.__cause__
         if not isinstance(refusal, OSError):
             return str(error)
-        advice = how_to_go_on(self._out) or "Then train it again, as there is no checkpoint of it either."
+        advice = how_to_resume(self._out) or "Then train it again, as there is no checkpoint of it either."
         reason = refusal.strerror or refusal
         return (
             f"the run could not be saved in {self._out}: {reason}. Nothing was changed there. Free some space. {advice}"
         )
 
 
-def _begin(run: Trainable, options: CheckpointOptions) -> _Folder:
+def _begin(run: PreparedRun, options: CheckpointOptions) -> _Folder:
     """The folder of a run that begins or resumes. One with another identity, which gives other bits, is not resumed."""
     folder = beside(options.out)
     request = Request(configurations.dumps(run.configuration), run.identity, _options(options, {}))
@@ -175,7 +163,7 @@ def stamp_of(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _finished(run: Trainable, options: CheckpointOptions) -> Result | None:
+def _finished(run: PreparedRun, options: CheckpointOptions) -> Result | None:
     """The saved run, where `resume` finds it whole: it may have been killed once it was saved. An `InputError` where
     nobody can tell whether the run that is there is this one.
     """
@@ -239,7 +227,7 @@ def _options(options: CheckpointOptions, before: Mapping[str, Any]) -> dict[str,
     return {**asked, "overwrite": bool(asked["overwrite"])}
 
 
-def _is_another(out: Path, run: Trainable, resumes: bool) -> InputError:
+def _is_another(out: Path, run: PreparedRun, resumes: bool) -> InputError:
     """The error where another run is saved than the one to resume."""
     there = load_result(out)
     state = "of which a part is saved" if there.run.provenance.get("interrupted") else "which is finished"

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.api import identity_of, result_of, task_of, train_configured, with_kernel
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import executor_of
 from srgdqn.engines.executor import Send
 from srgdqn.engines.threads import Threads
-from srgdqn.learner.estimators import estimator_names
 from srgdqn.results.cache import CellFolder, Say, TrainingCell
+from srgdqn.results.prepare import prepare, result_of, task_of, with_kernel
 from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
 from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
@@ -119,7 +118,7 @@ def train_each(
     KeyboardInterrupt is raised once running jobs have stopped; incomplete results are not reported. `manager` is where
     checkpoints are written and resumed from. The `engine` must be ready.
     """
-    resolved = [with_kernel(check(configuration, estimator_names())) for configuration in configurations]
+    resolved = [with_kernel(check(configuration)) for configuration in configurations]
     compiled: dict[Configuration, list[int]] = {}
     hosted: list[int] = []
     for place, configuration in enumerate(resolved):
@@ -135,7 +134,7 @@ def train_each(
         index, places = group
         task = task_of(resolved[places[0]])
         members = [resolved[place] for place in places]
-        checkpoints = None if manager is None else manager.stamped(stamp_of(identity_of(members[0])[1]), "lanes")
+        checkpoints = None if manager is None else manager.stamped(stamp_of(prepare(members[0]).identity), "lanes")
         how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "manager": checkpoints}
         for member, trained in train_side_by_side(members, task, **how, executor=executor):
             if not trained.interrupted:
@@ -145,12 +144,12 @@ def train_each(
         threads = Threads(len(compiled))
     for _ in threads.run(in_this_precision(run), list(enumerate(compiled.values()))):
         pass
-    how_hosted: dict[str, Any] = {"progress": False, "executor": executor, "ran_by": engine}
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
-            decided, about = identity_of(resolved[place])
-            checkpoints = None if manager is None else manager.stamped(stamp_of(about), identity(decided))
-            result = train_configured(decided, listener=progress.of(index), manager=checkpoints, **how_hosted)
+            one = prepare(resolved[place])
+            stamp, below = stamp_of(one.identity), identity(one.configuration)
+            checkpoints = None if manager is None else manager.stamped(stamp, below)
+            result = one.train(listener=progress.of(index), manager=checkpoints, executor=executor, ran_by=engine)
         except EnvironmentFailedError as error:
             failed(place, error)
             progress.leave_out(index)

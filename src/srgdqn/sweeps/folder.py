@@ -10,18 +10,17 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from srgdqn.config.checks import check_option
 from srgdqn.errors import InputError
-from srgdqn.runs import strict_json
-from srgdqn.runs.destination import check_destination, make_folder, write_file
-from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.destination import check_destination, is_scratch, make_folder, write_file
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.run_folder import UNFINISHED_CELLS, changes, check_stays_within
-from srgdqn.runs.scratch import is_scratch
-from srgdqn.sweeps.grid import Base, Values, read_value
+from srgdqn.runs.untrusted import parse_json, read_file
+from srgdqn.sweeps.grid import Base, Score, Values, check_score, read_value, written
 
 ABOUT, TABLE, CELLS, FAILED, STUDY = "sweep.json", "table.parquet", "cells", "failed", "optuna.sqlite3"
 
@@ -37,22 +36,26 @@ class Failure(NamedTuple):
     """What the environment did, in one line."""
 
 
-class About(NamedTuple):
-    """The content of `sweep.json`."""
+@dataclass(frozen=True, eq=False, repr=False)
+class About:
+    """The content of `sweep.json`: what a sweep was asked, and which cells it has."""
 
     base: Base
+    """What all cells share."""
     plan: dict[str, Any]
     """The `values` of a grid; or the `space` of a search, its `trials` and the sampler's settings."""
-    score: str = "greedy-return"
+    score: Score = "greedy-return"
+    """What the best cell is chosen by; `srgdqn.sweeps.scores` defines it."""
     chance: float | None = None
-    """The random policy's final reward, where some score needed it."""
+    """The random policy's final reward, which a diverged round scores, where that was needed."""
     planned: int = 0
-    """Cells of a grid, or trials of a search."""
-    cells: tuple[dict[str, Any], ...] = ()
+    """Cells of the grid, or trials of the search."""
+    finished: tuple[Values, ...] = ()
     """The values of every finished cell."""
     interrupted: bool = True
     """Whether some cells were not tried."""
     failed: tuple[Failure, ...] = ()
+    """Cells without a result, because their environment misbehaved; the sweep tries them again when it is resumed."""
 
 
 @contextlib.contextmanager
@@ -113,8 +116,8 @@ def write_about(path: Path, about: About) -> None:
         "random_policy": about.chance,
         "planned": about.planned,
         "interrupted": about.interrupted,
-        "cells": about.cells,
-        "failed": [failure._asdict() for failure in about.failed],
+        "cells": [_words(values) for values in about.finished],
+        "failed": [{"values": _words(values), "reason": reason} for values, reason in about.failed],
     }
     write_file(path / ABOUT, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
@@ -126,7 +129,7 @@ def read_about(path: Path) -> About:
         reason = f"it has no {ABOUT}" if path.exists() else "it does not exist"
         raise InputError(f"{path} is not the folder of a sweep: {reason}. Give a folder that a sweep was saved in.")
     try:
-        content = strict_json.parse(read_ordinary(place, _LONGEST))
+        content = parse_json(read_file(place, _LONGEST))
         if content["kind"] != _KIND or content["version"] != _VERSION:
             raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
         options = _values(content["options"])
@@ -140,7 +143,7 @@ def read_about(path: Path) -> About:
         return About(
             base,
             _plan(content["plan"]),
-            str(content["score"]),
+            check_score(content["score"]),
             None if chance is None else float(chance),
             int(content["planned"]),
             cells,
@@ -151,6 +154,10 @@ def read_about(path: Path) -> About:
         raise InputError(
             f"{place} cannot be used: {error}. Restore it from a copy, or sweep into another folder."
         ) from error
+
+
+def _words(values: Values) -> dict[str, str]:
+    return {name: written(value) for name, value in values.items()}
 
 
 def _values(words: dict[str, str]) -> Values:

@@ -14,10 +14,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration, option_names
-from srgdqn.config.coercion import coerce, literal, option_annotations, shown
+from srgdqn.config.coercion import coerce, literal, option_annotations
 from srgdqn.config.configure import configure
 from srgdqn.config.options import called_here
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, shown, unknown
 
 Score = Literal["greedy-return", "final-reward"]
 SCORES: tuple[Score, ...] = ("greedy-return", "final-reward")
@@ -182,3 +182,21 @@ def cells_of(base: Base, values: Mapping[str, Sequence[Any]]) -> list[SweepCell]
             named = ", ".join(f"{name} = {written(value)}" for name, value in chosen.items())
             raise InputError(f"the cell {named} cannot be run: {error}") from error
     return cells
+
+
+class GridPlan:
+    """A checked grid: every combination of the values of some options."""
+
+    def __init__(self, base: Base, values: Mapping[str, Iterable[Any]]) -> None:
+        self.base, self.values = base, checked_values(values)
+        self.cells = {cell.name: cell for cell in cells_of(base, self.values)}
+        self.first, self.planned = next(iter(self.cells.values())), len(self.cells)
+        self.amount = f"{self.planned} cells"
+
+    def as_words(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {"values": {name: [written(value) for value in values] for name, values in self.values.items()}}
+
+    def cell(self, values: Values) -> SweepCell:
+        """The cell with these values."""
+        return self.cells[name_of(values)]

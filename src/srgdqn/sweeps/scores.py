@@ -46,10 +46,11 @@ def score_of(result: Result, score: Score, chance: float | None) -> Spread:
 
 def row_of(result: Result, score: Score, chance: float | None) -> dict[str, Any]:
     """The cell's columns in the table, beside its values."""
+    greedy = score_of(result, "greedy-return", None)
     spreads = {
-        "score": score_of(result, score, chance),
+        "score": greedy if score == "greedy-return" else score_of(result, score, chance),
         "final_reward": spread_of(final_rewards(result).values()),
-        "greedy_return": spread_of(greedy_returns(result).values()),
+        "greedy_return": greedy,
     }
     row: dict[str, Any] = {"rounds": result.rounds.height, "diverged": len(diverged_rounds(result))}
     for name, spread in spreads.items():

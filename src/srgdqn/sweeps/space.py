@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
-from srgdqn.config.coercion import coerce, option_annotations, shown
-from srgdqn.errors import InputError
+from srgdqn.config.coercion import coerce, option_annotations
+from srgdqn.errors import InputError, shown
 from srgdqn.extras import require
-from srgdqn.sweeps.grid import Base, SweepCell, cells_of, known, read_value, written
+from srgdqn.sweeps.grid import Base, SweepCell, Values, cells_of, known, read_value, written
 
 _RANGE = re.compile(r"(?:(log|lin):)?(.+?)\.\.(.+)")
 _DECADE = 10
@@ -138,44 +138,39 @@ _MOST_CORNERS = 256
 _LARGEST_SEED = 2**32 - 1
 
 
-@dataclass(frozen=True)
 class SearchPlan:
-    """A checked search."""
+    """A checked search: every end of every range can be trained, and Optuna is installed."""
 
-    space: Space
-    trials: int
-    at_once: int
-    """Trials asked for before the score of any of them is known."""
-    sampler_seed: int
+    def __init__(
+        self, base: Base, space: Space, *, trials: int = 40, at_once: int | None = None, sampler_seed: int = 0
+    ) -> None:
+        for name, value, least, most in (
+            ("trials", trials, 1, 10**6),
+            ("at_once", AT_ONCE if at_once is None else at_once, 1, MOST_AT_ONCE),
+            ("sampler_seed", sampler_seed, 0, _LARGEST_SEED),
+        ):
+            if type(value) is not int or not least <= value <= most:
+                raise InputError(f"{name} is {shown(value)}, but must be a whole number from {least} to {most}.")
+        require("optuna", "optuna", "Searching")
+        corners = _corners(base, space)
+        alike = len({corner.configuration.shape() for corner in corners}) == 1
+        self.base, self.space, self.sampler_seed = base, space, sampler_seed
+        self.at_once = at_once or (AT_ONCE if alike else 1)
+        """Trials asked for before the score of any of them is known."""
+        self.first, self.planned, self.amount = corners[0], trials, f"{trials} trials"
 
     def as_words(self) -> dict[str, Any]:
         """The same as JSON values."""
         return {
             "space": {name: str(part) for name, part in self.space.items()},
-            "trials": self.trials,
+            "trials": self.planned,
             "at_once": self.at_once,
             "sampler_seed": self.sampler_seed,
         }
 
-
-def search_plan(
-    base: Base, space: Space, *, trials: int = 40, at_once: int | None = None, sampler_seed: int = 0
-) -> SearchPlan:
-    """The plan, if every end of every range can be trained and Optuna is installed.
-
-    By default eight trials are asked for at once where they differ in numbers alone, and one otherwise.
-    """
-    for name, value, least, most in (
-        ("trials", trials, 1, 10**6),
-        ("at_once", AT_ONCE if at_once is None else at_once, 1, MOST_AT_ONCE),
-        ("sampler_seed", sampler_seed, 0, _LARGEST_SEED),
-    ):
-        if type(value) is not int or not least <= value <= most:
-            raise InputError(f"{name} is {shown(value)}, but must be a whole number from {least} to {most}.")
-    require("optuna", "optuna", "Searching")
-    corners = _corners(base, space)
-    alike = len({corner.configuration.shape() for corner in corners}) == 1
-    return SearchPlan(space, trials, (AT_ONCE if alike else 1) if at_once is None else at_once, sampler_seed)
+    def cell(self, values: Values) -> SweepCell:
+        """The cell with these values; an `InputError` if these, each valid alone, cannot be combined."""
+        return SweepCell(values, self.base.configured(values))
 
 
 def _corners(base: Base, space: Space) -> list[SweepCell]:

@@ -14,32 +14,25 @@ import polars as pl
 from srgdqn.errors import InputError
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.destination import write_file
-from srgdqn.runs.parquet import encode_any
-from srgdqn.sweeps.folder import CELLS, TABLE, About, Failure, begin, check_folder, read_about, write_about
-from srgdqn.sweeps.grid import Base, Score, SweepCell, Values, check_score, name_of, written
+from srgdqn.runs.tables import encode_any
+from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, check_folder, read_about, write_about
+from srgdqn.sweeps.grid import SweepCell, Values, name_of, written
 from srgdqn.sweeps.scores import row_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Sweep:
+class Sweep(About):
     """A finished (or interrupted) sweep: the cells that were trained, in their order."""
 
-    base: Base
-    """What all cells share."""
-    plan: dict[str, Any]
-    """What was to be tried, as JSON values."""
-    cells: tuple[SweepCell, ...]
-    results: tuple[Result, ...]
-    """The result of each cell."""
-    score: Score
-    """What the best cell is chosen by; `srgdqn.sweeps.scores` defines it."""
-    chance: float | None
-    """The random policy's final reward, which a diverged round scores, where that was needed."""
-    planned: int
-    """Cells of the grid, or trials of the search."""
-    interrupted: bool = False
-    failed: tuple[Failure, ...] = ()
-    """Cells without a result, because their environment misbehaved; the sweep tries them again when it is resumed."""
+    results: tuple[Result, ...] = ()
+    """The result of each finished cell."""
+
+    @functools.cached_property
+    def cells(self) -> tuple[SweepCell, ...]:
+        """The finished cells."""
+        # Configurations come from the runs, so that a sweep can be read without its environment.
+        pairs = zip(self.finished, self.results, strict=True)
+        return tuple(SweepCell(values, result.configuration) for values, result in pairs)
 
     def __repr__(self) -> str:
         state = f", {len(self.failed)} failed" if self.failed else ""
@@ -100,7 +93,7 @@ class Sweep:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Saves every cell's run, the table and `sweep.json` in a folder, which may hold some of them already."""
-        path = begin(check_folder(folder, self.base, self.plan), self.about())
+        path = begin(check_folder(folder, self.base, self.plan), self)
         for cell, result in zip(self.cells, self.results, strict=True):
             result.save(path / CELLS / cell.name, overwrite=True)
         return self.save_table(path)
@@ -108,14 +101,8 @@ class Sweep:
     def save_table(self, path: Path) -> Path:
         """Writes the table and `sweep.json` beside stored cells."""
         write_file(path / TABLE, encode_any(self.table))
-        write_about(path, self.about())
+        write_about(path, self)
         return path
-
-    def about(self) -> About:
-        """The content of `sweep.json`."""
-        cells = tuple(_words(cell.values) for cell in self.cells)
-        failed = tuple(Failure(_words(failure.values), failure.reason) for failure in self.failed)
-        return About(self.base, self.plan, self.score, self.chance, self.planned, cells, self.interrupted, failed)
 
     def heat_map(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Draws the scores to an image whose ending (.png, .pdf or .svg) decides the format: a line for one option, a
@@ -130,7 +117,7 @@ class Sweep:
     @property
     def _tried(self) -> list[Values]:
         """The values of every row of the table."""
-        return [*(cell.values for cell in self.cells), *(failure.values for failure in self.failed)]
+        return [*self.finished, *(failure.values for failure in self.failed)]
 
     def _check(self, cell: int) -> None:
         if not 0 <= cell < len(self._tried):
@@ -141,27 +128,11 @@ def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
     """Loads the sweep in a folder."""
     path = Path(folder)
     about = read_about(path)
-    for place in (path / CELLS, *(path / CELLS / name_of(values) for values in about.cells)):
+    places = [path / CELLS / name_of(values) for values in about.finished]
+    for place in (path / CELLS, *places):
         if place.is_symlink():
             raise InputError(f"{place} leads elsewhere. Give a folder that holds all of its sweep.")
-    results = tuple(load_result(path / CELLS / name_of(values)) for values in about.cells)
-    # Configurations come from the runs, so that a sweep can be read without its environment.
-    cells = (SweepCell(values, result.configuration) for values, result in zip(about.cells, results, strict=True))
-    return Sweep(
-        about.base,
-        about.plan,
-        tuple(cells),
-        results,
-        check_score(about.score),
-        about.chance,
-        about.planned,
-        about.interrupted,
-        about.failed,
-    )
-
-
-def _words(values: Values) -> dict[str, str]:
-    return {name: written(value) for name, value in values.items()}
+    return Sweep(**vars(about), results=tuple(map(load_result, places)))
 
 
 def _column(values: list[Any]) -> list[Any]:

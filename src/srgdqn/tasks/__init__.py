@@ -16,8 +16,8 @@ import gymnasium
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
+from srgdqn.config.discovery import COMPILED_TASKS, Success
 from srgdqn.config.options import TaskSettings, shape_of
-from srgdqn.config.tasks import COMPILED_TASKS, Success
 from srgdqn.errors import InputError, unknown
 
 __all__ = ["Success", "Task", "adopt", "make", "with_evaluation_limit"]
@@ -76,8 +76,7 @@ def _make(settings: TaskSettings) -> Task:
             advice = "Its reward is 'raw'." if name == "reward" else "Leave it out."
             raise InputError(f"{settings.task} has no option {name}, but {value!r} was given. {advice}")
     _check_limits(time_limit=settings.time_limit)
-    module, _, kind = task.environment.partition(":")
-    make_environment = getattr(importlib.import_module(module), kind)
+    make_environment = getattr(importlib.import_module(task.module), task.name)
     environment = make_environment(**options)
     shaped = options.get("reward", "raw") != "raw"
     return Task(

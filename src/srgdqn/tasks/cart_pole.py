@@ -10,7 +10,32 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
+from srgdqn.config.discovery import TABLE_1_SHARED, CompiledTask
 from srgdqn.tasks.shaping import ANGLE_LIMIT, CART_POLE_REWARDS, POSITION_LIMIT, CartPoleReward, choose
+
+TASK = CompiledTask(
+    name="CartPole",
+    preset=dict(
+        **TABLE_1_SHARED,
+        hidden=(8,),
+        eta=1e-2,
+        batch_size=64,
+        gamma=0.99,
+        episodes=800,
+        replay_capacity=2_000,
+        reward="position-and-angle",  # like the replay's capacity a reading (rows 18 and 13)
+        time_limit=500,
+        evaluation_interval=10_000,
+    ),
+    rewards={
+        "position-and-angle": "(x_lim - |x|)/x_lim - 0.8 + (θ_lim - |θ|)/θ_lim - 0.5",
+        "upright-cosine": "cos θ",
+        "raw": "1",
+    },
+    evaluation_limit=500,
+    success="truncation",
+    gymnasium="srgdqn.tasks.gymnasium_classes:CartPoleEnv",
+)
 
 GRAVITY = 9.8
 POLE_MASS = 0.1

@@ -10,7 +10,29 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
+from srgdqn.config.discovery import TABLE_1_SHARED, CompiledTask
 from srgdqn.tasks.shaping import MOUNTAIN_CAR_REWARDS, MountainCarReward, choose
+
+# The reward and the replay's capacity are readings (rows 17 and 13): Table 1 has none. So are the limits of evaluation
+# of all tasks (rows 20 and 23).
+TASK = CompiledTask(
+    name="MountainCar",
+    preset=dict(
+        **TABLE_1_SHARED,
+        hidden=(20,),
+        eta=1e-2,
+        batch_size=64,
+        gamma=0.9,
+        steps=100_000,
+        replay_capacity=3_000,
+        reward="height",
+        evaluation_interval=10_000,
+    ),
+    rewards={"height": "0.45 sin(3x) + 0.55", "distance": "|x + 0.5|", "raw": "-1"},
+    evaluation_limit=200,
+    success="termination",
+    gymnasium="srgdqn.tasks.gymnasium_classes:MountainCarEnv",
+)
 
 MIN_POSITION = -1.2
 MAX_POSITION = 0.6

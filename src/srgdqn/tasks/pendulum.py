@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
+from srgdqn.config.discovery import TABLE_1_SHARED, CompiledTask
 from srgdqn.tasks.shaping import (
     DYNAMICS,
     TORQUE_COUNT,
@@ -18,6 +19,27 @@ from srgdqn.tasks.shaping import (
     Dynamics,
     Torques,
     choose,
+)
+
+TASK = CompiledTask(
+    name="Pendulum",
+    preset=dict(
+        **TABLE_1_SHARED,
+        hidden=(20,),
+        eta=1e-3,
+        batch_size=32,
+        gamma=0.9,
+        steps=20_000,
+        replay_capacity=3_000,
+        reward="raw",
+        torques="endpoints",
+        dynamics="v0",
+        evaluation_interval=2_000,
+    ),
+    rewards={"raw": "-(θ² + 0.1 θ'² + 0.001 τ²)"},
+    evaluation_limit=200,
+    options={"torques": ("endpoints", "midpoints"), "dynamics": ("v0", "v1")},
+    gymnasium="srgdqn.tasks.gymnasium_classes:PendulumEnv",
 )
 
 MAX_SPEED = 8.0

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import PAPER_SCALE, Scale
 from srgdqn.paper.studies import dose_response
 from srgdqn.paper.studies.dose_response import doses, measured, response
-from srgdqn.paper.studies.scale import PAPER_SCALE, Scale
 from synthetic_outcomes import DOSES, PILOT, one_dose
 
 # The logarithm of each dose's planted error.
@@ -75,17 +75,6 @@ def test_rounds_that_diverged_score_as_the_random_policy_at_their_doses_error() 
     assert (rewards[0] == -7.0).all()
     # The other three still lie on their line, and the range is theirs.
     assert response(errors, rewards) == pytest.approx(ERRORS[0.0, 4] - ERRORS[1.0, 4])
-
-
-def test_cells_are_every_dose_of_srg_dqn() -> None:
-    cells = dose_response.cells(PAPER_SCALE, "printed")
-    assert len(cells) == 12
-    for cell, (coefficient, batch) in zip(cells, PAPER_SCALE.doses, strict=True):
-        assert cell.name == f"dose-c{coefficient:g}-b{batch}-printed"
-        settings = cell.plan.configuration.estimator
-        assert (settings.estimator, settings.coefficient, settings.inner_batch) == ("srg", coefficient, batch)
-        assert len(cell.plan.steps) == 4
-        assert cell.plan.steps[-1] == PAPER_SCALE.dose_steps
 
 
 def test_the_section_shows_planted_numbers(scale: Scale, monkeypatch: pytest.MonkeyPatch) -> None:

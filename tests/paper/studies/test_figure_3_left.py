@@ -3,8 +3,8 @@ import pytest
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE
 from srgdqn.paper.studies import figure_3_left
-from srgdqn.paper.studies.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE
 from synthetic_outcomes import planted_run
 
 NAMES = (*PAPER, "sgd-inner-adam", "random")
@@ -19,18 +19,6 @@ def outcomes() -> dict:
         run = planted_run("MountainCar", algorithm, np.zeros(3), lengths=lengths, diverged=stops, episodes=110)
         found[f"episodes-{name}-corrected"] = run
     return found
-
-
-def test_cells_are_150_episodes_of_100_rounds_without_a_time_limit() -> None:
-    cells = {cell.name: cell.configuration for cell in figure_3_left.cells(PAPER_SCALE, "corrected")}
-    assert list(cells) == [f"episodes-{name}-corrected" for name in (*PAPER, "random")]
-    for name, configuration in cells.items():
-        training = configuration.training
-        # Of the random policy only a mean is needed.
-        assert (training.episodes, training.rounds, training.steps) == (150, 25 if "random" in name else 100, None)
-        assert training.episode_cap == 2_000
-        assert configuration.task.time_limit is None
-    assert cells["episodes-random-corrected"].acting.epsilon_end == 1.0
 
 
 def test_the_control_that_a_claim_needs_is_run_where_it_is_judged() -> None:

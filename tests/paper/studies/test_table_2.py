@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import table_2
-from srgdqn.paper.studies.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies.table_2 import PRINTED, Spreads
 from srgdqn.runs.measurement import Measured
 from synthetic_outcomes import ELEMENTS, SPREAD_STEPS, WEIGHTS, spread
@@ -130,15 +130,6 @@ def test_rounds_are_resampled_jointly(outcomes: dict[str, Measured]) -> None:
     vectors = {"svr-dqn": np.array([[0, 0], [2, 4], [2, 4]]), "srg-dqn": np.array([[0, 0], [1, 0], [1, 0]])}
     for name, stack in vectors.items():
         assert spreads.of("across", picks)[name][0] == pytest.approx(stack.std(0, ddof=1).sum())
-
-
-def test_cells_are_both_algorithms_at_the_scale() -> None:
-    cells = {cell.name: cell.plan for cell in table_2.cells(PAPER_SCALE, "printed")}
-    assert list(cells) == ["spread-svr-dqn-printed", "spread-srg-dqn-printed"]
-    for plan in cells.values():
-        assert plan.steps == table_2.steps(PAPER_SCALE)
-        assert plan.window == 1_000
-        assert plan.configuration.readings == "printed"
 
 
 def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> None:

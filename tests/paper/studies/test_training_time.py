@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 from srgdqn.config.algorithms import PAPER
+from srgdqn.paper.cells import MeasurementCell
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies import training_time
-from srgdqn.paper.studies.cells import MeasurementCell
-from srgdqn.paper.studies.scale import PAPER_SCALE
 from srgdqn.paper.studies.training_time import seconds_to_threshold
 from srgdqn.results.result import Result
 from srgdqn.runs.run import Run

@@ -185,7 +185,7 @@ class Mine(Slope):
 
 class Telling(Logger):
     def start(self, configuration, about): pass
-    def hear(self, reports): print("heard", {{report.round for report in reports}}, flush=True)
+    def log(self, reports): print("heard", {{report.round for report in reports}}, flush=True)
     def close(self): pass
 
 result = srgdqn.train(Mine, **SMALL, steps=10**8, rounds=2, progress=False, loggers=[Telling()])

@@ -16,13 +16,13 @@ from gymnasium.spaces import Box, Discrete
 import srgdqn
 from host_environments import SMALL, Counting, Slope
 from srgdqn.adapters.environments import source_of
-from srgdqn.api import train_configured
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
 from srgdqn.engines.executor import CallsInterruptedError
 from srgdqn.errors import InputError
 from srgdqn.results.comparison import summarise
 from srgdqn.results.curves import curve
+from srgdqn.results.prepare import train_configured
 from srgdqn.results.result import Result
 from srgdqn.training.host.evaluation import evaluation_seed
 from tiny import LEVERS, Levers, q_values
@@ -114,8 +114,8 @@ def test_episodes_without_end_are_cut_and_judged_for_so_many_steps() -> None:
 def test_copies_side_by_side_have_their_own_episodes() -> None:
     run = srgdqn.train(Counting, **SMALL, steps=80, environments=4, progress=False)
     expected = []
-    for seat in range(4):
-        step = seat + 1
+    for environment in range(4):
+        step = environment + 1
         for episode in range(10):
             length = (3, 5, 2)[episode % 3]
             step += 4 * length
@@ -145,7 +145,7 @@ def test_a_functional_environment_is_learned_alike_compiled_and_on_the_host() ->
     with jax.enable_x64(True):
         compiled = srgdqn.train(LEVERS, "srg-dqn", **options, kernel="xla", rounds=2, progress=False)
         configuration = configure("StepByStep", "srg-dqn", defaults={}, **options, kernel="xla", rounds=2)
-        host = train_configured(configuration, source=source_of(StepByStep), progress=False, workers=1)
+        host = train_configured(configuration, source=source_of(StepByStep), workers=1)
     assert compiled.rounds["outer_iterations"].to_list() == [25, 25]
     for name in ("episodes", "evaluations", "curves", "rounds"):
         one, other = compiled.run.tables[name], host.run.tables[name]

@@ -2,20 +2,19 @@
 
 Δ_m = g(θ_m; x) - c (g(θ_ref; x) - A)
 
-Importing this package does not import jax, so that names and formulas can be listed at once.
+Every file here is an estimator and has an `Estimator` of its own name; no list names them. Importing this package does
+not import jax, so that names and formulas can be listed at once.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 
+from srgdqn.config import discovery
+from srgdqn.config.discovery import estimator_names
 from srgdqn.errors import InputError, unknown
-from srgdqn.learner.estimators.estimator import Direction, Estimator, Work, recursion
-from srgdqn.learner.estimators.full import full
-from srgdqn.learner.estimators.query import Query
-from srgdqn.learner.estimators.sgd import sgd
-from srgdqn.learner.estimators.srg import srg
-from srgdqn.learner.estimators.svrg import svrg
+from srgdqn.learner.estimator import Direction, Estimator, Query, Work, recursion
 
 __all__ = [
     "ESTIMATORS",
@@ -24,15 +23,15 @@ __all__ = [
     "Query",
     "Work",
     "estimator",
-    "estimator_names",
     "make_known",
     "own_estimators",
     "recursion",
     "register_estimator",
 ]
 
-ESTIMATORS: dict[str, Estimator] = {"sgd": sgd, "full": full, "svrg": svrg, "srg": srg}
+ESTIMATORS: dict[str, Estimator] = discovery.ESTIMATORS
 _BUILT_IN = frozenset(ESTIMATORS)
+ESTIMATORS.update({name: getattr(importlib.import_module(f"{__name__}.{name}"), name) for name in _BUILT_IN})
 
 
 def estimator(name: str) -> Estimator:
@@ -40,11 +39,6 @@ def estimator(name: str) -> Estimator:
     if name not in ESTIMATORS:
         raise unknown("estimator", name, estimator_names())
     return ESTIMATORS[name]
-
-
-def estimator_names() -> list[str]:
-    """The names that the option `estimator` may have: `none` for no inner iterations, and all that are registered."""
-    return ["none", *ESTIMATORS]
 
 
 def register_estimator(name: str, new: Estimator) -> None:

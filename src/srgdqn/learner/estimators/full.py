@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from srgdqn.learner.estimators.estimator import Direction, Estimator, Work
+from srgdqn.learner.estimator import Direction, Estimator, Work
 
 if TYPE_CHECKING:
     from jaxtyping import Array
 
-    from srgdqn.learner.estimators.query import Query
+    from srgdqn.learner.estimator import Query
     from srgdqn.learner.networks import Parameters
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from srgdqn.learner.estimators.estimator import Direction, Estimator, Work, recursion
+from srgdqn.learner.estimator import Direction, Estimator, Work, recursion
 
 if TYPE_CHECKING:
     from jaxtyping import Array
 
-    from srgdqn.learner.estimators.query import Query
+    from srgdqn.learner.estimator import Query
     from srgdqn.learner.gradients import Compact
     from srgdqn.learner.networks import Parameters
 
 
 def begin(memory: None, theta: Parameters, anchor: Parameters, query: Query) -> Compact:
-    """Keeps g(θ_0; x_1), the reference of the first inner iteration."""
+    """g(θ_0; x_1), the reference of the first inner iteration."""
     del memory, anchor
     return query.on_next(theta)
 

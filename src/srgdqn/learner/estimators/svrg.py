@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from srgdqn.learner.estimators.estimator import Direction, Estimator, Work, recursion
+from srgdqn.learner.estimator import Direction, Estimator, Work, recursion
 
 if TYPE_CHECKING:
     from jaxtyping import Array
 
-    from srgdqn.learner.estimators.query import Query
+    from srgdqn.learner.estimator import Query
     from srgdqn.learner.gradients import Compact
     from srgdqn.learner.networks import Parameters
 

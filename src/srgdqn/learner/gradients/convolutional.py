@@ -14,10 +14,10 @@ import jax
 from jaxtyping import Array
 
 from srgdqn.config import GradientSettings
+from srgdqn.learner.convolution import Convolution
 from srgdqn.learner.gradients.bellman import Batch
 from srgdqn.learner.gradients.closed_form import Factors, closed_form_query, multiply_out
 from srgdqn.learner.networks import CNN, MLP
-from srgdqn.learner.networks.convolution import Convolution
 
 
 class PartlyFactored(NamedTuple):

@@ -3,12 +3,13 @@
 A module is a pytree, so parameters, gradients and moments add and subtract leaf by leaf. Its inexact arrays are learned
 (its *parameters*); the rest is its structure.
 
-A built-in network is one file with a function `make(settings, shape, actions, *, key)`, and its name in `NETWORKS` and
-in `config.options.BUILT_IN_NETWORKS`. Gradients by autodiff and compiled policies work for any.
+Every file here is a built-in network, called as the file is, with a function `make(settings, shape, actions, *, key)`;
+no list names them. Gradients by autodiff and compiled policies work for any.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,17 +18,19 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from srgdqn.config import NetworkSettings
+from srgdqn.config import NetworkSettings, discovery
 from srgdqn.errors import InputError
-from srgdqn.learner.networks.cnn import CNN, make_cnn
-from srgdqn.learner.networks.mlp import MLP, make_mlp
+from srgdqn.learner.networks.cnn import CNN
+from srgdqn.learner.networks.mlp import MLP
 
 Parameters: TypeAlias = Any
 NetworkFactory = Callable[[PRNGKeyArray], eqx.Module]
 
 __all__ = ["CNN", "MLP", "NETWORKS", "Network", "NetworkFactory", "Parameters", "make_network", "named"]
 
-NETWORKS: dict[str, Callable[..., eqx.Module]] = {"mlp": make_mlp, "cnn": make_cnn}
+NETWORKS: dict[str, Callable[..., eqx.Module]] = {
+    name: importlib.import_module(f"{__name__}.{name}").make for name in discovery.NETWORKS
+}
 
 
 class Network(NamedTuple):

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
-from srgdqn.learner.networks.convolution import Convolution
+from srgdqn.learner.convolution import Convolution
 from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer, draws_of, make_layers, perceive
 
 # Channels out, side of the kernel, stride; of each convolution in turn.
@@ -46,7 +46,7 @@ class CNN(eqx.Module):
         return x.transpose(0, 3, 1, 2).reshape(*rows, -1)
 
 
-def make_cnn(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key: PRNGKeyArray) -> CNN:
+def make(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key: PRNGKeyArray) -> CNN:
     """A freshly initialised network for images of the given shape, `hidden` being its layers after the convolutions."""
     if len(shape) != 3 or min(shape[1:]) < SMALLEST_SIDE:
         raise InputError(

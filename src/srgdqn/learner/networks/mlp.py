@@ -60,7 +60,7 @@ class MLP(eqx.Module):
         return perceive(self.layers, self.activation, x)
 
 
-def make_mlp(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key: PRNGKeyArray) -> MLP:
+def make(settings: NetworkSettings, shape: tuple[int, ...], actions: int, *, key: PRNGKeyArray) -> MLP:
     """A freshly initialised perceptron for observations of that shape, flattened."""
     sizes = (math.prod(shape), *settings.hidden, actions)
     return MLP(make_layers(settings, sizes, key=key), settings.activation)

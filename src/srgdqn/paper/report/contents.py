@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -57,6 +57,11 @@ class ClaimRow:
     """By set of readings: the deciding contrast with its interval, in words."""
     section: str
     """The section that shows it."""
+
+
+def readings_of(claims: Sequence[ClaimRow]) -> list[str]:
+    """The sets of readings that any claim has a verdict for, each once."""
+    return list(dict.fromkeys(reading for row in claims for reading in row.verdicts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from srgdqn.paper.report.contents import ClaimRow, Report, Section
+from srgdqn.paper.report.contents import ClaimRow, Report, Section, readings_of
 
 _LONGEST = 40  # rows of a table that are shown; the whole of it is in its file
 
@@ -67,11 +68,6 @@ def _section(section: Section, images: str, data: str | None) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def readings_of(claims: Sequence[ClaimRow]) -> list[str]:
-    """The sets of readings that any claim has a verdict for, each once."""
-    return list(dict.fromkeys(reading for row in claims for reading in row.verdicts))
-
-
 def verdict_frame(claims: Sequence[ClaimRow]) -> pl.DataFrame:
     """The table of verdicts as data: a row per claim."""
     columns: dict[str, list[str | None]] = {
@@ -108,17 +104,7 @@ def verdicts_json(report: Report) -> str:
         "question": report.question,
         "answer": report.answer,
         "note": report.claims_note,
-        "claims": [
-            {
-                "name": row.name,
-                "claim": row.claim,
-                "where": row.where,
-                "verdicts": dict(row.verdicts),
-                "evidence": dict(row.evidence),
-                "section": row.section,
-            }
-            for row in report.claims
-        ],
+        "claims": [dataclasses.asdict(row) for row in report.claims],
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 

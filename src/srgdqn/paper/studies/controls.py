@@ -8,13 +8,13 @@ import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
+from srgdqn.paper.cells import StudyCell
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_rounds, interval_text, seconds_of
 from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.cells import StudyCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
-from srgdqn.paper.studies.scale import Scale
-from srgdqn.results.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.results.statistics import bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
 
@@ -113,13 +113,6 @@ def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
     return Table("controls-interaction", "Do the Adam process and variance reduction add up?", pl.DataFrame(rows), note)
 
 
-def interval_text(interval: Interval) -> str:
-    """An interval as a reader wants it."""
-    if interval.estimate != interval.estimate or abs(interval.estimate) == float("inf"):
-        return "–"  # no spread at all in one of the two, as where every round diverged
-    return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
-
-
 def _controls(outcomes: Outcomes, readings: str, task: str = "MountainCar") -> list[str]:
     return [name for name in ALGORITHMS if name not in PAPER and cell_name(task, readings, name) in outcomes]
 
@@ -144,6 +137,7 @@ def _listed(names: Sequence[str]) -> str:
 
 EXPERIMENT = Experiment(
     name="controls",
+    place=30,
     title="Figure 2 with all controls",
     paper_says=(
         "Nothing: SRG-DQN makes M + 2 = 18 parameter updates per batch where DQN with SGD makes one, and no algorithm "

@@ -7,22 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLACK, BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.experiment import LAST_SHARE, Experiment, Outcomes, measured_arm, seconds_of
 from srgdqn.paper.measurements import dose_response
+from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
-from srgdqn.paper.studies.experiment import LAST_SHARE, Experiment, Outcomes, configured, seconds_of
-from srgdqn.paper.studies.pilot import read_pilot
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.scale import Scale
 
 Dose = tuple[float, int]
 """The coefficient c, and b."""
@@ -41,17 +32,8 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     moments = np.linspace(scale.dose_steps / _MOMENTS, scale.dose_steps, _MOMENTS).astype(int)
     listed = []
     for coefficient, batch in scale.doses:
-        configuration = configured(
-            scale,
-            "MountainCar",
-            "srg-dqn",
-            readings,
-            rounds=scale.dose_rounds,
-            steps=scale.dose_steps,
-            coefficient=coefficient,
-            inner_batch=batch,
-            evaluation_interval=None,
-        )
+        dose = {"coefficient": coefficient, "inner_batch": batch}
+        configuration = measured_arm(scale, "srg-dqn", readings, scale.dose_rounds, scale.dose_steps, **dose)
         plan = dose_response.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))
         listed.append(MeasurementCell(cell_name(readings, (coefficient, batch)), dose_response.measure, plan))
     return listed
@@ -161,6 +143,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 
 EXPERIMENT = Experiment(
     name="dose-response",
+    place=100,
     title="Dose and response",
     paper_says="The recursive anchors' being closer to the exact ones is another reason why SRG-DQN performs better.",
     cells=cells,

@@ -9,18 +9,19 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
-from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.studies.cells import RunCell, StudyCell
-from srgdqn.paper.studies.experiment import (
+from srgdqn.paper.cells import RunCell, StudyCell
+from srgdqn.paper.experiment import (
     RANDOM,
     Experiment,
     Outcomes,
     configured,
-    diverged_rounds,
+    diverged_text,
+    interval_text,
     mean_lengths,
     seconds_of,
 )
-from srgdqn.paper.studies.scale import Scale
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import bootstrap_interval
 
@@ -83,16 +84,15 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 )
             )
             values = lengths(outcomes, each, algorithm)
-            interval = bootstrap_interval(values)
             cut = result.rounds["censored"].to_numpy().sum() / result.rounds["episodes"].to_numpy().sum()
             rows.append(
                 {
                     "readings": each,
                     "algorithm": algorithm,
-                    "mean length [95 %]": f"{interval.estimate:.0f} [{interval.low:.0f}, {interval.high:.0f}]",
+                    "mean length [95 %]": interval_text(bootstrap_interval(values), ".0f"),
                     "sd over rounds": f"{values.std(ddof=1):.0f}",
                     "cut at 2,000": f"{cut:.1%}",
-                    "diverged": f"{diverged_rounds(result)} of {result.rounds.height}",
+                    "diverged": diverged_text(result),
                 }
             )
     panel = Panel(TASK, "steps per episode (cut at 2,000)", {"episodes": "episodes"}, tuple(series))
@@ -119,6 +119,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 
 EXPERIMENT = Experiment(
     name="figure-3-left",
+    place=40,
     title="Figure 3, left: episode length",
     paper_says=(
         "SRG-DQN significantly improves the convergence rate and the stability over DQN with SGD, and further shortens "

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.api import with_kernel
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
+from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_rounds, seconds_of
 from srgdqn.paper.measurements import step_times
+from srgdqn.paper.pilot import Pilot, read_pilot
 from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.cells import MeasurementCell, StudyCell
-from srgdqn.paper.studies.experiment import Experiment, Outcomes, configured, diverged_rounds, seconds_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
-from srgdqn.paper.studies.pilot import Pilot, read_pilot
-from srgdqn.paper.studies.scale import Scale
 from srgdqn.results.curves import SMOOTHING
+from srgdqn.results.prepare import with_kernel
 from srgdqn.results.result import Result
 
 _WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
@@ -150,6 +150,7 @@ def _found(rows: Sequence[Mapping[str, str]], readings: str) -> str:
 
 EXPERIMENT = Experiment(
     name="training-time",
+    place=80,
     title="Training time",
     paper_says="SRG-DQN outperforms the baselines in terms of training time (introduction; no figure shows it).",
     cells=cells,

@@ -1,0 +1,68 @@
+"""What can be named in a configuration, found among the package's files: adding one takes its own file and no list.
+
+A file of `learner/estimators/` is an estimator and a file of `learner/networks/` a network, both called as the file is.
+A file of `tasks/` with `TASK = CompiledTask(…)` is a compiled task. Of such a file only that expression is evaluated
+here, with the names of this module: the rest needs jax, which a command line that only reads presets does not load.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Success = Literal["termination", "truncation", "none"]
+
+_PACKAGE = Path(__file__).parents[1]
+
+# The rows of Table 1 that are the same for every task.
+TABLE_1_SHARED: dict[str, Any] = dict(activation="relu", alpha=1e-3, beta1=0.9, beta2=0.999, inner_iterations=16)
+
+
+@dataclass(frozen=True)
+class CompiledTask:
+    """What is known of a compiled task without its dynamics."""
+
+    name: str
+    """Its name, and that of its functional JAX environment in the same file."""
+    preset: dict[str, Any]
+    """The options that its name stands for; for the paper's tasks Table 1, and what the readings add to it."""
+    rewards: dict[str, str]
+    """The rewards that it can be learned from, and their formulas; `raw` is what is evaluated."""
+    evaluation_limit: int
+    """Steps after which an episode of evaluation is truncated: Gymnasium's own, even where training has none."""
+    success: Success = "none"
+    """The end of an episode that counts as success: `termination` at a goal, `truncation` for having lasted."""
+    options: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The options that only this task has, and their choices."""
+    gymnasium: str | None = None
+    """The same as an ordinary Gymnasium environment, `module:class`, registered as `srgdqn/NAME-v0`."""
+    module: str = ""
+    """Where it was found."""
+
+
+def _tasks() -> Iterator[CompiledTask]:
+    for path in sorted((_PACKAGE / "tasks").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TASK":
+                task = eval(compile(ast.Expression(node.value), path, "eval"), globals())
+                yield dataclasses.replace(task, module=f"srgdqn.tasks.{path.stem}")
+
+
+def _names(folder: str) -> list[str]:
+    return sorted(path.stem for path in (_PACKAGE / folder).glob("*.py") if path.stem != "__init__")
+
+
+COMPILED_TASKS = {task.name: task for task in _tasks()}
+NETWORKS = tuple(_names("learner/networks"))
+"""The built-in networks. Any other name is that of a user's module, passed in Python."""
+ESTIMATORS: dict[str, Any] = dict.fromkeys(_names("learner/estimators"))
+"""The registry of estimators, with those of users; `learner.estimators` adds the values when it is imported."""
+
+
+def estimator_names() -> list[str]:
+    """The names that the option `estimator` may have: `none` for no inner iterations, and all that are registered."""
+    return ["none", *ESTIMATORS]

@@ -1,0 +1,188 @@
+"""Cells of studies: training runs, and measurements that give tables. Each is cached (`srgdqn.results.cache`)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import polars as pl
+
+from srgdqn.engines.choice import executor_of
+from srgdqn.engines.threads import Threads
+from srgdqn.kernel.build import toolchain
+from srgdqn.paper.measurements.recorded import Report
+from srgdqn.results.cache import Cell, CellFolder, Say, TrainingCell
+from srgdqn.results.prepare import prepare
+from srgdqn.results.result import Result
+from srgdqn.results.session import stamp_of
+from srgdqn.runs import measurement
+from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
+from srgdqn.runs.interrupts import StopRequestedError
+from srgdqn.runs.measurement import Measured
+from srgdqn.runs.provenance import LOCAL, hashed, provenance, stale, what_bits_depend_on
+from srgdqn.runs.run_folder import UNFINISHED_CELLS, check_stays_within
+from srgdqn.training.distribute import distribute
+from srgdqn.training.reports import Listener, Progress
+
+
+class StudyCell(Cell, Protocol):
+    """A cell that knows how to compute itself."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing may run beside it."""
+
+    def compute(
+        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
+    ) -> Any:
+        """The outcome; raises `StopRequestedError` once `stop` is set. Checkpoints go below `manager`; `ran_by` is the
+        engine's name.
+        """
+
+
+@dataclass(frozen=True)
+class RunCell(TrainingCell):
+    """A training run."""
+
+    alone: bool = False
+
+    def compute(
+        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
+    ) -> Result:
+        """Trains on the calling thread, from its checkpoints if there are any."""
+        run = prepare(self.configuration)
+        checkpoints = None if manager is None else manager.stamped(stamp_of(run.identity), self.name)
+        result = run.train(
+            listener=lambda progress: report(progress.share),
+            workers=1,
+            stop=stop,
+            manager=checkpoints,
+            ran_by=ran_by,
+        )
+        if result.run.provenance.get("interrupted", True):
+            raise StopRequestedError
+        if checkpoints is not None:
+            checkpoints.flush()  # if saving the result fails, the next run resumes from its end
+        return result
+
+
+Measure = Callable[[Any, Report, threading.Event], dict[str, pl.DataFrame]]
+"""From a plan, a function for progress and an event that asks to stop, to tables."""
+
+
+@dataclass(frozen=True)
+class MeasurementCell:
+    """A measurement: a function of a module with a version (`srgdqn.runs.provenance`), and its plan (a dataclass)."""
+
+    name: str
+    measure: Measure
+    plan: Any
+    alone: bool = False
+
+    def compute(
+        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
+    ) -> Measured:
+        """Measures on the calling thread, without checkpoints."""
+        del manager
+        start = time.perf_counter()
+        tables = self.measure(self.plan, report, stop)
+        about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
+        inputs = hashed({"measure": self._computation, "plan": about["plan"]})
+        return Measured(tables, {**about, "engine": ran_by, "inputs": {"digest": inputs["digest"]}})
+
+    def save(self, outcome: Measured, folder: Path) -> None:
+        """Saves the tables."""
+        measurement.save(outcome, folder, overwrite=True)
+
+    def load(self, folder: Path) -> tuple[Measured, str | None]:
+        """The tables in the folder."""
+        measured = measurement.load(folder)
+        if measured.about["plan"] != self._question():
+            return measured, "its plan has changed"
+        return measured, stale(*map(what_bits_depend_on, (measured.about, self._provenance())))
+
+    def _provenance(self) -> dict[str, Any]:
+        native = '"kernel": "native"' in json.dumps(self._question())
+        return {**provenance(self._computation), "compiler": toolchain() if native else None}
+
+    @property
+    def _computation(self) -> str:
+        """Its name among the versions: the name of the measurement's module."""
+        return f"measurement.{self.measure.__module__.rpartition('.')[2]}"
+
+    def _question(self) -> Any:
+        return json.loads(json.dumps(dataclasses.asdict(self.plan)))
+
+
+def compute(
+    cells: Sequence[StudyCell],
+    folder: Path,
+    *,
+    listener: Callable[[str, float], None] = lambda name, share: None,
+    say: Say = lambda text: None,
+    pace: Pace = USUAL,
+    engine: str = LOCAL,
+) -> dict[str, Any]:
+    """Every cell's outcome by name: read from the folder where it is valid, else computed and saved there, by an engine
+    that is ready. What must be alone is computed on this machine in any case.
+
+    A KeyboardInterrupt leaves every cell that is finished by then in the folder. Unfinished runs resume from their
+    checkpoints.
+    """
+    check_stays_within(folder / UNFINISHED_CELLS)
+    checkpoints = CheckpointManager(folder / UNFINISHED_CELLS, *pace)
+
+    def compute_missing(missing: list[StudyCell], done: Callable[[StudyCell, Any], None]) -> None:
+        absent = {cell.name for cell in missing}
+        for cell in cells:
+            if cell.name not in absent:
+                listener(cell.name, 1.0)
+
+        def store(cell: StudyCell, outcome: Any) -> None:
+            done(cell, outcome)
+            checkpoints.forget(cell.name)
+            listener(cell.name, 1.0)
+
+        alone, crowd = [cell for cell in missing if cell.alone], [cell for cell in missing if not cell.alone]
+        for group, executor, ran_by in (
+            (crowd, executor_of(engine) or Threads(), engine),
+            (alone, Threads(1), LOCAL),
+        ):
+            listeners = [_progress_of(cell, listener) for cell in group]
+            names = [cell.name for cell in group]
+            work = _ComputeCell(ran_by)
+            for index, outcome in distribute(executor, work, group, listeners, names=names, manager=checkpoints):
+                if outcome is not None:
+                    store(group[index], outcome)
+
+    outcomes: dict[str, Any] = {}
+    CellFolder(folder, say, checkpoints).fill(cells, outcomes, compute_missing)
+    return {cell.name: outcomes[cell.name] for cell in cells}
+
+
+def _progress_of(cell: StudyCell, listener: Callable[[str, float], None]) -> Listener:
+    return lambda progress: listener(cell.name, progress.share)
+
+
+@dataclass(frozen=True)
+class _ComputeCell:
+    """Computes a cell; None if it was stopped."""
+
+    ran_by: str
+
+    def __call__(
+        self, cell: StudyCell, listener: Listener, stop: threading.Event, manager: CheckpointManager | None
+    ) -> Any:
+        def report(share: float) -> None:
+            listener(Progress(share, 0, float("nan"), 0))
+
+        try:
+            return cell.compute(report, stop, manager, self.ran_by)
+        except StopRequestedError:
+            return None

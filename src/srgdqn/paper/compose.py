@@ -1,0 +1,86 @@
+"""The report of a reproduction: verdicts, sections, facts, all as plain data."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from srgdqn.paper.claims.evidence import Evidence, find_evidence
+from srgdqn.paper.confirmatory import QUESTION, claim_rows, claims_note, confirmed_section
+from srgdqn.paper.experiment import Outcomes
+from srgdqn.paper.readings_study import readings_section
+from srgdqn.paper.report.contents import Report, Section
+from srgdqn.paper.reproduce import readings_of
+from srgdqn.paper.scale import Scale
+from srgdqn.paper.studies import EXPERIMENTS
+from srgdqn.paper.tuning import tuned_section
+from srgdqn.results.result import Result
+from srgdqn.runs import configurations
+from srgdqn.runs.provenance import VERSIONS, provenance
+
+TITLE = "SRG-DQN, reproduced"
+
+# The sections of the long commands, by the kind of evidence that each leaves.
+_LONG: Mapping[str, Callable[[Evidence], Section]] = {
+    "confirmatory": confirmed_section,
+    "tuned": tuned_section,
+    "readings": readings_section,
+}
+
+
+def make_report(
+    names: Sequence[str],
+    scale: Scale,
+    outcomes: Outcomes,
+    folder: Path | None,
+    seconds: float,
+    said: Sequence[str] = (),
+) -> Report:
+    """The report of some experiments at a scale, with the verdicts of the latest confirmatory run there is."""
+    confirmed = find_evidence("confirmatory", folder)
+    sections = [EXPERIMENTS[name].show(scale, readings_of(scale, name), outcomes) for name in names]
+    for kind, section in _LONG.items():
+        evidence = find_evidence(kind, folder)
+        if evidence is not None:
+            sections.append(section(evidence))
+    return Report(
+        title=TITLE,
+        question=QUESTION,
+        answer=confirmed.about.get("answer", "")
+        if confirmed
+        else "No confirmatory run has been made yet: srgdqn reproduce --confirm.",
+        claims=claim_rows(confirmed),
+        claims_note=claims_note(confirmed),
+        sections=tuple(sections),
+        facts=_facts(scale, seconds, said),
+        configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},
+        preview=scale.name == "quick",
+    )
+
+
+def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, str]:
+    here = provenance()
+    facts = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "scale": scale.name,
+        "seed": str(scale.seed),
+        "time of this run": f"{seconds:.0f} s",
+        "processor": str(here["processor"]),
+        "cores": str(here["cores"]),
+        "instruction sets": ", ".join(here["instruction_sets"]),
+        "computation": here["computation"],
+        "version of the claims": str(VERSIONS["claims"]),
+        **{f"version of {name}": str(version) for name, version in here["versions"].items()},
+    }
+    if said:
+        facts["computed again"] = " ".join(said)
+    return facts
+
+
+def _configuration(outcome: Any) -> str:
+    if isinstance(outcome, Result):
+        return configurations.dumps(outcome.configuration)
+    return json.dumps(outcome.about["plan"], indent=1)

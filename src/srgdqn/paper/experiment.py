@@ -1,0 +1,160 @@
+"""What an experiment is, and what experiments share: configurations, scores of rounds, seconds, diverged rounds.
+
+A round that went non-finite scores as the random policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from srgdqn.config import Configuration
+from srgdqn.config.configure import configure
+from srgdqn.paper.cells import StudyCell
+from srgdqn.paper.report.contents import Section
+from srgdqn.paper.scale import Scale
+from srgdqn.results.result import Result
+from srgdqn.results.statistics import Interval, bootstrap_interval
+
+Outcomes = Mapping[str, Any]
+"""Outcomes of cells by name: a `Result`, or the `Measured` of a measurement."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of the paper, or what a claim of it needs."""
+
+    name: str
+    """That of its file, with hyphens."""
+    place: int
+    """Where it stands in the report: experiments are in the order of these."""
+    title: str
+    paper_says: str
+    cells: Callable[[Scale, str], Sequence[StudyCell]]
+    """The cells for a scale and a set of readings."""
+    show: Callable[[Scale, Sequence[str], Outcomes], Section]
+    """The section of the report for a scale and the sets of readings that were run."""
+    budget_seconds: float
+    """Single-core seconds that its own cells may take at the paper's scale, compiling included."""
+    in_all_readings: bool = False
+    """Whether it is shown with every set of readings at the paper's scale, and not with the primary one alone."""
+
+    def section(self, **content: Any) -> Section:
+        """A section of the report under the experiment's own title."""
+        about = {name: getattr(self, name) for name in ("name", "title", "paper_says", "budget_seconds")}
+        return Section(**about, **content)
+
+
+RANDOM = "random"
+"""An arm without learning: a policy that always explores, in the program of DQN with SGD."""
+
+
+def configured(scale: Scale, task: str, arm: str, readings: str, **options: Any) -> Configuration:
+    """The configuration of one arm (an algorithm, or the random policy) at a scale."""
+    common: dict[str, Any] = {"readings": readings, "seed": scale.seed, **options}
+    if arm == RANDOM:
+        common |= dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0)
+    if scale.lanes is not None:
+        common.setdefault("lanes", scale.lanes)
+    return configure(task, "dqn-sgd" if arm == RANDOM else arm, **common)
+
+
+def measured_arm(scale: Scale, arm: str, readings: str, rounds: int, steps: int, **options: Any) -> Configuration:
+    """The configuration of a run on MountainCar that is measured, and so not evaluated."""
+    budget = {"rounds": rounds, "steps": steps, "evaluation_interval": None}
+    return configured(scale, "MountainCar", arm, readings, **budget, **options)
+
+
+LAST_SHARE = 0.2  # of a step budget
+LAST_EPISODES = 100  # of an episode budget
+
+
+def final_scores(result: Result, random_score: float) -> np.ndarray:
+    """Each round's mean reward per action over the last fifth of its steps or, under an episode budget, its mean return
+    over its last hundred episodes.
+    """
+    training = result.configuration.training
+    if training.episodes is not None:
+        rows = result.episodes.filter(pl.col("episode") >= training.episodes - LAST_EPISODES)
+        return _means(result, rows, "return", random_score)
+    first = (1 - LAST_SHARE) * pl.col("step").max().over("round")
+    return _means(result, result.curves.filter(pl.col("step") > first), "reward", random_score)
+
+
+def first_half_scores(result: Result, random_score: float) -> np.ndarray:
+    """Each round's mean reward per action over the first half of its steps: the area under that part of its curve."""
+    half = pl.col("step").max().over("round") / 2
+    return _means(result, result.curves.filter(pl.col("step") <= half), "reward", random_score)
+
+
+def mean_lengths(result: Result, random_length: float) -> np.ndarray:
+    """Each round's mean episode length, those that were cut counting with the length they were cut at."""
+    return _means(result, result.episodes, "length", random_length)
+
+
+def diverged_rounds(result: Result) -> int:
+    """How many rounds went non-finite."""
+    return int(result.rounds["diverged_at"].is_not_null().sum())
+
+
+def _means(result: Result, rows: pl.DataFrame, column: str, random_score: float) -> np.ndarray:
+    means = rows.group_by("round").agg(pl.col(column).mean().alias("score"))
+    joined = result.rounds.join(means, on="round", how="left").sort("round")
+    scores = joined["score"].to_numpy().astype(float)
+    return np.where(joined["diverged_at"].is_not_null().to_numpy(), random_score, scores)
+
+
+def interval_text(interval: Interval, digits: str = "+.3f") -> str:
+    """An estimate and its bounds; a dash where there is no spread at all, as where every round diverged."""
+    if not np.isfinite(interval.estimate):
+        return "–"
+    return f"{interval.estimate:{digits}} [{interval.low:{digits}}, {interval.high:{digits}}]"
+
+
+def score_columns(values: np.ndarray, result: Result) -> dict[str, str]:
+    """The score of a run's rounds in tables: its mean with an interval, its spread, and how many diverged."""
+    interval = bootstrap_interval(values)
+    return {
+        "score": f"{interval.estimate:.3f}",
+        "95 %": f"[{interval.low:.3f}, {interval.high:.3f}]",
+        "sd over rounds": f"{values.std(ddof=1):.3f}",
+        "diverged": diverged_text(result),
+    }
+
+
+def diverged_text(result: Result) -> str:
+    """How many rounds diverged, of how many."""
+    return f"{diverged_rounds(result)} of {result.rounds.height}"
+
+
+def seconds_of(outcomes: Outcomes, names: Iterable[str]) -> float:
+    """Seconds on one core, compiling included, added up over cells."""
+    total = 0.0
+    for name in dict.fromkeys(names):
+        outcome = outcomes[name]
+        total += float(outcome.timings["seconds"].sum()) if isinstance(outcome, Result) else outcome.about["seconds"]
+    return total
+
+
+def rounds_used(outcomes: Outcomes, cells: Sequence[str], used: int) -> str:
+    """How many of a measurement's rounds a mean is over, as text."""
+    return f"{used} of {_rounds(outcomes, cells)}"
+
+
+def diverged_note(outcomes: Outcomes, readings: Sequence[str], cells: Mapping[str, Sequence[str]]) -> str:
+    """How many rounds of measured runs diverged, and so are left out; `cells` by set of readings."""
+    sentences = []
+    for each in readings:
+        lost = {cell: int(outcomes[cell].tables["rounds"]["diverged"].sum()) for cell in cells[each]}
+        rounds = _rounds(outcomes, cells[each])
+        listed = ", ".join(f"{count} of {rounds} in {cell}" for cell, count in lost.items() if count)
+        sentences.append(f"{each}: {listed}" if listed else f"{each}: none of {rounds}")
+    return f"Rounds that diverged, and are left out ({'; '.join(sentences)})."
+
+
+def _rounds(outcomes: Outcomes, cells: Sequence[str]) -> int:
+    return max(int(outcomes[cell].tables["rounds"]["rounds"][0]) for cell in cells)

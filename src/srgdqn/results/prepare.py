@@ -1,0 +1,180 @@
+"""A run ready to be trained: its kernel chosen, its identity known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+from gymnasium.experimental.functional import FuncEnv
+from gymnasium.spaces import Discrete
+
+from srgdqn import tasks
+from srgdqn.adapters.environments import Source, source_of
+from srgdqn.adapters.failures import EnvironmentFailedError
+from srgdqn.config import Configuration
+from srgdqn.config.checks import check
+from srgdqn.config.discovery import NETWORKS
+from srgdqn.config.presets import is_compiled
+from srgdqn.errors import InputError
+from srgdqn.kernel.build import toolchain
+from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
+from srgdqn.learner.networks import NetworkFactory
+from srgdqn.results.result import Result
+from srgdqn.results.user_code import user_code
+from srgdqn.runs.interrupts import let_interrupts_through
+from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depend_on
+from srgdqn.runs.run import Run
+from srgdqn.runs.tables import SCHEMAS, frame
+from srgdqn.training import Trained, train_rounds
+from srgdqn.training.host.rounds import train_on_host
+from srgdqn.training.host.task import about_task, host_task
+from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.precision import is_double
+from srgdqn.training.random_numbers import check_random_numbers
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A run that can be trained: its configuration with the kernel chosen, and the user's own code."""
+
+    configuration: Configuration
+    environment: FuncEnv | None
+    source: Source | None
+    """Of ordinary environments, which are stepped on the host."""
+    network: eqx.Module | NetworkFactory | None
+    provenance: dict[str, Any]
+    user_code: dict[str, Any]
+
+    @property
+    def on_host(self) -> bool:
+        """Whether its environments are stepped on the host."""
+        return self.source is not None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What determines the bits beside the configuration."""
+        own = {"user_code": self.user_code}
+        return what_bits_depend_on({**self.provenance, "precision": _precision(), "inputs": own})
+
+    def train(self, *, ran_by: str = LOCAL, **how: Any) -> Result:
+        """Trains it; `how` has options of `train_rounds` or `train_on_host`, and `ran_by` is the engine's name.
+
+        Raises `EnvironmentFailedError` where an environment misbehaves: its `result` is everything until then.
+        """
+        configuration = self.configuration
+        if configuration.network.network not in NETWORKS and self.network is None:
+            raise InputError(
+                f"the configuration's network is the module {configuration.network.network!r}. Give it: network=…."
+            )
+        let_interrupts_through()
+        if self.source is None:
+            compiled = task_of(configuration, self.environment)
+            trained = train_rounds(configuration, compiled, self.network, **how)
+            return self.result(trained, about_compiled(compiled), ran_by)
+        task = host_task(configuration, self.source)
+        trained, failures = train_on_host(configuration, task, self.network, **how)
+        result = self.result(trained, about_task(task), ran_by)
+        if failures:
+            words = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items())
+            raise EnvironmentFailedError(f"{words}.", result)
+        return result
+
+    def result(self, trained: Trained, task: dict[str, Any], ran_by: str) -> Result:
+        """What training left, with its provenance."""
+        about = {
+            **self.provenance,
+            "engine": ran_by,
+            "inputs": inputs_of(self.configuration, self.user_code),
+            **task,
+            "precision": _precision(),
+            "backend": jax.default_backend(),
+            "interrupted": trained.interrupted,
+        }
+        frames = {name: frame(name, trained.tables.get(name) or dict.fromkeys(SCHEMAS[name], ())) for name in SCHEMAS}
+        return self.with_user_code(Run(self.configuration, frames, trained.policies, about))
+
+    def with_user_code(self, run: Run) -> Result:
+        """A trained run as a result that can act: with the user's own network and environment."""
+        return Result(run, self.network, self.environment if self.source is None else self.source)
+
+
+def prepare(
+    configuration: Configuration,
+    *,
+    environment: FuncEnv | None = None,
+    source: Source | None = None,
+    network: eqx.Module | NetworkFactory | None = None,
+) -> PreparedRun:
+    """Chooses the kernel of a configuration that was checked, and finds out what else determines the bits.
+
+    `environment` (functional), `source` (of ordinary ones) and `network` are the user's own, where it names such.
+    """
+    if environment is None and source is None and not is_compiled(configuration.task.task):
+        source = source_of(configuration.task.task)
+    configuration = with_kernel(configuration, own_environment=environment is not None)
+    about = provenance_of(configuration, on_host=source is not None)
+    own = user_code(configuration, network, environment if source is None else source)
+    return PreparedRun(configuration, environment, source, network, about, own)
+
+
+def train_configured(
+    configuration: Configuration,
+    *,
+    environment: FuncEnv | None = None,
+    source: Source | None = None,
+    network: eqx.Module | NetworkFactory | None = None,
+    **how: Any,
+) -> Result:
+    """Trains a configuration, from wherever it comes: see `prepare` and `PreparedRun.train`."""
+    run = prepare(check(configuration), environment=environment, source=source, network=network)
+    return run.train(**how)
+
+
+def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
+    """The compiled task that a configuration names, or the user's own environment as one."""
+    if environment is None:
+        task = tasks.make(configuration.task)
+    else:
+        settings = configuration.task
+        task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
+    return tasks.with_evaluation_limit(task, configuration.training.evaluation_limit)
+
+
+def result_of(configuration: Configuration, task: tasks.Task, trained: Trained, *, ran_by: str = LOCAL) -> Result:
+    """What training on a compiled task of the package left, with its provenance."""
+    return prepare(configuration).result(trained, about_compiled(task), ran_by)
+
+
+def about_compiled(task: tasks.Task) -> dict[str, Any]:
+    """What a run stores about a compiled task, for its policies to be used."""
+    return {
+        "observation_size": observation_size(task.environment),
+        "observation_kind": "one-hot" if isinstance(task.environment.observation_space, Discrete) else "vector",
+        "actions": action_count(task.environment),
+        "evaluation_limit": task.evaluation_limit,
+    }
+
+
+def _precision() -> str:
+    return "float64" if is_double() else "float32"
+
+
+def with_kernel(configuration: Configuration, *, own_environment: bool = False) -> Configuration:
+    """The configuration with what will run it decided: `kernel` is `native` or `xla`, no longer `auto`."""
+    check_random_numbers()
+    if not own_environment and not is_compiled(configuration.task.task):
+        return resolved_on_host(configuration, double=is_double())
+    surroundings = Surroundings(
+        own_environment=own_environment,
+        double=is_double(),
+        on_cpu=jax.default_backend() == "cpu",
+    )
+    return resolved(configuration, surroundings)
+
+
+def provenance_of(configuration: Configuration, *, on_host: bool) -> dict[str, Any]:
+    """What the bits of a run depend on beside its configuration."""
+    compiler = toolchain() if configuration.training.kernel == "native" else None
+    return {**provenance("host" if on_host else "training"), "compiler": compiler}

@@ -1,0 +1,250 @@
+"""`srgdqn.sweep` and `srgdqn.search`: one run, whose cells are a grid's or those that Optuna asks for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from srgdqn.engines.choice import ready
+from srgdqn.errors import InputError
+from srgdqn.integrations.progress import reporting
+from srgdqn.results.cache import Say
+from srgdqn.runs.checkpoint_manager import USUAL, Pace
+from srgdqn.runs.provenance import LOCAL
+from srgdqn.sweeps.cells import SweepCells
+from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
+from srgdqn.sweeps.grid import Base, GridPlan, Score, SweepCell, Values, check_score, name_of
+from srgdqn.sweeps.scores import RandomPolicy, score_of
+from srgdqn.sweeps.space import SearchPlan, space_of
+from srgdqn.sweeps.study import Study, open_study
+from srgdqn.sweeps.sweep import Sweep
+from srgdqn.training import Progress
+from srgdqn.training.rounds import Listener
+
+
+def sweep(
+    task: str,
+    algorithm: str = "srg-dqn",
+    values: Mapping[str, Iterable[Any]] | None = None,
+    *,
+    readings: str = "corrected",
+    score: str = "greedy-return",
+    folder: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    checkpoint_every: float | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
+    **options: Any,
+) -> Sweep:
+    """Trains an algorithm on a task with every combination of some options' values.
+
+    Cells that differ only in numbers (step sizes, discounts, …) run as lanes of one program, each with the bits that
+    `srgdqn.train` gives; others compile their own.
+
+    Args:
+      task: the name of a task.
+      algorithm: a name that `srgdqn list` shows.
+      values: the values to try, by option, such as `{"eta": [1e-3, 1e-2], "hidden": [(20,), (20, 20)]}`.
+      readings: as of `srgdqn.train`.
+      score: what the best cell is chosen by: `greedy-return` or `final-reward`; `srgdqn.sweeps.scores` says how
+        rounds that diverged count. Equal scores are ordered by final reward.
+      folder: where every cell is saved as soon as it is finished. If some are there already, only the others are
+        trained.
+      progress: show a progress bar (by default where there is a terminal).
+      checkpoint_every: seconds between two checkpoints of unfinished cells in the folder, from which the same call
+        resumes; by default a minute, or longer where checkpoints are expensive.
+      engine: where cells are trained: `"local"`, or `"ray"` for the cores of a Ray cluster, with the same bits.
+      address: of that cluster, as of `srgdqn.train`.
+      **options: what all cells share, as of `srgdqn.train`.
+
+    Returns:
+      The sweep; also if it was interrupted from the keyboard, with the cells that were finished by then. Cells whose
+      environment misbehaved are listed in `failed`; if all are, an `EnvironmentFailedError` is raised.
+
+    >>> swept = sweep("CartPole", "dqn-sgd", {"eta": [0.0, 0.01]}, steps=2_000, evaluation_episodes=1)
+    >>> swept.table.select("cell", "eta", "diverged").rows()
+    [(0, 0.0, 0), (1, 0.01, 0)]
+
+    """
+    plan = GridPlan(Base(task, algorithm, readings, options), values or {})
+    return _run(plan, score, folder, progress, checkpoint_every, engine, address)
+
+
+def search(
+    task: str,
+    algorithm: str = "srg-dqn",
+    space: Mapping[str, Any] | None = None,
+    *,
+    trials: int = 40,
+    at_once: int | None = None,
+    sampler_seed: int = 0,
+    readings: str = "corrected",
+    score: str = "greedy-return",
+    folder: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+    checkpoint_every: float | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
+    **options: Any,
+) -> Sweep:
+    """Searches for the options with the highest score, by Optuna's tree-structured Parzen estimator.
+
+    Args:
+      task: the name of a task.
+      algorithm: a name that `srgdqn list` shows.
+      space: what is searched, by option: a pair is a range (log-uniform if it spans a decade or more), a list a choice,
+        and a word such as `"lin:0.9..0.99"` is read as `srgdqn.sweeps.space` says.
+      trials: how many cells, with those that are in the folder already.
+      at_once: trials asked for before the score of any of them is known; by default 8 where they differ only in
+        numbers, and so run side by side, and 1 otherwise.
+      sampler_seed: seed of the sampler.
+      readings: as of `srgdqn.train`.
+      score: as of `srgdqn.sweep`. A trial without one, because its options cannot be combined or its environment
+        misbehaved, has failed.
+      folder: where every cell is saved, and Optuna's own storage (`optuna.sqlite3`). Searching there again continues to
+        the number of trials asked for; one process at a time.
+      progress: as of `srgdqn.sweep`.
+      checkpoint_every: as of `srgdqn.sweep`.
+      engine: as of `srgdqn.sweep`.
+      address: as of `srgdqn.train`.
+      **options: what all cells share, as of `srgdqn.train`.
+
+    Returns:
+      The sweep, one cell per trial that has a score (fewer where trials are equal). Those whose environment misbehaved
+      are listed in `failed`; if there are no others, an `EnvironmentFailedError` is raised.
+
+    """
+    base = Base(task, algorithm, readings, options)
+    how = {"trials": trials, "at_once": at_once, "sampler_seed": sampler_seed}
+    plan = SearchPlan(base, space_of(space or {}), **how)  # type: ignore[arg-type]
+    return _run(plan, score, folder, progress, checkpoint_every, engine, address)
+
+
+def _run(
+    plan: GridPlan | SearchPlan,
+    score: str,
+    folder: str | os.PathLike[str] | None,
+    progress: bool | None,
+    checkpoint_every: float | None,
+    engine: str,
+    address: str | None,
+) -> Sweep:
+    chosen_by = check_score(score)
+    path = None if folder is None else check_folder(folder, plan.base, plan.as_words())
+    title = f"{plan.base.task} · {plan.base.algorithm} · {plan.amount}"
+    with ready(engine, address), reporting(plan.first.configuration, progress, title=title) as listener:
+        return run_sweep(plan, path, chosen_by, listener, pace=Pace(checkpoint_every), engine=engine)
+
+
+class _Grid:
+    """Proposes all cells of a grid at once, as `Study` proposes those of a search."""
+
+    def __init__(self, plan: GridPlan) -> None:
+        self._values = [cell.values for cell in plan.cells.values()]
+        self.ended = 0
+
+    def ask(self) -> dict[int, Values]:
+        return dict(enumerate(self._values))
+
+    def end(self, number: int, score: float | None) -> None:
+        self.ended += 1
+
+    def fail(self, number: int, reason: str) -> None:
+        self.ended += 1
+
+    def values(self) -> list[Values]:
+        return self._values
+
+    def failures(self) -> list[Failure]:
+        return []
+
+
+@contextlib.contextmanager
+def _proposer(plan: GridPlan | SearchPlan, folder: Path | None) -> Iterator[_Grid | Study]:
+    if isinstance(plan, GridPlan):
+        yield _Grid(plan)
+        return
+    with open_study(None if folder is None else folder / STUDY, plan) as study:
+        study.resume()
+        yield study
+
+
+def run_sweep(
+    plan: GridPlan | SearchPlan,
+    folder: Path | None,
+    score: Score,
+    listener: Listener,
+    say: Say = lambda text: None,
+    pace: Pace = USUAL,
+    engine: str = LOCAL,
+) -> Sweep:
+    """Trains the cells of a checked grid or search that are not in the folder yet. The engine must be ready."""
+    say = functools.cache(say)  # every message once
+
+    def cell_of(values: Values) -> SweepCell | None:
+        try:
+            return plan.cell(values)
+        except InputError as error:
+            say(f"a trial failed: {error}")
+            return None
+
+    with occupied(folder):
+        if folder is not None:
+            begin(folder, About(plan.base, plan.as_words(), score, planned=plan.planned))
+        stored = SweepCells(folder, say, pace)
+        results, failures = stored.results, stored.failures
+        random = RandomPolicy(score, plan.first.configuration, stored.beside)
+        complete = True
+        with _proposer(plan, folder) as proposer:
+            while complete and (ended := proposer.ended) < plan.planned:
+                asked = proposer.ask()
+                cells = {number: cell for number, values in asked.items() if (cell := cell_of(values))}
+                shown = _share_of(listener, ended, len(asked), plan.planned)
+                complete = stored.fill(list(cells.values()), shown, engine)
+                if not complete:
+                    break
+                random.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
+                for number in asked:
+                    name = cells[number].name if number in cells else None
+                    if name in failures:
+                        proposer.fail(number, failures[name])
+                    else:
+                        scored = None if name is None else score_of(results[name], score, random.chance).mean
+                        proposer.end(number, scored)
+            done = {cell.name: cell for values in proposer.values() if (cell := cell_of(values))}
+            failed = {name_of(failure.values): failure for failure in proposer.failures()}
+        # Trials of earlier processes are read, and whatever is stale among them is trained again.
+        if complete:
+            complete = stored.fill(list(done.values()), lambda progress: None, engine)
+        else:
+            stored.find(list(done.values()))
+        if complete:
+            stored.check_some_finished()
+        failed |= {name: Failure(cell.values, failures[name]) for name, cell in done.items() if name in failures}
+        finished = {name: cell.values for name, cell in done.items() if name in results}
+        random.prepare([results[name] for name in finished])
+        swept = Sweep(
+            plan.base,
+            plan.as_words(),
+            score,
+            random.chance,
+            plan.planned,
+            tuple(finished.values()),
+            interrupted=not complete,
+            failed=tuple(failed.values()),
+            results=tuple(results[name] for name in finished),
+        )
+        if folder is not None:
+            swept.save_table(folder)
+        return swept
+
+
+def _share_of(listener: Listener, ended: int, asked: int, planned: int) -> Listener:
+    def listen(progress: Progress) -> None:
+        listener(progress._replace(share=(ended + progress.share * asked) / planned))
+
+    return listen

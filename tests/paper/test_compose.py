@@ -1,0 +1,174 @@
+"""The report as data: complete, and honest about what it was decided by."""
+
+import dataclasses
+import json
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from srgdqn.paper.claims import CLAIMS, Judgement
+from srgdqn.paper.claims import evidence as evidence_module
+from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
+from srgdqn.paper.claims.rules import MeasuredContrast
+from srgdqn.paper.compose import make_report
+from srgdqn.paper.confirmatory import QUESTION
+from srgdqn.paper.report.contents import Report, Table
+from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
+from srgdqn.paper.studies import EXPERIMENTS
+from srgdqn.results.result import Result
+from srgdqn.results.statistics import Interval
+from srgdqn.runs import configurations
+from srgdqn.runs.provenance import VERSIONS
+from synthetic_outcomes import DOSES, world
+
+SMALL = dataclasses.replace(QUICK, doses=DOSES)
+NAMES = ("figure-1", "figure-3-left", "dose-response")
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Any]:
+    return world(True)
+
+
+@pytest.fixture(autouse=True)
+def nothing_released(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a test puts into its own folder is found."""
+    empty = tmp_path_factory.mktemp("released")
+    monkeypatch.setattr(evidence_module, "resources", SimpleNamespace(files=lambda package: empty))
+
+
+def confirmed(folder: Path, claims: str | None = None) -> Evidence:
+    def judged(name: str, place: int) -> Judgement:
+        shown = MeasuredContrast("the weaker", Interval(-0.5 * place, -1.0, 0.01), 0.1, 0.1)
+        other = MeasuredContrast("the stronger", Interval(1.0, 0.5, 2.0), 0.1, 0.1)
+        return Judgement(name, "fails" if place else "undecided", (other, shown))
+
+    judgements = {
+        label: [judged(claim.name, place) for claim in CLAIMS] for place, label in enumerate(("corrected", "printed"))
+    }
+    made = evidence_of("confirmatory", judgements, seed=20_001, rounds="400 on Pendulum", seconds=1_200.0)
+    about = {**made.about, "answer": "Merely 17 updates.", **({} if claims is None else {"claims": claims})}
+    evidence = Evidence(made.kind, made.judgements, made.tables, about)
+    write_evidence(evidence, folder)
+    return evidence
+
+
+def report(outcomes: dict[str, Any], folder: Path, scale: Scale = SMALL, **options: Any) -> Report:
+    return make_report(NAMES, scale, outcomes, folder, 12.3, **options)
+
+
+def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path)
+    found = report(outcomes, tmp_path)
+    assert [row.name for row in found.claims] == [claim.name for claim in CLAIMS]
+    for row, claim in zip(found.claims, CLAIMS, strict=True):
+        assert (row.claim, row.where, row.section) == (claim.statement, claim.where, claim.section)
+        assert row.verdicts == {"corrected": "undecided", "printed": "fails"}
+        # The contrast that is furthest from holding, not the first.
+        assert row.evidence["printed"] == "the weaker: -0.5 [-1, +0.01] (fails if its upper bound is below 0.1)"
+    assert (found.question, found.answer) == (QUESTION, "Merely 17 updates.")
+    for said in (
+        "seed 20001",
+        "rounds: 400 on Pendulum",
+        f"{2 * len(CLAIMS)} contrasts",
+        "20 minutes",
+        f"version of the claims, rules and margins: {VERSIONS['claims']}",
+    ):
+        assert said in found.claims_note
+    assert "other rules" not in found.claims_note
+
+
+def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path)
+    (section,) = (each for each in report(outcomes, tmp_path).sections if each.name == "confirmatory")
+    rows = section.tables[0].frame
+    assert rows.height == 2 * 2 * len(CLAIMS)
+    mine = rows.filter(claim="C7b", readings="printed", contrast="the weaker").row(0)
+    assert mine[3:] == (-0.5, -1.0, 0.01, 0.1, "below that")
+    assert rows.filter(contrast="the stronger")[""].unique().to_list() == ["above 0"]
+    assert f"0 holds, 0 fails, {len(CLAIMS)} undecided" in section.found
+    assert "seed 20001; rounds: 400 on Pendulum) in 20 minutes" in section.found
+
+
+def test_stale_evidence_is_said(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path, claims="0123456789abcdef")
+    note = report(outcomes, tmp_path).claims_note
+    assert f"taken by other rules or margins than the present ones (version {VERSIONS['claims']})" in note
+    assert "version of the claims, rules and margins: 0123456789abcdef" in note
+
+
+def test_without_a_confirmatory_run_nothing_is_decided(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    found = report(outcomes, tmp_path)
+    assert found.claims == ()
+    assert "srgdqn reproduce --confirm" in found.answer
+    assert "A claim holds if" in found.claims_note
+
+
+def test_sections_facts_and_configurations_are_complete(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    found = report(outcomes, tmp_path, said=["a-cell is computed again: it was damaged."])
+    assert [section.name for section in found.sections] == list(NAMES)
+    for section in found.sections:
+        experiment = EXPERIMENTS[section.name]
+        assert (section.title, section.paper_says) == (experiment.title, experiment.paper_says)
+        assert section.budget_seconds == experiment.budget_seconds
+    facts = found.facts
+    assert (facts["scale"], facts["seed"], facts["time of this run"]) == ("quick", "0", "12 s")
+    assert facts["version of the claims"] == str(VERSIONS["claims"])
+    assert facts["computed again"] == "a-cell is computed again: it was damaged."
+    assert facts["version of jax"]
+    assert set(found.configurations) == set(outcomes)
+    for name, text in found.configurations.items():
+        outcome = outcomes[name]
+        if isinstance(outcome, Result):
+            assert tomllib.loads(text)
+            assert configurations.loads(text) == outcome.configuration
+        else:
+            assert json.loads(text) == outcome.about["plan"]
+    assert "computed again" not in report(outcomes, tmp_path).facts
+
+
+def test_only_a_preview_says_that_it_is_one(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    assert report(outcomes, tmp_path).preview
+    whole = dataclasses.replace(PAPER_SCALE, doses=DOSES)
+    assert not report(outcomes, tmp_path, whole).preview
+
+
+def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
+    outcomes: dict[str, Any], tmp_path: Path
+) -> None:
+    told = MeasuredContrast("final reward over svr-dqn", Interval(0.5, 0.25, 0.75), 0.1, 0.1)
+    given = {"C2": "holds", "C3": "fails"}
+    judgements = [Judgement(name, verdict, (told,)) for name, verdict in given.items()]  # type: ignore[arg-type]
+    table = Table("tuned-scores", "Scores", outcomes["theorem-1"].tables["growth"])
+    how = dict(seed=20_002, rounds="100 on Pendulum", seconds=600.0)
+    write_evidence(evidence_of("tuned", {"tuned": judgements}, [table], **how), tmp_path)  # type: ignore[arg-type]
+    runs = {f"run-{run:02d}": judgements for run in range(12)}
+    write_evidence(evidence_of("readings", runs, **how), tmp_path)  # type: ignore[arg-type]
+    found = {section.name: section for section in report(outcomes, tmp_path).sections}
+    assert list(found) == [*NAMES, "tuned", "readings"]
+    assert (
+        "C2 holds (final reward over svr-dqn: +0.5 [+0.25, +0.75] (fails if its upper bound is below 0.1)); C3 fails"
+        in found["tuned"].found
+    )
+    assert "seed 20002; rounds: 100 on Pendulum) in 10 minutes" in found["tuned"].found
+    assert [each.name for each in found["tuned"].tables] == ["tuned-scores"]
+    assert "in the 12 runs" in found["readings"].found
+    assert (
+        "Of 24 verdicts (five claims in every run, intervals corrected for these alone) 12 are 'holds'"
+        in found["readings"].found
+    )
+
+
+def test_contrasts_in_words() -> None:
+    def text(*bounds: float) -> str:
+        return MeasuredContrast("steadiness", Interval(*bounds), 0.04879, 0.04879).text()
+
+    nan = float("nan")
+    assert text(0.12345, -0.5, 1234.0) == (
+        "steadiness: +0.123 [-0.5, +1.23e+03] (fails if its upper bound is below 0.049)"
+    )
+    assert text(float("inf"), nan, nan) == text(nan, nan, nan)
+    assert text(nan, nan, nan) == "steadiness: cannot be told, as one side has no spread or nothing is left to compare"

@@ -1,0 +1,103 @@
+import itertools
+
+import jax
+import numpy as np
+import pytest
+
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.paper import readings_study, tuning
+from srgdqn.paper.cells import RunCell
+from srgdqn.paper.scale import (
+    CONFIRMATORY,
+    CONFIRMATORY_PRINTED,
+    CONFIRMATORY_SCALES,
+    CONTROLS,
+    PAPER_SCALE,
+    QUICK,
+    Scale,
+)
+from srgdqn.paper.studies import EXPERIMENTS
+from srgdqn.paper.studies.figure_2 import TASKS
+from srgdqn.training.lane import round_keys
+
+ALL = (PAPER_SCALE, QUICK, CONFIRMATORY, CONFIRMATORY_PRINTED)
+
+
+def configurations(scale: Scale) -> dict[str, object]:
+    """Every configuration of every cell, by the cell's name (and a name within it, where there are several)."""
+    found: dict[str, object] = {}
+    for experiment, readings in itertools.product(EXPERIMENTS.values(), ("corrected", "printed")):
+        for cell in experiment.cells(scale, readings):
+            if isinstance(cell, RunCell):
+                found[cell.name] = cell.configuration
+            elif hasattr(cell.plan, "configurations"):
+                found |= {f"{cell.name}/{name}": each for name, each in cell.plan.configurations.items()}
+            elif hasattr(cell.plan, "configuration"):
+                found[cell.name] = cell.plan.configuration
+    return found
+
+
+def test_the_paper_scale_has_the_papers_numbers() -> None:
+    """Captions of Figures 2 and 3, and Tables 1 and 2."""
+    assert PAPER_SCALE.rounds == {"MountainCar": 50, "Pendulum": 50, "CartPole": 10}
+    assert (PAPER_SCALE.episodes, PAPER_SCALE.episode_rounds) == (150, 100)
+    assert (PAPER_SCALE.spread_rounds, PAPER_SCALE.spread_steps) == (50, 100_000)
+    assert not PAPER_SCALE.shorter
+    assert PAPER_SCALE.lanes is None
+    found = configurations(PAPER_SCALE)
+    budgets = {"MountainCar": (100_000, None), "Pendulum": (20_000, None), "CartPole": (None, 800)}
+    for task, algorithm in itertools.product(budgets, PAPER):
+        training = found[f"{task}-{algorithm}-corrected"].training  # type: ignore[attr-defined]
+        assert (training.steps, training.episodes) == budgets[task]
+        assert training.rounds == PAPER_SCALE.rounds[task]
+    for algorithm in PAPER:
+        training = found[f"episodes-{algorithm}-printed"].training  # type: ignore[attr-defined]
+        assert (training.episodes, training.rounds, training.steps) == (150, 100, None)
+    for algorithm in ("svr-dqn", "srg-dqn"):
+        training = found[f"spread-{algorithm}-corrected"].training  # type: ignore[attr-defined]
+        assert (training.steps, training.rounds) == (100_000, 50)
+
+
+def test_every_control_is_run_at_the_papers_scale() -> None:
+    assert set(CONTROLS) | set(PAPER) == set(ALGORITHMS)
+    assert not set(CONTROLS) & set(PAPER)
+    names = {cell.name for cell in EXPERIMENTS["controls"].cells(PAPER_SCALE, "corrected")}
+    for task, algorithm in itertools.product(PAPER_SCALE.rounds, ALGORITHMS):
+        assert f"{task}-{algorithm}-corrected" in names
+
+
+@pytest.mark.parametrize("scale", ALL, ids=("paper", "quick", "confirmatory", "confirmatory-printed"))
+def test_all_cells_of_a_scale_have_its_seed_and_lanes(scale: Scale) -> None:
+    """Paired: the same rounds of the same seed for every algorithm."""
+    found = configurations(scale)
+    assert len(found) > 60
+    assert {each.training.seed for each in found.values()} == {scale.seed}  # type: ignore[attr-defined]
+    if scale.lanes is not None:
+        widths = {each.training.lanes for name, each in found.items() if "exact" not in name}  # type: ignore[attr-defined]
+        assert widths == {scale.lanes}
+
+
+def test_verdicts_have_seeds_that_no_pilot_has() -> None:
+    deciding = [CONFIRMATORY.seed, tuning.TUNED_SEED, CONFIRMATORY.seed + readings_study.SEED_OFFSET]
+    pilots = [PAPER_SCALE.seed, QUICK.seed, tuning.TUNING_SEED]
+    assert not set(deciding) & set(pilots)
+    assert len(set(deciding)) == 3
+    assert PAPER_SCALE.seed != tuning.TUNING_SEED
+    assert {cell.configuration.training.seed for cell in readings_study.cells(CONFIRMATORY, 3)} == {deciding[2]}
+
+
+def test_rounds_of_different_seeds_share_no_key() -> None:
+    """A round is told by seed and number together: neighbouring seeds do not meet a few rounds later."""
+    numbers = np.arange(401, dtype=np.uint32)
+    every = [
+        np.asarray(jax.random.key_data(jax.vmap(lambda number, seed=seed: round_keys(seed, number))(numbers)))
+        for seed in map(np.uint32, (0, tuning.TUNING_SEED, 30_001, 30_002, 30_003))
+    ]
+    keys = np.concatenate([each.reshape(-1, each.shape[-1]) for each in every])
+    assert len(np.unique(keys, axis=0)) == len(keys) == 5 * 401 * 4
+
+
+def test_verdicts_have_the_controls_that_claims_and_page_one_need() -> None:
+    for scale, task in itertools.product(CONFIRMATORY_SCALES.values(), TASKS):
+        assert {"sgd-inner", "sgd-inner-adam"} <= set(scale.controls[task])
+    assert not CONFIRMATORY.shorter
