@@ -27,9 +27,8 @@ from srgdqn.runs.run_folder import UNFINISHED_CELLS
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
 from srgdqn.training import Progress, train_side_by_side
-from srgdqn.training.cores import usable_cores
 from srgdqn.training.loop import identity
-from srgdqn.training.precision import in_this_precision
+from srgdqn.training.machine import in_this_precision, usable_cores
 from srgdqn.training.rounds import Listener
 
 
