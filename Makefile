@@ -6,7 +6,7 @@ WORKERS ?= 2
 BIN     := $(VENV)/bin
 BENCH   := build/bench
 
-# Compiled programs are kept here between test runs and shared by the test workers.
+# Compiled programs are stored here between test runs and shared by the test workers.
 test test-slow test-cluster test-drill fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
 .PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-resolve bench-cluster clean

@@ -158,7 +158,7 @@ def _started(command: list[str], cores: Sequence[int], environment: Mapping[str,
 
 @contextmanager
 def _ended_after(limit: float, children: Sequence[_Child]) -> Iterator[threading.Event]:
-    """Ends the children when their time is over, and tells whether it had to."""
+    """Ends the children when their time is over, and returns whether it had to."""
     late = threading.Event()
 
     def end() -> None:

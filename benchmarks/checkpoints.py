@@ -2,8 +2,8 @@
 
     python benchmarks/checkpoints.py [--quick] [--out FILE]
 
-Runs that make checkpoints at the usual interval tell in their table of timings what they spent on them. Of a replay of
-a million images, which would take hours to fill by playing, the checkpoint of a minute's play is timed by itself.
+Runs with checkpoints at the usual interval have in their table of timings what they spent on them. Of a replay of a
+million images, which would take hours to fill by playing, the checkpoint of a minute's play is timed by itself.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 import polars as pl
 
 import srgdqn
-from frames import SEATS, SHAPE, TRANSITIONS, lives
+from frames import COPIES, SHAPE, TRANSITIONS, transitions
 from measuring import circumstances
 from reporting import place_for, print_table, write_report
 from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
-from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 from srgdqn.runs.checkpoints import Journal, Snapshot
+from srgdqn.runs.run_folder import DEFAULT_KEEP
 
 # Transitions that a minute of an Atari game makes at the fastest that was seen here, 156 a second.
 A_MINUTE = 9_360
@@ -41,7 +41,7 @@ RUNS: dict[str, dict[str, Any]] = {
     },
     "2 rounds of CartPole-v1 on the host": {"task": "CartPole-v1", "rounds": 2, "steps": 3_000_000},
 }
-COLUMNS = ("what", "minutes", "checkpoints", "seconds for them", "share of the time", "kept MB per round")
+COLUMNS = ("what", "minutes", "checkpoints", "seconds for them", "share of the time", "stored MB per round")
 
 
 def main() -> None:
@@ -73,12 +73,12 @@ def main() -> None:
 
 
 def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:
-    """A run that is kept: the seconds of all its jobs, and those of their checkpoints."""
+    """A run with checkpoints: the seconds of all its jobs, and those of their checkpoints."""
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "run"
-        kept = {"out": out, "keep_checkpoints": DEFAULT_KEEP, "checkpoint_every": every}
-        # Far enough from diverging that all rounds live to the end.
-        result = srgdqn.train(task, "srg-dqn", **asked, eta=1e-4, alpha=1e-5, evaluation_episodes=1, **kept)
+        options = {"out": out, "keep_checkpoints": DEFAULT_KEEP, "checkpoint_every": every}
+        # Far enough from diverging that all rounds reach the end.
+        result = srgdqn.train(task, "srg-dqn", **asked, eta=1e-4, alpha=1e-5, evaluation_episodes=1, **options)
         seconds = dict(result.timings.group_by("phase").agg(pl.col("seconds").sum()).iter_rows())
         made = result.timings.filter(pl.col("phase") == "checkpoint").height
         size = sum(file.stat().st_size for file in (out / "checkpoints").rglob("*") if file.is_file())
@@ -95,16 +95,16 @@ def _run(task: str, every: float | None, **asked: Any) -> dict[str, float]:
 
 
 def _images(count: int) -> dict[str, float]:
-    """A replay is filled and kept minute by minute, as by playing; the minutes from when it is full on are timed."""
-    memory, play = FrameMemory(count, SHAPE, SEATS, 2), lives()
+    """A replay is filled and checkpointed minute by minute, as by playing; the minutes since it is full are timed."""
+    memory, play = FrameMemory(count, SHAPE, COPIES, 2), transitions()
     minute = min(A_MINUTE, count)
     spent = []
     with tempfile.TemporaryDirectory() as place:
         journal = Journal(Path(place))
         for _ in range(math.ceil(count / minute) + TIMED):
             for _ in range(minute):
-                seat, before, after, ended = next(play)
-                memory.append(seat, before, 1, 0.5, after, ended)
+                copy, before, after, ended = next(play)
+                memory.append(copy, before, 1, 0.5, after, ended)
             began = time.perf_counter()
             tensors, streams = memory.state()
             journal.save(Snapshot({}, tensors, streams))

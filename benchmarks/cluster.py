@@ -28,8 +28,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-
 from cluster_simulation import Costs, Made, simulate
 from measuring import circumstances, spread
 from reporting import Bar, Panel, between, place_for, print_table, write_report
@@ -37,6 +35,7 @@ from srgdqn.engines.on_ray import connected, run_on_ray
 from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.paper.scale import PAPER_SCALE, QUICK
+from srgdqn.paper.studies import EXPERIMENTS
 
 FENCED = "SRGDQN_BENCHMARK_FENCED"
 NODES = (1, 10, 100, 1_000)
@@ -46,7 +45,7 @@ CORES = 16  # of a node in the simulation
 PAPER = (751, 7_000.0)
 MANY = 100_000
 STRAGGLING, SLOWER = 0.01, 4.0  # the share of calls that take so many times as long, and how many
-BETWEEN_DEATHS = 7_200.0  # seconds that a node lives, on average: as those that are rented cheaply and taken away
+BETWEEN_DEATHS = 7_200.0  # seconds until a node dies, on average: as those that are rented cheaply and taken away
 
 
 def main() -> None:
@@ -78,8 +77,8 @@ def main() -> None:
         ratios = spread([one / turn for one, (turn, _) in zip(foretold, measured, strict=True)])
         slower = spread([sum(each.values()) / sum(lengths.values()) for _, each in measured])
         checks[nodes] = {"measured": seconds, "foretold": foretold, "ratio": ratios, "slower": slower}
-        told = (f"{seconds['median']:.1f} s", f"{statistics.median(foretold):.1f} s", f"{ratios['median']:.2f}")
-        rows.append((str(nodes), *told, between(ratios, ".2f"), f"{slower['median']:.2f}"))
+        cells = (f"{seconds['median']:.1f} s", f"{statistics.median(foretold):.1f} s", f"{ratios['median']:.2f}")
+        rows.append((str(nodes), *cells, between(ratios, ".2f"), f"{slower['median']:.2f}"))
     print_table(
         f"{len(cells)} cells on nodes of one core",
         ("nodes", "measured", "simulated", "ratio", "lowest to highest turn", "a cell's time × alone"),
@@ -105,21 +104,21 @@ def _fenced() -> int:
     fence = ["unshare", *as_root, "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     missing = [name for name in ("unshare", "ip") if shutil.which(name) is None]
     if missing or subprocess.run([*fence, "true"], capture_output=True, check=False).returncode != 0:
-        raise SystemExit("no network namespace can be made here, in which Ray would be kept to this machine.")
+        raise SystemExit("no network namespace can be made here, in which Ray would be confined to this machine.")
     words = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, *sys.argv]
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         surroundings = {**os.environ, FENCED: "1", "RAY_TMPDIR": folder}
         return subprocess.run([*fence, *words], env=surroundings, check=False).returncode
 
 
-def _compute(cell: Any, stop: threading.Event, tell: Any = None) -> float:
+def _compute(cell: Any, stop: threading.Event, report: Any = None) -> float:
     """The seconds that a cell takes."""
     start = time.perf_counter()
     cell.compute(lambda share: None, stop)
     return time.perf_counter() - start
 
 
-def _wake(thing: int, stop: threading.Event, tell: Any) -> None:
+def _wake(number: int, stop: threading.Event, report: Any) -> None:
     """Nothing, in a process that is ready to train: the kernel is loaded, and everything imported."""
     import srgdqn.api  # noqa: F401
     from srgdqn.kernel.build import library
@@ -199,8 +198,8 @@ def _foretold(lengths: dict[str, float], costs: Costs, *, quick: bool) -> list[d
             ended = made["and deaths"].seconds
             efficiency = sum(straggling) / (ended * nodes * CORES)
             spent = {what: each.seconds for what, each in made.items()}
-            told = {"job": job, "nodes": nodes, "seconds": spent, "efficiency": efficiency}
-            found.append({**told, "speed_up": sum(straggling) / ended, "deaths": made["and deaths"].deaths})
+            row = {"job": job, "nodes": nodes, "seconds": spent, "efficiency": efficiency}
+            found.append({**row, "speed_up": sum(straggling) / ended, "deaths": made["and deaths"].deaths})
             rows.append(
                 (
                     job,

@@ -112,9 +112,9 @@ class _Cluster:
         call, begin, _ = self._at.pop(core)
         worked = max(now - begin, 0.0)
         every = self._costs.kept_every
-        kept = 0.0 if every is None else worked // every * every
-        self._left[call] -= kept
-        self._lost += worked - kept
+        saved = 0.0 if every is None else worked // every * every
+        self._left[call] -= saved
+        self._lost += worked - saved
         return call
 
     def _plan_death(self, now: float) -> None:

@@ -161,7 +161,7 @@ def _read(terminal: int, seconds: float) -> bytes:
         raise TimeoutError(f"the run took longer than {LIMIT:.0f} s.")
     try:
         return os.read(terminal, 65_536)
-    except OSError:  # how Linux tells the end of a terminal
+    except OSError:  # how Linux reports the end of a terminal
         return b""
 
 
@@ -175,7 +175,7 @@ def _ask(program: str, *words: str, cache: str = "off") -> float:
 
 
 def _with_programs_in(cache: str) -> dict[str, str]:
-    """The environment of a process whose compiled programs are kept in a folder and nowhere else."""
+    """The environment of a process whose compiled programs are stored in a folder and nowhere else."""
     return {**without_a_cache_of_programs(), "SRGDQN_CACHE": cache}
 
 

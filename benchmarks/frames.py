@@ -20,10 +20,10 @@ from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, place_for, print_table, write_report
 from srgdqn.adapters.frame_replay import FrameMemory
 
-FRAMES, SIDE, SEATS, BATCH = 4, 84, 8, 32
+FRAMES, SIDE, COPIES, BATCH = 4, 84, 8, 32
 SHAPE = (FRAMES, SIDE, SIDE)
 TRANSITIONS = 1_000_000
-Transition = tuple[int, np.ndarray, np.ndarray, bool]  # seat, observation, next one, whether terminated
+Transition = tuple[int, np.ndarray, np.ndarray, bool]  # copy, observation, next one, whether terminated
 COLUMNS = ("what", "bytes per transition", "of all")
 
 
@@ -35,10 +35,10 @@ def main() -> None:
     count = 20_000 if options.quick else TRANSITIONS
 
     with pinned_to(usable()[:1]):
-        play = lives()
+        play = transitions()
         next(play)  # which draws what all frames are windows of
         taken_before = _resident_bytes()
-        memory = FrameMemory(count, SHAPE, SEATS, 2)
+        memory = FrameMemory(count, SHAPE, COPIES, 2)
         writing = _fill(memory, play, count)
         taken = _resident_bytes() - taken_before
         drawing = _draw(memory, count)
@@ -62,12 +62,12 @@ def main() -> None:
 
 
 def _fill(memory: FrameMemory, play: Iterator[Transition], count: int) -> list[float]:
-    """Writes so many transitions, and tells the microseconds that each took in every tenth of them."""
+    """Writes so many transitions, and returns the microseconds that each took in every tenth of them."""
     spent, parts = 0.0, []
     for written in range(1, count + 1):
-        seat, before, after, ended = next(play)
+        copy, before, after, ended = next(play)
         began = time.perf_counter()
-        memory.append(seat, before, 1, 0.5, after, ended)
+        memory.append(copy, before, 1, 0.5, after, ended)
         spent += time.perf_counter() - began
         if written % (count // 10) == 0:
             parts.append(1e6 * spent / (count // 10))
@@ -75,8 +75,8 @@ def _fill(memory: FrameMemory, play: Iterator[Transition], count: int) -> list[f
     return parts
 
 
-def lives() -> Iterator[Transition]:
-    """Transitions of all seats in turn."""
+def transitions() -> Iterator[Transition]:
+    """Transitions of all copies of the environment in turn."""
     random = np.random.default_rng(0)
     # Noise is drawn once, and every frame a window of it of its own: drawing a million would take most of the time.
     noise = random.integers(256, size=1 << 24, dtype=np.uint8)
@@ -86,16 +86,16 @@ def lives() -> Iterator[Transition]:
         start = next(starts)
         return noise[start : start + SIDE * SIDE].reshape(SIDE, SIDE)
 
-    stacks: list[np.ndarray | None] = [None] * SEATS
+    stacks: list[np.ndarray | None] = [None] * COPIES
     while True:
-        for seat in range(SEATS):
-            before = stacks[seat]
+        for copy in range(COPIES):
+            before = stacks[copy]
             if before is None:
                 before = np.concatenate([np.zeros((FRAMES - 1, SIDE, SIDE), np.uint8), frame()[None]])
             after = np.concatenate([before[1:], frame()[None]])
             ended = random.random() < 1 / 500
-            stacks[seat] = None if ended else after
-            yield seat, before, after, ended
+            stacks[copy] = None if ended else after
+            yield copy, before, after, ended
 
 
 def _draw(memory: FrameMemory, count: int) -> list[float]:

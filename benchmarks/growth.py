@@ -2,8 +2,8 @@
 
     python benchmarks/growth.py [--quick] [--out FILE]
 
-SRG-DQN on MountainCar, one thing varied at a time; every point in a process of its own (`growth_point.py` says what it
-measures). Exponents are fitted to the upper half of each range.
+SRG-DQN on MountainCar, one quantity varied at a time; every point in a process of its own (`growth_point.py` says what
+it measures). Exponents are fitted to the upper half of each range.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from growth_figure import MEASURES, Curve, draw_growth
-from kernels import kernels
 from measuring import circumstances, usable, without_a_cache_of_programs
 from reporting import console, place_for, print_table, write_report
+from training_speed import kernels
 
 LIMIT = 120.0  # seconds for any process
 CORES = len(usable())
 
-# A full board of lanes for every core.
+# A full chunk of lanes for every core.
 BASE: dict[str, Any] = dict(
     hidden=(16, 16), batch_size=64, inner_iterations=16, replay_capacity=3_000, lanes=25, rounds=25 * CORES
 )

@@ -2,7 +2,7 @@
 
     python benchmarks/host.py [--quick] [--only NAME …] [--turns N] [--out FILE]
 
-Environment steps per second of one round on CartPole-v1 on one core, once learning is under way, with the same steps
+Environment steps per second of one round on CartPole-v1 on one core, once learning has started, with the same steps
 and updates by everyone; and where the time of a step goes (`host_parts.py`). All of it is measured once in every turn,
 because a shared machine's speed drifts.
 """

@@ -23,7 +23,7 @@ from job.settings import FIRST_UPDATE, WARM_UP_STEPS
 from lineup import ONE_THREAD
 from measuring import pinned_to, usable, without_a_cache_of_programs
 
-# The function that chooses actions while training, as `watch_function` takes it; without one, acting is not told from
+# The function that chooses actions while training, as `watch_function` takes it; without one, acting counts as
 # bookkeeping.
 ACTING_BY: str | None = "srgdqn.training.host.learner:_KernelPolicy.one"
 
@@ -47,7 +47,7 @@ class Spent(NamedTuple):
 
 
 def microseconds_per_step(spent: dict[str, Spent], steps: int) -> dict[str, float]:
-    """The parts of a step once learning is under way, from what two runs of so many steps took.
+    """The parts of a step once learning has started, from what two runs of so many steps took.
 
     Learning is what a run takes longer than one that does not learn. Bookkeeping is what is left of the latter, with a
     call's beginning and end. Acting is taken from there, too, as otherwise it may have to wait for what was learned.

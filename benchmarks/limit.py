@@ -2,7 +2,7 @@
 
     python benchmarks/limit.py [--quick] [--turns N] [--out FILE]
 
-Operations are counted by formula (`arithmetic.py`) and by the compiler (`compiler_count.py`). The machine's rates are
+Operations are counted by formula (`arithmetic.py`) and by the compiler (`problems.py`). The machine's rates are
 those of matrix products of training's own shapes, and of a large one. `TIMED` says what is timed.
 """
 
@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from kernels import kernels
 from limit_tables import panels, print_counts, print_machine, print_parts, print_training
 from machine_rates import LARGE, PRODUCTS, Rates, measure_rates
 from measuring import circumstances, pinned_to, spread, usable
@@ -21,10 +20,10 @@ from problems import counts_of, problem_of
 from reporting import console, place_for, write_report
 from shares import STAGES, Run, part_rows, share_row
 from srgdqn.config.algorithms import ALGORITHMS
-from training_speed import steps_per_second
+from training_speed import kernels, steps_per_second
 
 TIMED = (
-    "Timed: one full board of lanes on one core, learning after every 16 steps (or never, for acting alone), without "
+    "Timed: one full chunk of lanes on one core, learning after every 16 steps (or never, for acting alone), without "
     "starting, compiling and evaluating. A part is what a block takes longer with it than without it. A share of small "
     "products' rate compares with the time that as many operations take in products of 20×20 weights."
 )

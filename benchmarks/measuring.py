@@ -24,7 +24,7 @@ def usable() -> tuple[int, ...]:
 
 @contextmanager
 def pinned_to(cores: Sequence[int]) -> Iterator[None]:
-    """Keeps this thread, and every process that it starts meanwhile, on some cores; where the system can."""
+    """Pins this thread, and every process that it starts meanwhile, to some cores, where the system can."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

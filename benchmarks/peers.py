@@ -2,7 +2,7 @@
 
     python benchmarks/peers.py [--quick] [--only NAME …] [--turns N] [--out FILE]
 
-Aggregate environment steps per second once learning is under way: of one round alone on one core, and of 50 rounds on
+Aggregate environment steps per second once learning has started: of one round alone on one core, and of 50 rounds on
 all cores in each contender's best arrangement. All are measured in turns, because a shared machine's speed drifts.
 """
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from kernels import kernels
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, between, console, place_for, print_table, write_report
 from srgdqn import tasks
@@ -35,7 +34,7 @@ from srgdqn.learner.outer_iteration import (
 )
 from srgdqn.training.program import lane_numbers
 from srgdqn.training.xla_flags import some_effort
-from training_speed import steps_per_second
+from training_speed import kernels, steps_per_second
 
 TIMED = (
     "Timed on one core with hidden 20+20, N = 64, M = 16. By XLA: one compiled loop of outer iterations over batches "

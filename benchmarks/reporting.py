@@ -81,7 +81,7 @@ def multiple(ratio: dict[str, Any] | None) -> str:
 
 
 def place_for(script: str) -> Path:
-    """Where a script writes unless it is told otherwise."""
+    """Where a script writes by default."""
     return Path(script).parent / "measured" / f"{Path(script).stem}.json"
 
 

@@ -1,12 +1,14 @@
-"""How fast training is once it is under way: steps per second of one full board of lanes, by the run's own table."""
+"""How fast training is once it learns: steps per second of one full chunk of lanes, by the run's own table."""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import polars as pl
 
 import srgdqn
+from srgdqn.kernel.build import NoKernelError, library
 
 LANES = 32  # whole teams of the kernel's; what a lane of XLA's costs is the same from 8 on
 SEGMENT = 4_096  # steps of a round that one row of the table stands for, with 16 to a block
@@ -38,3 +40,13 @@ def steps_per_second(task: str, algorithm: str, *, segments: int, learning: bool
         raise RuntimeError(f"rounds of {algorithm} on {task} have diverged and stopped, so that they cannot be timed.")
     rows = result.timings.filter(pl.col("phase") == "train").sort("step")
     return LANES * (rows["step"][-2] - rows["step"][0]) / rows["seconds"][1:-1].sum()
+
+
+@functools.cache
+def kernels() -> dict[str, dict[str, Any]]:
+    """The kernels that training can run on here, each with the options that choose it."""
+    try:
+        library()
+    except NoKernelError:
+        return {"xla": {"kernel": "xla"}}
+    return {name: {"kernel": name} for name in ("native", "xla")}

@@ -5,14 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.integrations.policy import (
-    Convolution,
-    Kind,
-    Layer,
-    Observation,
-    Policy,
-    Scale,
-)
+from srgdqn.integrations.policy import Kind, Observation, Policy
 
 STRIDES = (4, 2, 1)  # Mnih et al. 2015, written out here
 
@@ -34,10 +27,13 @@ def perceptron(
 ) -> Policy:
     """Layers of the given sizes, input and output included."""
     draw = _drawing(seed, dtype)
-    layers = tuple(Layer(draw(a, b) / dtype(a**0.5), draw(b)) for a, b in itertools.pairwise(sizes))
-    scale = Scale(draw(sizes[0]), abs(draw(sizes[0])) + dtype(0.5)) if normalised else None
+    arrays = {}
+    for index, (a, b) in enumerate(itertools.pairwise(sizes)):
+        arrays |= {f"layers.{index}.weight": draw(a, b) / dtype(a**0.5), f"layers.{index}.bias": draw(b)}
+    if normalised:
+        arrays |= {"mean": draw(sizes[0]), "deviation": abs(draw(sizes[0])) + dtype(0.5)}
     about = {"algorithm": "srg-dqn", "task": "Somewhere", "round": "3", "configuration": "0123456789abcdef"}
-    return Policy(layers, activation, Observation(kind, sizes[:1]), scale=scale, about=about)
+    return Policy(arrays, activation, Observation(kind, sizes[:1]), about=about)
 
 
 def convolutional(
@@ -53,19 +49,23 @@ def convolutional(
 ) -> Policy:
     """The convolutional network with other numbers, of which there are fewer if so asked."""
     draw = _drawing(seed, np.float32)
-    convolutions = []
+    arrays = {}
     inputs, *sides = shape
-    for outputs, window, stride in zip(channels, windows, STRIDES, strict=True):
+    for index, (outputs, window, stride) in enumerate(zip(channels, windows, STRIDES, strict=True)):
         spread = np.float32((2 / (inputs * window**2)) ** 0.5)
-        convolutions.append(Convolution(draw(outputs, inputs, window, window) * spread, draw(outputs) / 10, stride))
+        arrays[f"convolutions.{index}.weight"] = draw(outputs, inputs, window, window) * spread
+        arrays[f"convolutions.{index}.bias"] = draw(outputs) / 10
         inputs, sides = outputs, [(side - window) // stride + 1 for side in sides]
     width = inputs * sides[0] * sides[1]
-    layers = (
-        Layer(draw(width, hidden) * np.float32((2 / width) ** 0.5), draw(hidden) / 10),
-        Layer(draw(hidden, actions) / np.float32(hidden**0.5), draw(actions)),
-    )
-    scale = Scale(100 + 10 * draw(*shape), abs(draw(*shape)) + np.float32(0.5)) if normalised else None
-    return Policy(layers, activation, Observation("image", shape), tuple(convolutions), scale)
+    arrays |= {
+        "layers.0.weight": draw(width, hidden) * np.float32((2 / width) ** 0.5),
+        "layers.0.bias": draw(hidden) / 10,
+        "layers.1.weight": draw(hidden, actions) / np.float32(hidden**0.5),
+        "layers.1.bias": draw(actions),
+    }
+    if normalised:
+        arrays |= {"mean": 100 + 10 * draw(*shape), "deviation": abs(draw(*shape)) + np.float32(0.5)}
+    return Policy(arrays, activation, Observation("image", shape), STRIDES)
 
 
 def exact(policy: Policy, observations: np.ndarray) -> np.ndarray:
@@ -73,16 +73,18 @@ def exact(policy: Policy, observations: np.ndarray) -> np.ndarray:
     x = np.asarray(observations, np.float64)
     if policy.observation.kind == "one-hot":
         x = (np.asarray(observations)[:, None] == np.arange(policy.observation.shape[0])).astype(np.float64)
-    if policy.scale is not None:
-        x = (x - policy.scale.mean.astype(np.float64)) / policy.scale.deviation.astype(np.float64)
+    arrays = {name: array.astype(np.float64) for name, array in policy.arrays.items()}
+    if "mean" in arrays:
+        x = (x - arrays["mean"]) / arrays["deviation"]
     if policy.observation.kind == "image":
         x = x / 255
-    for part in policy.convolutions:
-        x = ACTIVATIONS[policy.activation](_convolved(x, part))
+    for index, stride in enumerate(policy.strides):
+        weight, bias = arrays[f"convolutions.{index}.weight"], arrays[f"convolutions.{index}.bias"]
+        x = ACTIVATIONS[policy.activation](_convolved(x, weight, bias, stride))
     x = x.reshape(len(x), -1)
-    for index, layer in enumerate(policy.layers):
-        x = np.einsum("ri,io->ro", x, layer.weight.astype(np.float64)) + layer.bias
-        if index < len(policy.layers) - 1:
+    for index in range(policy.layers):
+        x = np.einsum("ri,io->ro", x, arrays[f"layers.{index}.weight"]) + arrays[f"layers.{index}.bias"]
+        if index < policy.layers - 1:
             x = ACTIVATIONS[policy.activation](x)
     return x
 
@@ -93,17 +95,16 @@ def clear(values: np.ndarray, tolerance: float) -> np.ndarray:
     return best - second > tolerance
 
 
-def _convolved(x: np.ndarray, part: Convolution) -> np.ndarray:
+def _convolved(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int) -> np.ndarray:
     """Place by place of the window: each weight times the pixels that it ever lies upon."""
-    _, _, tall, wide = part.weight.shape
-    high, across = ((side - window) // part.stride + 1 for side, window in zip(x.shape[2:], (tall, wide), strict=True))
-    total = np.zeros((len(x), len(part.weight), high, across)) + part.bias[:, None, None]
+    _, _, tall, wide = weight.shape
+    high, across = ((side - window) // stride + 1 for side, window in zip(x.shape[2:], (tall, wide), strict=True))
+    total = np.zeros((len(x), len(weight), high, across)) + bias[:, None, None]
     for down in range(tall):
         for along in range(wide):
-            rows = slice(down, down + part.stride * (high - 1) + 1, part.stride)
-            columns = slice(along, along + part.stride * (across - 1) + 1, part.stride)
-            weight = part.weight[:, :, down, along].astype(np.float64)
-            total += np.einsum("oi,rihw->rohw", weight, x[:, :, rows, columns])
+            rows = slice(down, down + stride * (high - 1) + 1, stride)
+            columns = slice(along, along + stride * (across - 1) + 1, stride)
+            total += np.einsum("oi,rihw->rohw", weight[:, :, down, along], x[:, :, rows, columns])
     return total
 
 

@@ -1,4 +1,4 @@
-"""Reports that no training made, for whatever only hears them."""
+"""Reports that no training made, for loggers."""
 
 from typing import Any
 

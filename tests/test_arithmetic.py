@@ -249,7 +249,7 @@ def test_xla_counts_a_loops_body_once_and_we_every_time() -> None:
     import jax
     import jax.numpy as jnp
 
-    from compiler_count import compiler_count
+    from problems import compiler_count
 
     def loop(x: Any) -> Any:
         return jax.lax.scan(lambda carry, _: (carry @ x, None), x, None, length=7)[0]

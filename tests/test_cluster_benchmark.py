@@ -4,7 +4,6 @@ import doctest
 import importlib
 import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -74,14 +73,3 @@ def test_clusters_are_measured_and_simulated(tmp_path: Path) -> None:
         assert check["ratio"]["turns"] == [check["foretold"][0] / check["measured"]["turns"][0]]
     assert [each["nodes"] for each in report["simulated"]] == [1, 10, 100, 1_000] * 2
     assert all(0 < each["efficiency"] <= 1 for each in report["simulated"])
-
-
-def test_without_ray_it_says_how_to_get_it(tmp_path: Path) -> None:
-    hidden = "import sys; sys.modules['ray'] = None; import importlib.util as u; found = u.find_spec;"
-    hidden += "u.find_spec = lambda name, *more: None if name == 'ray' else found(name, *more);"
-    hidden += "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
-    command = [sys.executable, "-c", hidden, str(BENCHMARKS / "cluster.py")]
-    surroundings = {**os.environ, "PYTHONPATH": str(BENCHMARKS)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=surroundings)
-    assert done.returncode == 1
-    assert "pip install 'srgdqn[ray]'" in done.stderr

@@ -9,8 +9,7 @@ import numpy as np
 from job.clocks import Tick, measure_rounds
 from job.jax_dqn import OPTIMISER, Parameters, make_parameters, q_values, update
 from job.python_loop import Learner, sizes_of, train_in_python
-from job.settings import TARGET_EVERY, Job, read_job
-from job.transitions import Transitions
+from job.settings import TARGET_EVERY, Job, Transitions, read_job
 
 jitted_update = jax.jit(update)
 

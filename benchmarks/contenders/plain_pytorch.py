@@ -11,8 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 
 from job.clocks import Tick, measure_rounds
 from job.python_loop import Learner, sizes_of, train_in_python
-from job.settings import GAMMA, STEP_SIZE, TARGET_EVERY, Job, read_job
-from job.transitions import Transitions
+from job.settings import GAMMA, STEP_SIZE, TARGET_EVERY, Job, Transitions, read_job
 
 
 def make_network(sizes: tuple[int, ...]) -> torch.nn.Sequential:

@@ -18,8 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 import srgdqn.environments  # noqa: F401  (registers the paper's shaped tasks)
 from job.clocks import Tick, measure_rounds
 from job.python_loop import Learner, sizes_of, train_in_python
-from job.settings import BATCH, GRADIENT_STEP_SIZE, STEP_SIZE, Job, read_job
-from job.transitions import Transitions
+from job.settings import BATCH, GRADIENT_STEP_SIZE, STEP_SIZE, Job, Transitions, read_job
 from srgdqn.config.presets import preset
 
 INNER, BETA_1, BETA_2, ADAM_EPSILON = 16, 0.9, 0.999, 1e-8

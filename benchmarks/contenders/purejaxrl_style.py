@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from job.clocks import measure_calls
-from job.compiled_rounds import train_all
-from job.jax_dqn import OPTIMISER, Parameters, make_parameters, q_values, update
+from job.jax_dqn import OPTIMISER, Parameters, make_parameters, q_values, train_all, update
 from job.settings import (
     BATCH,
     CAPACITY,
@@ -25,11 +24,11 @@ from job.settings import (
     TARGET_EVERY,
     UPDATE_EVERY,
     Job,
+    Transitions,
     exploration,
     job_of,
     job_parser,
 )
-from job.transitions import Transitions
 
 FIRST_BLOCKS = FIRST_UPDATE // UPDATE_EVERY - 1  # without an update
 SLOTS = -(-CAPACITY // UPDATE_EVERY) * UPDATE_EVERY
@@ -63,7 +62,7 @@ def make_train(job: Job, environments: int) -> Callable[[jax.Array], Any]:
         replay = Transitions(rows, jnp.zeros(SLOTS, jnp.int32), numbers, rows, numbers)
         return Round(key, situation, observation, replay, parameters, parameters, OPTIMISER.init(parameters))
 
-    def live(now: Round, block: jax.Array) -> tuple[Round, jax.Array]:
+    def step_block(now: Round, block: jax.Array) -> tuple[Round, jax.Array]:
         key, explore_key, action_key, step_key = jax.random.split(now.key, 4)
         epsilon = exploration(block * UPDATE_EVERY, job.steps)
         draws = (
@@ -86,7 +85,7 @@ def make_train(job: Job, environments: int) -> Callable[[jax.Array], Any]:
         return now._replace(key=key, situation=situation, observation=observation, replay=replay), rows.reward.mean()
 
     def learn(now: Round, block: jax.Array) -> tuple[Round, jax.Array]:
-        now, reward = live(now, block)
+        now, reward = step_block(now, block)
         key, batch_key = jax.random.split(now.key)
         made = (block + 1) * UPDATE_EVERY
         picks = jax.random.randint(batch_key, (BATCH,), 0, jnp.minimum(made, SLOTS))
@@ -97,7 +96,7 @@ def make_train(job: Job, environments: int) -> Callable[[jax.Array], Any]:
         return now._replace(key=key, parameters=parameters, target=target, moments=moments), reward
 
     def train(key: jax.Array) -> Any:
-        filled, _ = jax.lax.scan(live, begin(key), jnp.arange(FIRST_BLOCKS))
+        filled, _ = jax.lax.scan(step_block, begin(key), jnp.arange(FIRST_BLOCKS))
         last, rewards = jax.lax.scan(learn, filled, jnp.arange(FIRST_BLOCKS, job.steps // UPDATE_EVERY))
         return last.parameters, rewards
 

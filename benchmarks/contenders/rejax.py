@@ -14,7 +14,7 @@ from rejax import DQN
 from rejax.networks import DiscreteQNetwork, EpsilonGreedyPolicy
 
 from job.clocks import measure_calls
-from job.compiled_rounds import train_all
+from job.jax_dqn import train_all
 from job.settings import (
     BATCH,
     CAPACITY,
@@ -31,7 +31,7 @@ from job.settings import (
 
 
 def make_environment(identifier: str) -> tuple[Any, Any]:
-    """The environment of gymnax, whose step tells termination from truncation since 1.0, as rejax knew it before."""
+    """The environment of gymnax, whose step returns termination and truncation since 1.0, as rejax knew it."""
     environment, settings = gymnax.make(identifier)
 
     class OneEnding(type(environment)):  # type: ignore[misc]

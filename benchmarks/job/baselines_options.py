@@ -49,7 +49,7 @@ def updates_of(model: OffPolicyAlgorithm) -> int:
 
 
 class _Ticking(BaseCallback):
-    """Tells the clock of every update that is due, and ends the round when the clock says so."""
+    """Reports every update to the clock that is due, and ends the round when the clock says so."""
 
     def __init__(self, tick: Tick) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How a contender is timed, by itself: environment steps made while learning was under way, and the seconds they took.
+"""How a contender is timed, by itself: environment steps made while it learned, and the seconds they took.
 
 Imports are not timed. Everything else before the clock starts (compiling, the steps before learning) is its warm-up.
 """
@@ -16,7 +16,7 @@ from job.settings import WARM_UP_STEPS, Job
 READY = "ready"
 
 Tick = Callable[[int], bool]
-"""To be told, after updates, how many steps the round has made; false once there is no need to go on."""
+"""Takes, after updates, the steps that the round has made; returns false once it may stop."""
 
 
 def measure_rounds(job: Job, train_round: Callable[[int, Tick], int]) -> None:
@@ -37,7 +37,7 @@ def measure_calls(job: Job, prepare: Callable[[], Callable[[int], int]]) -> None
     """Times a contender that trains all rounds in one call, over and over with new seeds until the time is spent, or
     once where none is given.
 
-    `prepare` compiles, and gives the function from a seed to the steps that were made while learning was under way.
+    `prepare` compiles, and gives the function from a seed to the steps that were made while it learned.
     Where the same call fills the replay memory first, its time counts and its steps do not.
     """
     start = time.perf_counter()
@@ -60,7 +60,7 @@ class _LearningClock:
 
     def __init__(self, job: Job) -> None:
         self.steps, self.seconds, self.warm_up_seconds = 0, 0.0, 0.0
-        self.made = 0  # steps of the present round, as last heard
+        self.made = 0  # steps of the present round, as last reported
         self._job, self._created, self._first = job, time.perf_counter(), True
 
     def new_round(self) -> Tick:

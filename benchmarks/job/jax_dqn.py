@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from job.settings import GAMMA, STEP_SIZE
-from job.transitions import Transitions
+from job.settings import GAMMA, STEP_SIZE, Transitions
 
 Parameters = list[tuple[jax.Array, jax.Array]]  # a weight and a bias per layer
 
@@ -42,3 +42,18 @@ def update(parameters: Parameters, target: Parameters, moments: Any, batch: Tran
 
     steps, moments = OPTIMISER.update(jax.grad(loss)(parameters), moments)
     return optax.apply_updates(parameters, steps), moments
+
+
+def train_all(train: Callable[[jax.Array], Any], rounds: int) -> Callable[[int], None]:
+    """Compiles a round written as a function of its random key for all rounds at once; the result takes a seed."""
+
+    def keys(seed: int) -> jax.Array:
+        # A single round is not mapped over an axis of one: conditions would become selections.
+        return jax.random.key(seed) if rounds == 1 else jax.random.split(jax.random.key(seed), rounds)
+
+    compiled = jax.jit(train if rounds == 1 else jax.vmap(train)).lower(keys(0)).compile()
+
+    def run(seed: int) -> None:
+        jax.block_until_ready(compiled(keys(seed)))
+
+    return run

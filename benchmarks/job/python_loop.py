@@ -10,8 +10,7 @@ import gymnasium
 import numpy as np
 
 from job.clocks import Tick
-from job.settings import BATCH, CAPACITY, LEARNING_STARTS, UPDATE_EVERY, Job, exploration
-from job.transitions import Transitions
+from job.settings import BATCH, CAPACITY, LEARNING_STARTS, UPDATE_EVERY, Job, Transitions, exploration
 
 
 class Learner(NamedTuple):

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 BATCH, CAPACITY = 64, 3_000
 UPDATE_EVERY, LEARNING_STARTS, TARGET_EVERY = 16, 1_000, 512  # environment steps
 GAMMA, STEP_SIZE = 0.99, 1e-3  # Adam's
-# Of steps without Adam, and far below the paper's: a round that diverges would stop, or go on with what is no number.
+# Of steps without Adam, and far below the paper's: a round that diverges would stop, or compute with what is no number.
 # What a step costs does not depend on its size.
 GRADIENT_STEP_SIZE = 1e-6
 EPSILON_START, EPSILON_END = 0.1, 0.001  # over all steps of a round
@@ -116,3 +116,16 @@ def read_job(description: str | None) -> Job:
 def exploration(made: int, steps: int) -> float:
     """ε after so many of a round's steps."""
     return EPSILON_START + (EPSILON_END - EPSILON_START) * made / steps
+
+
+Column = Any  # an array of NumPy's, JAX's or PyTorch's
+
+
+class Transitions(NamedTuple):
+    """Transitions as columns: of the replay memory, or of a batch drawn from it."""
+
+    observation: Column
+    action: Column
+    reward: Column
+    next_observation: Column
+    terminated: Column

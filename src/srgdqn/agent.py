@@ -1,4 +1,4 @@
-"""An agent as people know it: made for an environment, it learns, predicts, is saved and loaded."""
+"""`Agent`: made for a Gymnasium environment, it learns, predicts, is saved and loaded, as in Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -19,34 +19,28 @@ from gymnasium.vector import VectorEnv
 from srgdqn.adapters.defaults import defaults_for
 from srgdqn.adapters.environments import Environment, close, source_of
 from srgdqn.adapters.spaces import as_rows
-from srgdqn.callbacks import CallbackLike, as_callback
+from srgdqn.callbacks import Callback, CallbackLike, as_callback
 from srgdqn.config import Configuration
-from srgdqn.config.coercion import shown
 from srgdqn.config.configure import configure
-from srgdqn.errors import InputError
-from srgdqn.integrations import Logger, listening
+from srgdqn.errors import InputError, shown
+from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy
 from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.integrations.progress import reporting
-from srgdqn.integrations.video import Film, film, without_screen
-from srgdqn.kernel.support import resolved_on_host
+from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.user_code import user_code
-from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.runs.provenance import LOCAL, provenance
+from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
+from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
-from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
-from srgdqn.training.host.saved_agent import load_round, renamed, save_round
 from srgdqn.training.host.task import HostTask, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.training.loop import policy_arrays, segments
-from srgdqn.training.precision import is_double
-from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.reports import ProgressReporter
+from srgdqn.training.reports import Listener, ProgressReporter
 
 
 class Agent:
@@ -55,7 +49,7 @@ class Agent:
     Args:
       algorithm: a name that `srgdqn list` shows.
       env: a Gymnasium id, an environment, a vector environment, or a function that makes an environment.
-      seed: what everything random comes from; drawn from the system, and kept, if it is None.
+      seed: what everything random comes from; drawn from the system if it is None.
       readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
       network: `mlp`, `cnn`, an equinox module of your own, or a function from a random key to one.
       **options: any option that `srgdqn train --help` shows.
@@ -89,11 +83,7 @@ class Agent:
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
         )
-        check_random_numbers()
-        configuration = resolved_on_host(configuration, double=is_double())
-        task = host_task(configuration, source)
-        program, _ = host_program(configuration, task.network_input, task.actions.count, module)
-        self._begin(HostRound(configuration, task, program, None), module)
+        self._begin(new_round(configuration, source, module), module)
 
     def _begin(self, round_: HostRound, network: eqx.Module | NetworkFactory | None) -> None:
         self._round, self._network = round_, network
@@ -125,7 +115,7 @@ class Agent:
 
     @property
     def diverged(self) -> bool:
-        """Whether the parameters went non-finite; the agent keeps the last finite ones, and learns no more."""
+        """Whether the parameters went non-finite; the agent has the last finite ones, and learns no more."""
         return self._round.diverged_at is not None
 
     def get_env(self) -> gym.Env | VectorEnv | None:
@@ -135,13 +125,16 @@ class Agent:
         return self._environments[0] if self._environments else None
 
     def set_env(self, env: Environment) -> None:
-        """Goes on in another environment with the same spaces; open episodes are left."""
-        source = source_of(env)
-        task = host_task(self.configuration, source)
-        check_same_spaces(task.name, (task.observations, task.actions), (self._task.observations, self._task.actions))
+        """Learns in another environment with the same spaces from now on; open episodes are left."""
+        task = self._task_in(env)
         self.close()
         self._round.task = task
         self._round.configuration = renamed(self.configuration, task.name)
+
+    def _task_in(self, environment: Environment) -> HostTask:
+        task = host_task(self.configuration, source_of(environment))
+        check_same_spaces(task.name, (task.observations, task.actions), (self._task.observations, self._task.actions))
+        return task
 
     def learn(
         self,
@@ -157,34 +150,71 @@ class Agent:
         Args:
           total_timesteps: the budget, over which exploration and step sizes follow their schedules.
           callback: a `srgdqn.callbacks.Callback`, a function of the agent, or a list of these.
-          reset_num_timesteps: begin the schedules anew (what was learnt and remembered is kept); otherwise go on where
-            the last call stopped, with the steps so far as part of the budget.
+          reset_num_timesteps: begin the schedules anew (parameters and replay stay); otherwise continue where the last
+            call stopped, with the steps so far as part of the budget.
           progress_bar: show one.
-          loggers: what hears how it goes, such as `srgdqn.integrations.TensorBoard("logs")`.
+          loggers: where progress is logged, such as `srgdqn.integrations.TensorBoard("logs")`.
 
         Returns:
-          The agent itself. After an exception, from the environment or the keyboard, it stands at the end of the last
-          whole block, and can be saved or go on.
+          The agent itself. After an exception, from the environment or the keyboard, it is at the end of the last whole
+          block, and can be saved or learn on.
 
         """
-        total_timesteps = _whole(total_timesteps)
-        round_, callbacks = self._round, as_callback(callback)
-        before = round_.steps if reset_num_timesteps else round_.steps_before
-        already = round_.steps - before
-        training = dataclasses.replace(
-            self.configuration.training, steps=already + total_timesteps, outer_iterations=None, episodes=None
-        )
+        round_, callbacks, steps = self._round, as_callback(callback), self._round.steps
+        steps_before = steps if reset_num_timesteps else round_.steps_before
+        budget = steps - steps_before + _whole(total_timesteps)
+        training = dataclasses.replace(self.configuration.training, steps=budget, outer_iterations=None, episodes=None)
         configuration = dataclasses.replace(self.configuration, training=training)
-        # What was given may have been used since, by an evaluation for instance.
+        self._enter(configuration)
+        round_.spend(configuration, steps_before=steps_before, to_the_end=True)
+        self._warn_if_diverged()
+        callbacks.on_training_start(self)
+        try:
+            with (
+                deferred_interrupts() as interrupted,
+                reporting(configuration, progress_bar) as bar,
+                logging_to(configuration, loggers, bar) as listener,
+            ):
+                self._advance(listener, callbacks, interrupted.is_set, logs=bool(loggers))
+        finally:
+            self._progress = None
+            callbacks.on_training_end()
+        if round_.steps > steps:
+            self._warn_if_diverged()
+        if round_.iterations == 0 and not (round_.active or self.diverged):
+            warnings.warn(
+                f"nothing has been learnt yet: {round_.steps:,} steps were made, and learning begins after "
+                f"{training.learning_starts:,} (learning_starts).",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _enter(self, configuration: Configuration) -> None:
+        """Begins episodes in the environment, unless some are open that nobody else can have touched.
+
+        An environment that is made only now, because a file has its id alone, must have the spaces learned with.
+        """
+        round_ = self._round
         if round_.player is None:
-            self._enter(configuration)
+            player, self._environments = make_player(configuration, self._task, 0, round_.begun)
+            present = self._environments[0] if self._environments else self._task.source.given
+            assert present is not None
+            try:
+                found = read_spaces(configuration, present, self._task.name)
+                check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
+            except InputError:
+                self.close()
+                raise
+            round_.enter(player)
         elif self._task.source.given is not None:
-            round_.leave_episodes()
-        round_.spend(configuration, steps_before=before, to_the_end=True)
+            round_.leave_episodes()  # an evaluation, say, may have used it
         assert round_.player is not None
         round_.player.check_spaces(round_.steps)
-        self._warn_if_diverged()
-        noise = GradientNoise(configuration, self._round.network).measure if loggers else None
+
+    def _advance(self, listener: Listener, callbacks: Callback, interrupted: Callable[[], bool], *, logs: bool) -> None:
+        """Trains until the budget is spent or somebody stops it, and reports progress."""
+        round_, configuration = self._round, self.configuration
         recorder = Recorder.for_reports(
             configuration,
             self._task.endings,
@@ -192,51 +222,40 @@ class Agent:
             first_learning=round_.first_learning,
             iterations=round_.iterations,
         )
-        callbacks.on_training_start(self)
+        noise = GradientNoise(configuration, round_.network).measure if logs else None
+        progress = self._progress = ProgressReporter(
+            recorder,
+            configuration,
+            [round_.number],
+            listener,
+            steps_before=round_.steps_before,
+            measure_noise=None if noise is None else lambda: noise(round_),
+        )
+        called_at, stopped = round_.blocks, False
+
+        def halt() -> bool:
+            """Calls the callbacks, once after every block."""
+            nonlocal called_at, stopped
+            if round_.blocks > called_at:
+                called_at, stopped = round_.blocks, callbacks.on_step() is False
+            return stopped or interrupted()
+
         try:
-            with (
-                deferred_interrupts() as interrupted,
-                reporting(configuration, progress_bar) as bar,
-                listening(configuration, loggers, bar) as listener,
-            ):
-                measure = None if noise is None else lambda: noise(round_)
-                progress = self._progress = ProgressReporter(
-                    recorder, configuration, [round_.number], listener, steps_before=before, measure_noise=measure
-                )
-                after_block = _AfterBlock(round_, callbacks.on_step)
-
-                def halt() -> bool:
-                    return after_block.says_stop() or interrupted.is_set()
-
-                try:
-                    for segment in segments(round_, halt=halt):
-                        recorder.record(segment.log, segment.environments)
-                        progress.report(segment.divergence, whole=segment.last)
-                        if not loggers:
-                            recorder.news()  # nobody reads them, and they would grow
-                    after_block.says_stop()
-                    if interrupted.is_set():
-                        raise KeyboardInterrupt
-                finally:
-                    progress.report(round_.divergence, whole=not round_.active, ended=True)
+            for segment in segments(round_, halt=halt):
+                recorder.record(segment.log, segment.environments)
+                progress.report(segment.divergence, whole=segment.last)
+                if not logs:
+                    recorder.news()  # which nobody reads, and which would grow
+            halt()
+            if interrupted():
+                raise KeyboardInterrupt
         finally:
-            self._progress = None
-            callbacks.on_training_end()
-        if round_.diverged_at is not None and round_.steps - before > already:
-            self._warn_if_diverged()
-        elif round_.iterations == 0 and not round_.active:
-            warnings.warn(
-                f"nothing has been learnt yet: {round_.steps:,} steps were made, and learning begins after "
-                f"{configuration.training.learning_starts:,} (learning_starts).",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return self
+            progress.report(round_.divergence, whole=not round_.active, ended=True)
 
     def _warn_if_diverged(self) -> None:
         if self._round.diverged_at is not None:
             warnings.warn(
-                f"the agent's parameters went non-finite at step {self._round.diverged_at:,}: it keeps the last finite "
+                f"the agent's parameters went non-finite at step {self._round.diverged_at:,}: it has the last finite "
                 "ones, and learns no more. Make a new one with a smaller eta or alpha, or with clip_norm.",
                 RuntimeWarning,
                 stacklevel=3,
@@ -246,19 +265,6 @@ class Agent:
         """Logs episodes that were played, while `learn` runs."""
         if self._progress is not None:
             self._progress.add_evaluation(self._round.steps, returns, lengths)
-
-    def _enter(self, configuration: Configuration) -> None:
-        """Makes what lives in the environment, which a file knows by its name alone, if it is the right one."""
-        player, self._environments = make_player(configuration, self._task, 0, self._round.begun)
-        present = self._environments[0] if self._environments else self._task.source.given
-        assert present is not None
-        try:
-            found = read_spaces(configuration, present, self._task.name)
-            check_same_spaces(self._task.name, found, (self._task.observations, self._task.actions))
-        except InputError:
-            self.close()
-            raise
-        self._round.enter(player)
 
     def predict(
         self,
@@ -289,13 +295,8 @@ class Agent:
         seed: int | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The returns and lengths of episodes played, in a copy of the agent's environment or another one."""
-        source = self._task.source if environment is None else source_of(environment)
-        task = self._task
-        if environment is not None:
-            task = host_task(self.configuration, source)
-            check_same_spaces(
-                task.name, (task.observations, task.actions), (self._task.observations, self._task.actions)
-            )
+        task = self._task if environment is None else self._task_in(environment)
+        source = task.source
         given = source.given if environment is not None and isinstance(source.given, gym.Env) else None
         own = given is not None and _is_within(given, self._task.source.given)
         if own and self._progress is not None:
@@ -323,7 +324,7 @@ class Agent:
         return np.asarray(played.total_reward), np.asarray(played.length)
 
     def save(self, path: str | os.PathLike[str], *, include_replay: bool = False, overwrite: bool = True) -> Path:
-        """Writes the agent to one file, whole or not at all; with the replay, learning goes on as if never stopped."""
+        """Writes the agent to one file, atomically; with the replay, learning continues as if never stopped."""
         parts = user_code(self.configuration, self._network, self._task.source)
         made_by = {**provenance("host"), "engine": LOCAL}
         about = {"provenance": {**made_by, "inputs": inputs_of(self.configuration, parts)}}
@@ -337,14 +338,14 @@ class Agent:
         *,
         network: eqx.Module | NetworkFactory | None = None,
     ) -> Agent:
-        """The agent in a file. `env` is where it goes on learning, by default the environment of that id; `network` is
-        the module that it was made with, where that was your own. Loading runs no code from the file.
+        """The agent in a file. `env` is where it learns from now on, by default the environment of that id; `network`
+        is the module that it was made with, where that was your own. Loading runs no code from the file.
         """
         agent = cls.__new__(cls)
         agent._begin(load_round(path, env, network), network)
         return agent
 
-    def export(self, path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes the greedy policy for use without this package: `.onnx`, or `.py` for a file that needs only NumPy."""
         return write_policy(self._policy(), path, overwrite=overwrite)
 
@@ -355,7 +356,7 @@ class Agent:
         episodes: int = 1,
         seed: int = 0,
         environment: gym.Env | None = None,
-        overwrite: bool = True,
+        overwrite: bool = False,
         progress: bool | None = None,
     ) -> Film:
         """Films greedy episodes (`.mp4` or `.gif`) in a copy of the agent's environment, or in one of yours that was
@@ -365,14 +366,9 @@ class Agent:
         def act(observation: Any) -> Any:
             return self.predict(observation, deterministic=True)[0]
 
-        with without_screen():
-            shown = self._task.source.fresh("rgb_array") if environment is None else environment
-            try:
-                ending = gym.wrappers.TimeLimit(shown, self._task.evaluation_limit)
-                return film(ending, act, path, episodes, seed, overwrite=overwrite, progress=progress)
-            finally:
-                if environment is None:
-                    close(shown, self._task.name)
+        limit = self._task.evaluation_limit
+        with filming_environment(lambda: self._task.source.fresh("rgb_array"), environment, limit) as shown:
+            return film(shown, act, path, episodes, seed, overwrite=overwrite, progress=progress)
 
     def to_numpy(self) -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
@@ -415,18 +411,3 @@ def _is_within(one: gym.Env, other: Any) -> bool:
 
 class _ExploringPolicy(NamedTuple):
     one: Callable[[np.ndarray], int]
-
-
-class _AfterBlock:
-    """Calls `on_step` after every block."""
-
-    def __init__(self, round_: HostRound, on_step: Callable[[], Any]) -> None:
-        self._round, self._on_step = round_, on_step
-        self._blocks, self._stop = round_.blocks, False
-
-    def says_stop(self) -> bool:
-        """Whether `on_step` has asked to stop, after it was called for the newest block."""
-        if self._round.blocks > self._blocks:
-            self._blocks = self._round.blocks
-            self._stop = self._on_step() is False
-        return self._stop

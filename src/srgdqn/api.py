@@ -22,14 +22,14 @@ from srgdqn.config.configure import configure
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
-from srgdqn.integrations import Logger, listening
+from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.progress import reporting
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result, load_result
 from srgdqn.results.session import run_session
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
 from srgdqn.training.reports import Listener
 
 
@@ -101,7 +101,7 @@ def train(
 
         @contextlib.contextmanager
         def observed() -> Iterator[Listener]:
-            with reporting(run.configuration, progress) as bar, listening(run.configuration, loggers, bar) as listener:
+            with reporting(run.configuration, progress) as bar, logging_to(run.configuration, loggers, bar) as listener:
                 yield listener
 
         how: dict[str, Any] = {"measure_noise": bool(loggers)} if run.on_host else {}

@@ -171,13 +171,13 @@ class EvalCallback(_Regular):
         self.evaluations.append((self.agent.num_timesteps, returns, lengths))
         self.agent.log_evaluation(returns, lengths)
         self.last_mean_reward = float(np.mean(returns))
-        go_on = True
+        proceed = True
         if self.last_mean_reward > self.best_mean_reward:
             self.best_mean_reward = self.last_mean_reward
             if self._folder is not None:
                 self.agent.save(self._folder / "best_model.safetensors", overwrite=True)
-            go_on = self._on_new_best.on_step() is not False
-        return (self._after.on_step() is not False) and go_on
+            proceed = self._on_new_best.on_step() is not False
+        return (self._after.on_step() is not False) and proceed
 
 
 def _set_parent(callback: Callback, parent: EvalCallback) -> None:
@@ -208,7 +208,7 @@ class StopTrainingOnRewardThreshold(_Stop):
         self._threshold = reward_threshold
 
     def on_step(self) -> bool:
-        """Whether to go on."""
+        """Whether to continue."""
         return self.parent.best_mean_reward < self._threshold
 
 
@@ -222,7 +222,7 @@ class StopTrainingOnNoModelImprovement(_Stop):
         self._best, self._without = -np.inf, 0
 
     def on_step(self) -> bool:
-        """Whether to go on."""
+        """Whether to continue."""
         improved = self.parent.best_mean_reward > self._best
         self._best = self.parent.best_mean_reward
         if improved or len(self.parent.evaluations) <= self._least:

@@ -21,6 +21,15 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
+def shown(value: object) -> str:
+    """The value in at most 80 characters, for a message."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python prints
+        return "a number of very many digits"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def unknown(kind: str, given: object, known: Iterable[str]) -> InputError:
     """The error for a name that is none of the `known` ones, with the nearest of them as a suggestion.
 

@@ -4,11 +4,10 @@ import pytest
 
 from srgdqn.cli import main
 from srgdqn.cli.listing import direction_formula, queries_formula
-from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.configure import configure
 from srgdqn.config.discovery import estimator_names
 from srgdqn.config.presets import HOST_PRESETS, PRESETS
-from srgdqn.config.readings import READINGS
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -8,7 +8,7 @@ import pytest
 from srgdqn.cli import main
 from srgdqn.cli.parsing import as_text, configuration_options
 from srgdqn.cli.train import _read
-from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config import Configuration, option_names, sections
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import PRESETS
 from srgdqn.integrations.loggers import loggers_with_options
@@ -32,7 +32,7 @@ def defaults_in(text: str) -> dict[str, str]:
 
 def sentences() -> dict[str, str]:
     """What the settings say of each option."""
-    settings = (type(getattr(Configuration(), room)) for room in rooms())
+    settings = (type(getattr(Configuration(), section)) for section in sections())
     described = (each for cls in settings for each in docstring_parser.parse_from_object(cls).params)
     return {each.arg_name: " ".join(str(each.description).split()) for each in described}
 

@@ -57,7 +57,7 @@ def test_programs_get_all_of_it(diverged: Path) -> None:
     told = json.loads(done.stdout)
     row = load(diverged).tables["rounds"].row(1, named=True)
     assert told["faithful"]
-    assert told["story"]["discarded"] == row["outer_iterations"]
+    assert told["diagnosis"]["discarded"] == row["outer_iterations"]
     assert told["iterations"][-1]["step"] == row["diverged_at"]
     table = pl.read_parquet(diverged.parent / told["file"])
     assert table.height == len(told["inner"])

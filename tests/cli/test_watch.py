@@ -27,7 +27,7 @@ from reported import report
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
 from srgdqn.integrations import JsonLines
-from srgdqn.integrations.loggers.json_lines import live_file, live_rows
+from srgdqn.integrations.watching import rows_file, rows_for_watching
 from srgdqn.runs.run_folder import beside, has_checkpoints
 from synthetic_runs import synthetic
 
@@ -131,7 +131,7 @@ def test_a_run_is_watched_from_before_its_beginning_to_its_end(tmp_path: Path) -
             assert once.returncode == 0, once.stderr
             assert "running" in once.stdout
             assert "\x1b" not in once.stdout
-            assert live_file(folder).exists()
+            assert rows_file(folder).exists()
             assert not folder.exists()
             run.send_signal(signal.SIGINT)
             run.wait(60)
@@ -141,7 +141,7 @@ def test_a_run_is_watched_from_before_its_beginning_to_its_end(tmp_path: Path) -
         assert "final reward per action" in end
         assert "interrupted" in end
         assert "Traceback" not in screen.screen
-    assert not live_file(folder).exists()
+    assert not rows_file(folder).exists()
     steps = srgdqn.load(folder).rounds["steps"][0]
     assert f"{steps:,}" in end
     again = command("watch", str(folder))
@@ -163,7 +163,7 @@ def test_a_killed_run_is_told_as_such(tmp_path: Path) -> None:
     assert "its process is gone" in once.stdout
     assert not re.search(r"\bleft\b|steps/s", once.stdout)
     assert once.stderr.startswith("error: the run to")
-    assert once.stderr.endswith(f"'srgdqn train --out {folder} --resume' (resume=True in Python) goes on from there.\n")
+    assert once.stderr.endswith(f"'srgdqn train --out {folder} --resume' (resume=True in Python) resumes it.\n")
     shutil.rmtree(beside(folder))
     assert command("watch", str(folder), "--once").stderr.endswith("as far as it was written. Train it again.\n")
 
@@ -212,7 +212,7 @@ def test_a_terminal_of_few_lines_shows_a_summary(tmp_path: Path) -> None:
 
 
 def test_diverged_rounds_and_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with live_rows(tmp_path / "a") as (rows,):
+    with rows_for_watching(tmp_path / "a") as (rows,):
         rows.start(configure("MountainCar", "srg-dqn", rounds=2, steps=1_600), {})
         assert main(["watch", str(tmp_path / "a")]) == 0
         assert "starting, compiling" in capsys.readouterr().out

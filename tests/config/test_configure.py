@@ -7,11 +7,10 @@ import pytest
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.cli import main
 from srgdqn.config import Configuration
-from srgdqn.config.algorithms import ALGORITHMS
-from srgdqn.config.configure import configure, layered
+from srgdqn.config.algorithms import ALGORITHMS, READINGS
+from srgdqn.config.configure import configure
 from srgdqn.config.options import SYNONYMS
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, IMAGE_DEFAULTS, PRESETS
-from srgdqn.config.readings import READINGS
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS
 
@@ -35,17 +34,6 @@ def test_table_1_of_the_paper() -> None:
     assert [c.gradients.gamma for c in (mountain_car, pendulum, cart_pole)] == [0.9, 0.9, 0.99]
     assert (mountain_car.training.steps, pendulum.training.steps) == (100_000, 20_000)
     assert (cart_pole.training.steps, cart_pole.training.episodes) == (None, 800)
-
-
-def test_what_the_user_says_is_above_all_names() -> None:
-    configuration = configure(
-        "MountainCar", "dqn-sgd", readings="printed", mask_terminal=True, estimator="full", hidden=[5], eta=1
-    )
-    assert configuration.gradients.mask_terminal is True
-    assert configuration.optimiser.adam_denominator == "norm"
-    assert configuration.estimator.estimator == "full"
-    assert configuration.network.hidden == (5,)
-    assert configuration.optimiser.eta == 1.0
 
 
 @pytest.mark.parametrize("unit", ["steps", "outer_iterations", "episodes"])
@@ -75,10 +63,6 @@ def test_a_budget_of_none_is_none_given() -> None:
         (("CartPole",), dict(batchsize=3), "unknown option 'batchsize'. Did you mean 'batch_size'?"),
         (("CartPole",), dict(learning_rate=3), "unknown option 'learning_rate'."),
         (("CartPole",), dict(steps=2_000, episodes=3), "steps = 2000 and episodes = 3 were given"),
-        (("MountainCar",), dict(steps=500), "Give steps = 1008 or more"),
-        (("CartPole",), dict(torques="endpoints"), "Leave torques out, or give task = 'Pendulum'"),
-        (("CartPole",), dict(reward="height"), "Give one of: position-and-angle, upright-cosine, raw"),
-        (("Pendulum",), dict(dynamics=None), "Give dynamics = 'v0' or 'v1'"),
         (("CartPole",), dict(estimator="storm"), "unknown estimator 'storm'"),
         (("CartPole",), dict(eta="small"), "eta is 'small', which is not a number"),
         (("Acrobot-v1",), dict(defaults={}), "Give one of steps, outer_iterations and episodes"),
@@ -125,13 +109,6 @@ def test_what_is_known_of_an_id_is_told_without_its_environment() -> None:
 def test_registered_estimators_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ESTIMATORS, "storm", ESTIMATORS["srg"])
     assert configure("CartPole", estimator="storm").estimator.estimator == "storm"
-
-
-def test_layers_of_a_file_and_of_a_command_line() -> None:
-    file, command_line = dict(steps=10_000, eta=0.1, gamma=0.5), dict(episodes=3, gamma=0.7)
-    assert layered(file, command_line) == dict(eta=0.1, episodes=3, gamma=0.7)
-    assert layered(file, {}) == file
-    assert layered(file, dict(steps=1)) == dict(file, steps=1)
 
 
 @pytest.mark.parametrize("name", SYNONYMS)

@@ -65,7 +65,7 @@ def _use_run(result: Any, thorough: bool) -> None:
     from srgdqn.errors import InputError, printable
     from srgdqn.integrations.export_formats import python_bytes
     from srgdqn.integrations.policy import policy_of
-    from srgdqn.integrations.watched import watched_result
+    from srgdqn.integrations.watching import state_of_result
     from srgdqn.results.comparison import summarise
     from srgdqn.results.curves import curve, points_of
 
@@ -75,7 +75,7 @@ def _use_run(result: Any, thorough: bool) -> None:
     rounds = result.rounds["round"].to_list()[:1]
     for number in rounds:
         result.parameters_of(number)
-    _view(watched_result(result))
+    _view(state_of_result(result))
     curve(result, points=points_of([result]))
     if not thorough:
         return
@@ -202,26 +202,25 @@ def _evidence(place: Path) -> Any:
 
 
 def _use_evidence(evidence: Any, thorough: bool) -> None:
-    from srgdqn.paper.compose import _confirmed, _made, contrast_text
+    from srgdqn.paper.confirmatory import confirmed_section
 
-    _made(evidence)
+    evidence.made()
     for judgements in evidence.judgements.values():
         for judgement in judgements:
-            contrast_text(judgement.deciding)
+            judgement.deciding.text()
     for table in evidence.tables:
         repr(table.frame)
     if thorough:
-        _confirmed(evidence)
+        confirmed_section(evidence)
 
 
 # Live rows
 
 
 def _live(place: Path) -> Any:
-    from srgdqn.integrations.loggers.json_lines import LineReader, is_abandoned
-    from srgdqn.integrations.watched import Watched
+    from srgdqn.integrations.watching import LineReader, RunState, is_abandoned
 
-    reader, watched = LineReader(place / "rows.jsonl"), Watched()
+    reader, watched = LineReader(place / "rows.jsonl"), RunState()
     while lines := reader.read():
         for line in lines:
             watched.update(line)
@@ -254,10 +253,10 @@ def _view(watched: Any) -> None:
 def _configuration(place: Path) -> Any:
     from srgdqn.config.checks import check_stored
     from srgdqn.runs.configurations import loads
-    from srgdqn.runs.folders import read_ordinary
+    from srgdqn.runs.untrusted import read_file
 
     try:
-        text = read_ordinary(place / "configuration.toml").decode()
+        text = read_file(place / "configuration.toml").decode()
     except UnicodeDecodeError:
         return None
     return check_stored(loads(text))
@@ -399,8 +398,8 @@ def _unfinished(place: Path) -> Any:
 def _use_unfinished(request: Any, thorough: bool) -> None:
     from srgdqn.results.session import _options as options_of
     from srgdqn.runs.checkpoint_manager import CheckpointManager
-    from srgdqn.runs.checkpoint_options import CheckpointOptions
     from srgdqn.runs.configurations import loads
+    from srgdqn.runs.run_folder import CheckpointOptions
 
     loads(request.configuration)
     options = options_of(CheckpointOptions(Path("run")), request.options)

@@ -1,4 +1,4 @@
-"""Differences are found to the bit, and told where they are."""
+"""Differences are found to the bit, and located."""
 
 from typing import Any
 
@@ -31,16 +31,11 @@ def stored(rows: int = 4, **changed: Any) -> dict[str, pl.DataFrame]:
     return tables | {"episodes": frame("episodes", columns(rows, **changed))}
 
 
-def test_equal_tables_differ_nowhere() -> None:
-    differences, rows = table_differences(stored(), {"episodes": columns(4)}, 1)
-    assert differences == []
-    assert rows["episodes"] == 4
-
-
-def test_other_rounds_do_not_count() -> None:
-    differences, rows = table_differences(stored(), {"episodes": columns(4)}, 2)
-    assert differences == []
-    assert rows["episodes"] == 0
+def test_rows_of_the_round_that_were_recomputed_are_compared() -> None:
+    assert table_differences(stored(), {"episodes": columns(4)}, 1)[1]["episodes"] == 4
+    assert table_differences(stored(), {"episodes": columns(4)}, 2)[1]["episodes"] == 0
+    differences, rows = table_differences(stored(4), {"episodes": columns(2)}, 1, until=25)
+    assert (differences, rows["episodes"], "rounds" in rows) == ([], 2, False)
 
 
 @given(st.integers(0, 3), st.floats(allow_nan=False, allow_infinity=False, width=64))
@@ -57,33 +52,23 @@ def test_the_first_value_that_differs_is_found(row: int, value: float) -> None:
         assert (difference.stored, difference.recomputed, difference.step) == (returns[row], value, 10 * (row + 1))
 
 
-def test_minus_zero_is_another_bit() -> None:
-    [difference], _ = table_differences(stored(), {"episodes": columns(4, **{"return": [-0.0, 0.5, 1.0, 1.5]})}, 1)
-    assert difference.words == ("episodes.return, row 0 of the round (step 10), is 0.0, and -0.0 was recomputed")
-
-
-def test_texts_and_nothing_are_compared_too() -> None:
-    [difference], _ = table_differences(
-        stored(), {"episodes": columns(4, ending=["terminated"] * 3 + ["truncated"])}, 1
-    )
-    assert (difference.column, difference.recomputed) == ("ending", "truncated")
-    [difference], _ = table_differences(stored(), {"episodes": columns(4, success=[None, True, None, None])}, 1)
-    assert (difference.column, difference.stored, difference.recomputed) == ("success", None, True)
+@pytest.mark.parametrize(
+    ("column", "row", "value"), [("return", 0, -0.0), ("ending", 3, "truncated"), ("success", 1, True)]
+)
+def test_zeros_with_a_sign_texts_and_nulls_are_compared(column: str, row: int, value: Any) -> None:
+    values = list(columns(4)[column])
+    before, values[row] = values[row], value
+    [difference], _ = table_differences(stored(), {"episodes": columns(4, **{column: values})}, 1)
+    where = f"episodes.{column}, row {row} of the round (step {10 * (row + 1)})"
+    assert difference.words == f"{where}, is {before!r}, and {value!r} was recomputed"
 
 
 @pytest.mark.parametrize(("then", "now"), [(4, 3), (3, 4), (1, 0)])
-def test_rows_that_are_missing_are_told(then: int, now: int) -> None:
+def test_missing_rows_are_a_difference(then: int, now: int) -> None:
     fresh = columns(now) if now else {}
     [difference], _ = table_differences(stored(then), {"episodes": fresh}, 1)
     assert difference.words == f"episodes has {then} rows of the round, and {now} were recomputed"
     assert difference.step == 10 * (min(then, now) + 1)
-
-
-def test_only_what_was_recomputed_is_compared() -> None:
-    differences, rows = table_differences(stored(4), {"episodes": columns(2)}, 1, until=25)
-    assert differences == []
-    assert rows["episodes"] == 2
-    assert "rounds" not in rows
 
 
 @given(st.integers(0, 5), st.integers(0, 31))

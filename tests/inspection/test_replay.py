@@ -10,7 +10,8 @@ import reference
 import srgdqn
 from kept_runs import hosted_run, kept_run, with_another_bit
 from srgdqn.errors import InputError
-from srgdqn.inspection.saved_run import open_run, rerun
+from srgdqn.inspection.rerun import rerun
+from srgdqn.inspection.saved_run import open_run
 from srgdqn.inspection.trace import INNER, ITERATIONS
 from tiny import BLOCK, HIDDEN
 from translation import options_of
@@ -36,18 +37,19 @@ def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_iteration_that_was_discarded_is_the_last_traced(diverged: Path) -> None:
-    for number in (0, 1):
-        row = srgdqn.load(diverged).rounds.row(number, named=True)
-        replay = srgdqn.replay_round(diverged, number)
-        last = replay.iterations.row(-1, named=True)
-        assert last["discarded"]
-        assert last["step"] == row["diverged_at"]
-        assert last["outer_iteration"] == row["outer_iterations"] == replay.story.discarded
-        assert replay.faithful
-        assert replay.difference == 0.0  # the traced parameters are the run's own, to the bit
-        assert not replay.iterations["discarded"][:-1].any()
-        assert replay.diverged_at == row["diverged_at"]
-        assert str(replay).endswith(f"faithful; diverged at step {row['diverged_at']:,}>")
+    row = srgdqn.load(diverged).rounds.row(1, named=True)
+    replay = srgdqn.replay_round(diverged, 1)
+    last = replay.iterations.row(-1, named=True)
+    assert (last["discarded"], last["step"], replay.diverged_at) == (True, row["diverged_at"], row["diverged_at"])
+    assert last["outer_iteration"] == row["outer_iterations"] == replay.diagnosis.discarded
+    assert not replay.iterations["discarded"][:-1].any()
+    assert (replay.faithful, replay.difference) == (True, 0.0)  # the traced parameters are the run's own, to the bit
+    assert str(replay).endswith(f"faithful; diverged at step {row['diverged_at']:,}>")
+    growth, nonfinite = replay.diagnosis.growth, replay.diagnosis.nonfinite
+    assert growth is not None
+    assert nonfinite is not None
+    assert growth.outer_iteration <= nonfinite.outer_iteration
+    assert f"Outer iteration {growth.outer_iteration}" in replay.diagnosis.words[0]
 
 
 def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(diverged: Path) -> None:
@@ -81,7 +83,7 @@ def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(dive
             for m in range(len(record.delta))
             if not (np.abs(record.delta[m]).max() < LARGEST and np.abs(record.theta[m + 1]).max() < LARGEST)
         ]
-        event = replay.story.nonfinite
+        event = replay.diagnosis.nonfinite
         assert event is not None
         assert event.outer_iteration == replay.iterations["outer_iteration"][-1]
         if not beyond:  # only in the squares that enter Adam's v
@@ -94,18 +96,6 @@ def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(dive
         finite = [float(np.linalg.norm(record.delta[m])) for m in range(until)]
         assert inner["delta_norm"][:until].to_list() == pytest.approx(finite, rel=0.02)
         assert inner["row"][1:].to_list() == [row for [row] in picks]
-
-
-def test_growth_is_told_before_overflow(diverged: Path) -> None:
-    story = srgdqn.replay_round(diverged, 0).story
-    assert story.growth is not None
-    assert story.nonfinite is not None
-    assert (story.growth.outer_iteration, story.growth.m or 0) < (
-        story.nonfinite.outer_iteration,
-        float("inf") if story.nonfinite.m is None else story.nonfinite.m,
-    )
-    assert story.culprit is not None
-    assert f"Outer iteration {story.growth.outer_iteration}" in story.words[0]
 
 
 def test_a_healthy_stretch_agrees_with_the_runs_own_curves(healthy: Path) -> None:
@@ -123,7 +113,7 @@ def test_a_healthy_stretch_agrees_with_the_runs_own_curves(healthy: Path) -> Non
         (last["delta_norm"], "delta_norm"),
     ):
         assert found.mean() == pytest.approx(curves[column][0], rel=1e-5)
-    assert replay.story.discarded is None
+    assert replay.diagnosis.discarded is None
     assert str(replay) == f"<Replay of {healthy}, round 1: outer iterations 5 to 7, faithful; did not diverge>"
 
 
@@ -140,29 +130,24 @@ def test_it_begins_at_the_newest_checkpoint_before_the_stretch(healthy: Path) ->
 
 
 def test_on_the_host(tmp_path: Path) -> None:
-    result = hosted_run(tmp_path / "run", kernel="xla", eta=1e4, inner_iterations=6)
-    row = result.rounds.row(0, named=True)
-    assert row["diverged_at"] is not None
+    row = hosted_run(tmp_path / "run", kernel="xla", eta=1e4, inner_iterations=6).rounds.row(0, named=True)
     replay = srgdqn.replay_round(tmp_path / "run", 0)
-    assert replay.faithful
+    assert (replay.faithful, replay.difference) == (True, 0.0)
     assert replay.iterations["step"][-1] == row["diverged_at"]
-    assert replay.iterations["outer_iteration"][-1] == row["outer_iterations"]
-    assert replay.difference == 0.0
-    assert replay.story.discarded == row["outer_iterations"]
+    assert replay.iterations["outer_iteration"][-1] == row["outer_iterations"] == replay.diagnosis.discarded
 
 
 def test_by_the_kernel(tmp_path: Path, kernel: None) -> None:
     """States are the kernel's own; what is traced beside it, by XLA, is the same to within rounding."""
     del kernel
     result = kept_run(tmp_path / "run", kernel="native", lanes=8, inner_iterations=6, **PLANTED)
-    for number in (0, 1):
-        replay = srgdqn.replay_round(tmp_path / "run", number)
-        assert replay.faithful
-        assert replay.iterations["step"][-1] == result.rounds["diverged_at"][number]
-        assert 0 <= replay.difference < 1e-3
+    replay = srgdqn.replay_round(tmp_path / "run", 0)
+    assert replay.faithful
+    assert replay.iterations["step"][-1] == result.rounds["diverged_at"][0]
+    assert 0 <= replay.difference < 1e-3
 
 
-def test_what_is_not_the_run_is_told(healthy: Path, tmp_path: Path) -> None:
+def test_a_rerun_that_is_not_the_run_is_reported(healthy: Path, tmp_path: Path) -> None:
     other = with_another_bit(healthy, tmp_path / "other", "network.layers.0.bias", (1, 2))
     replay = srgdqn.replay_round(other, 1)
     assert not replay.faithful
@@ -181,22 +166,20 @@ def test_the_trace_as_a_file(diverged: Path, tmp_path: Path) -> None:
         replay.save(tmp_path / "trace.parquet")
 
 
-class TestWhatCannotBeReplayed:
-    def test_steps_beyond_the_end(self, diverged: Path, healthy: Path) -> None:
-        with pytest.raises(
-            InputError, match="--from-step is 9,000, but round 0 made its outer iterations from step 48"
-        ):
-            srgdqn.replay_round(healthy, 0, from_step=9_000)
-        ended = srgdqn.load(diverged).rounds["steps"][0]
-        with pytest.raises(InputError, match=f"to step {ended:,}. Give one of these"):
-            srgdqn.replay_round(diverged, 0, until_step=ended + 1)
-
-    def test_stretches_without_an_outer_iteration(self, healthy: Path) -> None:
-        with pytest.raises(InputError, match="one every 16 steps, from step 48 on"):
-            srgdqn.replay_round(healthy, 0, from_step=100, until_step=110)
-        with pytest.raises(InputError, match="one every 16 steps, from step 48 on"):
-            srgdqn.replay_round(healthy, 0, until_step=40)
-
-    def test_rounds_that_there_are_not(self, healthy: Path) -> None:
-        with pytest.raises(InputError, match="no round 5 in this run"):
-            srgdqn.replay_round(healthy, 5)
+@pytest.mark.parametrize(
+    ("number", "stretch", "why"),
+    [
+        (
+            0,
+            {"from_step": 9_000},
+            "--from-step is 9,000, but round 0 made its outer iterations from step 48",
+        ),
+        (0, {"until_step": 401}, "--until-step is 401, but round 0"),
+        (0, {"from_step": 100, "until_step": 110}, "one every 16 steps, from step 48 on"),
+        (0, {"until_step": 40}, "one every 16 steps, from step 48 on"),
+        (5, {}, "no round 5 in this run"),
+    ],
+)
+def test_what_cannot_be_replayed(healthy: Path, number: int, stretch: dict[str, int], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        srgdqn.replay_round(healthy, number, **stretch)

@@ -11,8 +11,7 @@ import pytest
 
 import reference
 from srgdqn.config import Configuration
-from srgdqn.config.algorithms import algorithm
-from srgdqn.config.readings import readings
+from srgdqn.config.algorithms import algorithm, readings
 from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
@@ -35,7 +34,6 @@ def problem(
     network = make_network(configuration.network, SIZES[0], SIZES[-1])
     learner = init_learner(configuration, to_parameters(theta, SIZES))
     inputs = IterationInputs(
-        block=0,
         step=16,
         before=jax.tree.map(np.asarray, learner),
         after=jax.tree.map(np.asarray, learner),
@@ -45,7 +43,6 @@ def problem(
         picks=np.array(picks, np.int32),
         progress=np.array(0.0),
         numbers={key: np.float64(value) for key, value in configuration.numbers().items()},
-        logged=np.zeros(4),
         discarded=False,
     )
     return configuration, network, inputs, (theta, data, picks)
@@ -123,21 +120,14 @@ def test_adam_is_the_references(name: str, which: str) -> None:
     assert traced.adam.step_norm == pytest.approx(options.alpha * np.linalg.norm(direction), rel=CLOSE)
 
 
-def test_targets_that_are_frozen_are_those_of_their_own_parameters() -> None:
+def test_frozen_targets_and_picks_of_several_transitions() -> None:
     with jax.enable_x64(True):
-        configuration, network, inputs, (theta, data, picks) = problem("srg-dqn", target="outer")
-        traced = Tracer(configuration, network).trace(inputs)
-        options = options_of(configuration, SIZES)
-    expected = [[reference.bellman_target(options, theta, data[row]) for row in pick] for pick in picks]
-    assert traced.on_picks.target == pytest.approx(np.array(expected), rel=CLOSE)
-
-
-def test_picks_of_several_transitions() -> None:
-    with jax.enable_x64(True):
-        configuration, network, inputs, (theta, data, picks) = problem("srg-dqn", inner_batch=3)
+        configuration, network, inputs, (theta, data, picks) = problem("srg-dqn", target="outer", inner_batch=3)
         traced = Tracer(configuration, network).trace(inputs)
         options = options_of(configuration, SIZES)
     _, record = reference.outer_iteration("srg-dqn", options, reference.init(options, theta), data, picks)
+    expected = [[reference.bellman_target(options, theta, data[row]) for row in pick] for pick in picks]
+    assert traced.on_picks.target == pytest.approx(np.array(expected), rel=CLOSE)
     assert traced.on_picks.q.shape == (INNER, 3)
     assert traced.delta_norm == pytest.approx(norms(record.delta), rel=CLOSE)
 

@@ -6,12 +6,15 @@ import sys
 import threading
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import jax.numpy as jnp
 import pytest
 
 import srgdqn
+from host_environments import SMALL, Slope
 from kept_runs import kept_run, resealed, with_another_bit, with_another_value
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import differing_conditions
 from srgdqn.inspection.saved_run import open_run
@@ -26,23 +29,17 @@ from tiny import LEVERS, STUBBORN, TINY, Stubborn, tiny
 @pytest.mark.parametrize("which", [0, "all"])
 def test_a_run_is_what_it_was(kind: str, which: int | str, request: pytest.FixtureRequest) -> None:
     folder = request.getfixturevalue(kind)
-    done = srgdqn.verify(folder, which, progress=False)
-    assert done.verdict == "identical"
-    assert done.holds
-    assert done.conditions == ()
-    result = srgdqn.load(folder)
+    done, result = srgdqn.verify(folder, which, progress=False), srgdqn.load(folder)
+    assert (done.verdict, done.holds, done.conditions) == ("identical", True, ())
     assert [check.number for check in done.rounds] == (result.rounds["round"].to_list() if which == "all" else [0])
-    check = done.rounds[0]
-    mine = {
-        name: table.filter(table["round"] == 0).height for name, table in result.run.tables.items() if name != "timings"
-    }
+    check, tables = done.rounds[0], result.run.tables
+    mine = {name: tables[name].filter(tables[name]["round"] == 0).height for name in tables if name != "timings"}
     assert check.rows == mine
-    assert check.rows["episodes"] > 5
-    assert check.rows["evaluations"] > 5
+    assert min(check.rows["episodes"], check.rows["evaluations"]) > 5
     assert check.arrays == len(result.run.parameters)
 
 
-def test_another_network_than_the_runs_is_told(tmp_path: Path) -> None:
+def test_another_network_than_the_runs_is_a_condition(tmp_path: Path) -> None:
     still = {name: value for name, value in TINY.items() if name not in ("hidden", "time_limit")}
     srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **still, out=tmp_path / "run", progress=False)
     same = srgdqn.verify(tmp_path / "run", 0, network=STUBBORN, environment=LEVERS, progress=False)
@@ -58,9 +55,6 @@ def test_the_kernels_runs(tmp_path: Path, kernel: None) -> None:
     del kernel
     kept_run(tmp_path / "run", kernel="native", lanes=8)
     assert srgdqn.verify(tmp_path / "run", 1, progress=False).verdict == "identical"
-    other = with_another_bit(tmp_path / "run", tmp_path / "other", "network.layers.1.weight", (1, 0, 0))
-    assert srgdqn.verify(other, 1, progress=False).verdict == "differs"
-    assert srgdqn.verify(other, 0, progress=False).verdict == "identical"
 
 
 @pytest.mark.parametrize("kind", ["compiled", "hosted"])
@@ -105,14 +99,6 @@ def test_one_value_of_one_table(compiled: Path, tmp_path: Path) -> None:
     assert srgdqn.verify(other, 2, progress=False).verdict == "identical"
 
 
-def test_another_configuration(compiled: Path, tmp_path: Path) -> None:
-    """A run that claims to have been made with another step size."""
-    configuration = load(compiled).configuration.with_options({"eta": 0.011})
-    done = srgdqn.verify(resealed(compiled, tmp_path / "other", configuration=configuration), 0, progress=False)
-    assert not done.holds
-    assert {each.where for each in done.rounds[0].differences} >= {"curves", "network.layers.0.weight"}
-
-
 def test_the_first_steps_alone(compiled: Path, tmp_path: Path) -> None:
     path = "network.layers.0.weight"
     other = with_another_bit(compiled, tmp_path / "other", path, (0, 0, 0))
@@ -128,15 +114,10 @@ def test_the_first_steps_alone(compiled: Path, tmp_path: Path) -> None:
 
 
 def test_a_round_is_chosen_by_a_seed(compiled: Path) -> None:
-    chosen = {srgdqn.verify(compiled, seed=seed, steps=64, progress=False).rounds[0].number for seed in range(8)}
-    assert len(chosen) > 1
-    again = srgdqn.verify(compiled, seed=5, steps=64, progress=False)
-    assert again.seed == 5
-    assert again.rounds[0].number == srgdqn.verify(compiled, seed=5, steps=64, progress=False).rounds[0].number
     unseeded = srgdqn.verify(compiled, steps=64, progress=False)
-    assert unseeded.seed is not None
-    repeated = srgdqn.verify(compiled, seed=unseeded.seed, steps=64, progress=False)
-    assert repeated.rounds[0].number == unseeded.rounds[0].number
+    again = srgdqn.verify(compiled, seed=unseeded.seed, steps=64, progress=False)
+    assert (again.seed, again.rounds[0].number) == (unseeded.seed, unseeded.rounds[0].number)
+    assert {srgdqn.verify(compiled, seed=seed, steps=64, progress=False).rounds[0].number for seed in range(8)} > {0}
 
 
 def test_interrupted_runs_are_verified_as_far_as_they_went(tmp_path: Path) -> None:
@@ -157,21 +138,15 @@ def test_interrupted_runs_are_verified_as_far_as_they_went(tmp_path: Path) -> No
     assert 4_000 < done.rounds[0].steps < 8_000
 
 
-class TestConditions:
-    def test_none_differ_here(self, compiled: Path) -> None:
-        assert differing_conditions(open_run(compiled)) == []
-
-    def test_those_that_differ_are_told(self, compiled: Path, tmp_path: Path) -> None:
-        told = load(compiled).provenance
-        then = {**told, "instruction_sets": ["sve"], "versions": {**told["versions"], "jax": "0.0.1"}}
-        found = differing_conditions(open_run(resealed(compiled, tmp_path / "other", provenance=then)))
-        assert [condition.name for condition in found] == ["version of jax", "instruction sets"]
-        assert found[0].words.startswith("version of jax: 0.0.1 then, ")
-
-    def test_engine_host_and_inputs_are_none(self, compiled: Path, tmp_path: Path) -> None:
-        told = load(compiled).provenance
-        then = {**told, "engine": "ray", "cores": 1_000, "memory_gib": 1, "inputs": {"digest": "other"}}
-        assert differing_conditions(open_run(resealed(compiled, tmp_path / "other", provenance=then))) == []
+def test_conditions_that_differ_are_named(compiled: Path, tmp_path: Path) -> None:
+    """Engine, host and inputs do not determine the bits, and are none."""
+    now = load(compiled).provenance
+    elsewhere = {**now, "engine": "ray", "cores": 1_000, "memory_gib": 1, "inputs": {"digest": "other"}}
+    assert differing_conditions(open_run(resealed(compiled, tmp_path / "elsewhere", provenance=elsewhere))) == []
+    other = {**now, "instruction_sets": ["sve"], "versions": {**now["versions"], "jax": "0.0.1"}}
+    found = differing_conditions(open_run(resealed(compiled, tmp_path / "other", provenance=other)))
+    assert [condition.name for condition in found] == ["version of jax", "instruction sets"]
+    assert found[0].words.startswith("version of jax: 0.0.1 then, ")
 
 
 def test_what_cannot_be_asked(compiled: Path) -> None:
@@ -185,46 +160,74 @@ def test_what_cannot_be_asked(compiled: Path) -> None:
 
 ELSEWHERE = """
 import sys, srgdqn
-done = srgdqn.verify(sys.argv[1], int(sys.argv[2]), progress=False)
-print(done.verdict, len(done.segments), sum(s.identical for s in done.segments), len(done.conditions))
+for folder in sys.argv[1:]:
+    done = srgdqn.verify(folder, 0, progress=False)
+    print(done.verdict, len(done.segments), sum(s.identical for s in done.segments), len(done.conditions))
 """
 
 
-def elsewhere(folder: Path, number: int, **environment: str) -> list[str]:
-    """The verdict of a process whose programs are compiled otherwise, none of which are kept."""
+@pytest.mark.skipif("avx2" not in provenance()["instruction_sets"], reason="needs AVX2")
+def test_under_another_instruction_set_segments_are_compared(tmp_path: Path) -> None:
+    """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""
+    run, other = tmp_path / "run", tmp_path / "other"
+    kept_run(run, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
+    resealed(run, other, parameters={name: array * 1.01 for name, array in load(run).parameters.items()})
+    copytree(run / "checkpoints", other / "checkpoints")
     clean = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, str(folder), str(number)],
-        env={**clean, "SRGDQN_CACHE": "off", **environment},
+        [sys.executable, "-c", ELSEWHERE, str(run), str(other)],
+        env={**clean, "SRGDQN_CACHE": "off", "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2"},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    (verdict, segments, identical, conditions), (tampered, *_) = map(str.split, done.stdout.splitlines())
+    assert (verdict, conditions) == ("agrees", "1")
+    assert int(segments) >= 15
+    assert int(identical) < int(segments)
+    assert tampered in ("undecided", "differs")
 
 
-@pytest.mark.skipif("avx2" not in provenance()["instruction_sets"], reason="needs AVX2")
-class TestAnotherInstructionSet:
-    """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""
+class Worn(Slope):
+    """A slope that breaks once it was walked on for long enough."""
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-        folder = tmp_path_factory.mktemp("elsewhere") / "run"
-        kept_run(folder, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
-        return folder
+    walked, holds = 0, 10**9
 
-    def test_segments_agree_though_bits_do_not(self, run: Path) -> None:
-        verdict, segments, identical, conditions = elsewhere(run, 0, XLA_FLAGS="--xla_cpu_max_isa=SSE4_2")
-        assert verdict == "agrees"
-        assert int(segments) >= 15
-        assert int(identical) < int(segments)
-        assert conditions == "1"
+    def step(self, action: Any) -> tuple[Any, ...]:
+        Worn.walked += 1
+        if Worn.walked > Worn.holds:
+            raise RuntimeError("the slope has slid")
+        return super().step(action)
 
-    def test_a_tampered_end_is_not_verified(self, run: Path, tmp_path: Path) -> None:
-        parameters = {name: array * 1.01 for name, array in load(run).parameters.items()}
-        other = resealed(run, tmp_path / "other", parameters=parameters)
-        copytree(run / "checkpoints", other / "checkpoints")
-        verdict, *_ = elsewhere(other, 0, XLA_FLAGS="--xla_cpu_max_isa=SSE4_2")
-        assert verdict in ("undecided", "differs")
+
+@pytest.fixture
+def worn(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(Worn, "walked", 0)
+    return monkeypatch
+
+
+def trained(folder: Path) -> None:
+    srgdqn.train(Worn, **{**SMALL, "steps": 96, "evaluation_interval": None}, progress=False, out=folder)
+
+
+@pytest.mark.parametrize("which", ["all", 0])
+def test_a_failure_is_neither_an_interrupt_nor_a_difference(
+    which: int | str, worn: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    trained(tmp_path / "run")
+    worn.setattr(Worn, "holds", Worn.walked + 50)
+    with pytest.raises(EnvironmentFailedError, match=r"round 0 could not be recomputed: .*the slope has slid"):
+        srgdqn.verify(tmp_path / "run", which, environment=Worn, progress=False)
+    worn.setattr(Worn, "holds", 10**9)
+    assert srgdqn.verify(tmp_path / "run", which, environment=Worn, progress=False).verdict == "identical"
+
+
+def test_a_run_that_failed_fails_again_at_the_same_step(worn: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Which is what it was, so that it is verified."""
+    worn.setattr(Worn, "holds", 50)
+    with pytest.raises(EnvironmentFailedError):
+        trained(tmp_path / "run")
+    assert srgdqn.load(tmp_path / "run").rounds["steps"].to_list() == [48]
+    worn.setattr(Worn, "walked", 0)
+    assert srgdqn.verify(tmp_path / "run", 0, environment=Worn, progress=False).verdict == "identical"

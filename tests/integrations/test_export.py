@@ -7,18 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from gymnasium.experimental.functional import FuncEnv
-from gymnasium.spaces import Discrete
 from hypothesis import given
 from hypothesis import strategies as st
 
 import srgdqn
+from host_environments import SMALL
 from random_policies import ACTIVATIONS, clear, convolutional, exact, perceptron
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
@@ -104,25 +101,7 @@ def test_small_images(
     agree(policy, images, least_clear=0.8)
 
 
-def test_images_of_full_size() -> None:
-    policy = convolutional()
-    images = np.random.default_rng(1).integers(0, 256, (8, 4, 84, 84), np.uint8)
-    images[:4] //= 3
-    agree(policy, images)
-    plain = numpy_policy(policy)
-    assert plain(images[2]) == plain(images)[2]
-
-
-def test_one_channel_is_not_taken_for_rows() -> None:
-    policy = convolutional((1, 36, 36), channels=(2, 2, 2), windows=(8, 3, 2), hidden=4)
-    image = np.random.default_rng(2).integers(0, 256, (1, 36, 36), np.uint8)
-    assert type(numpy_policy(policy)(image)) is int
-    assert numpy_policy(policy)(image[None]).shape == (1,)
-
-
-@pytest.mark.parametrize(
-    "shape", [(40, 38, 3), (2, 40, 38, 3), (3, 38, 40), (4560,), (2, 4560), (38, 3, 40), (1, 1, 3, 40, 38)]
-)
+@pytest.mark.parametrize("shape", [(40, 38, 3), (2, 40, 38, 3), (2, 4560), (1, 1, 3, 40, 38)])
 def test_an_image_of_another_shape_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
     """Each has as many numbers as an image, or rows of them, but in another order."""
     policy = convolutional((3, 40, 38), channels=(2, 2, 2), windows=(8, 3, 2), hidden=4)
@@ -137,32 +116,20 @@ def test_an_image_of_another_shape_is_refused(shape: tuple[int, ...], tmp_path: 
         run_onnx(policy, np.zeros(shape, np.uint8))
 
 
-def test_channels_that_come_last_are_moved_as_the_refusal_says() -> None:
-    policy = convolutional((3, 40, 38), channels=(2, 2, 2), windows=(8, 3, 2), hidden=4)
-    images = np.random.default_rng(4).integers(0, 256, (5, 40, 38, 3), np.uint8)
-    wanted = exact(policy, images.transpose(0, 3, 1, 2))
-    plain = numpy_policy(policy)
-    assert plain.q_values(np.moveaxis(images, -1, -3)) == pytest.approx(wanted, abs=1e-4)
-    assert plain.q_values(np.moveaxis(images[1], -1, -3)) == pytest.approx(wanted[1], abs=1e-4)
-
-
 def test_the_first_of_equals_is_chosen() -> None:
     policy = perceptron((3, 5, 4))
-    last = dataclasses.replace(
-        policy.layers[-1], weight=np.zeros((5, 4), np.float32), bias=np.array([1, 2, 2, 0], np.float32)
-    )
-    tied = dataclasses.replace(policy, layers=(policy.layers[0], last))
+    last = {"layers.1.weight": np.zeros((5, 4), np.float32), "layers.1.bias": np.array([1, 2, 2, 0], np.float32)}
+    tied = dataclasses.replace(policy, arrays={**policy.arrays, **last})
     rows = np.ones((6, 3), np.float32)
     assert run_onnx(tied, rows)[1].tolist() == numpy_policy(tied)(rows).tolist() == [1] * 6
 
 
-def test_any_number_of_rows() -> None:
+def test_any_number_of_rows_and_a_single_one() -> None:
     policy = perceptron((3, 4, 2))
     for count in (0, 1, 5):
         assert run_onnx(policy, np.ones((count, 3), np.float32))[0].shape == (count, 2)
         assert numpy_policy(policy)(np.ones((count, 3))).shape == (count,)
     assert type(numpy_policy(policy)([1.0, 2.0, 3.0])) is int
-    assert numpy_policy(policy).q_values([1.0, 2.0, 3.0]).shape == (2,)
 
 
 def test_double_precision_stays_in_numpy_and_is_rounded_in_onnx() -> None:
@@ -173,18 +140,17 @@ def test_double_precision_stays_in_numpy_and_is_rounded_in_onnx() -> None:
     assert run_onnx(policy, rows.astype(np.float32))[0] == pytest.approx(wanted, abs=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(), (2,), (4,), (2, 2), (3, 2), (0,)])
+@pytest.mark.parametrize("shape", [(), (2,), (3, 2), (0,)])
 def test_an_observation_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="expects") as caught:
+    with pytest.raises(ValueError, match=r"expects \(3,\), or \(rows, 3\)") as caught:
         numpy_policy(perceptron((3, 4, 2)))(np.zeros(shape))
     assert f"shape {shape}" in str(caught.value)
-    assert "(3,), or (rows, 3)" in str(caught.value)
 
 
 # Of trained runs
 
 
-@pytest.fixture(scope="module", params=[("relu", True), ("tanh", False), ("softplus", True)], ids=str)
+@pytest.fixture(scope="module", params=[("relu", True), ("tanh", False)], ids=str)
 def result(request: pytest.FixtureRequest) -> Result:
     activation, normalised = request.param
     options = {**TINY, "activation": activation, "normalise_observations": normalised}
@@ -205,39 +171,13 @@ def test_the_exports_act_as_the_run_does(result: Result) -> None:
     assert len(set(taken)) == 3
 
 
-class Ring(FuncEnv):
-    """Five places in a ring, of which the third is worth going to."""
-
-    observation_space = Discrete(5)
-    action_space = Discrete(2)
-
-    def initial(self, rng: Any, params: None = None) -> Any:
-        return jax.random.randint(rng, (), 0, 5)
-
-    def transition(self, state: Any, action: Any, rng: Any, params: None = None) -> Any:
-        return (state + 2 * action - 1) % 5
-
-    def observation(self, state: Any, rng: Any, params: None = None) -> Any:
-        return state
-
-    def reward(self, state: Any, action: Any, next_state: Any, rng: Any, params: None = None) -> Any:
-        return jnp.where(next_state == 2, 1.0, 0.0)
-
-    def terminal(self, state: Any, rng: Any, params: None = None) -> Any:
-        return state == 2
-
-
 def test_a_run_that_observes_numbers_is_exported_with_numbers(tmp_path: Path) -> None:
-    result = srgdqn.train(Ring(), "dqn-adam", **TINY, alpha=0.05, epsilon_start=1.0, rounds=4)
-    loaded = srgdqn.load(result.save(tmp_path / "run"))
-    taken = []
-    for number in range(4):
-        policy = policy_of(loaded, number)
-        assert policy.observation.kind == "one-hot"
-        wanted = [result.policy(number)(state) for state in range(5)]
-        assert run_onnx(policy, np.arange(5))[1].tolist() == numpy_policy(policy)(np.arange(5)).tolist() == wanted
-        taken.append(tuple(wanted))
-    assert any(len(set(actions)) == 2 for actions in taken)  # a policy that looks at what it observes
+    result = srgdqn.train("FrozenLake-v1", "dqn-adam", **{**SMALL, "steps": 400, "alpha": 0.05}, progress=False)
+    policy = policy_of(srgdqn.load(result.save(tmp_path / "run")), 0)
+    assert policy.observation.kind == "one-hot"
+    wanted = [result.policy(0)(state) for state in range(16)]
+    assert run_onnx(policy, np.arange(16))[1].tolist() == numpy_policy(policy)(np.arange(16)).tolist() == wanted
+    assert len(set(wanted)) > 1  # a policy that looks at what it observes
 
 
 def test_a_models_interface_and_where_it_comes_from(result: Result, tmp_path: Path) -> None:
@@ -255,19 +195,12 @@ def test_a_models_interface_and_where_it_comes_from(result: Result, tmp_path: Pa
         "trained_with": f"srgdqn {srgdqn.__version__}",
     }
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    told = [(put.name, put.type, put.shape) for put in (*session.get_inputs(), *session.get_outputs())]
-    assert told == [
+    found = [(put.name, put.type, put.shape) for put in (*session.get_inputs(), *session.get_outputs())]
+    assert found == [
         ("observation", "tensor(float)", ["batch", 4]),
         ("q_values", "tensor(float)", ["batch", 2]),
         ("action", "tensor(int64)", ["batch"]),
     ]
-
-
-def test_the_best_round_is_the_usual_one(result: Result, tmp_path: Path) -> None:
-    usual = srgdqn.export(result, tmp_path / "a.onnx").read_bytes()
-    assert usual == srgdqn.export(result, tmp_path / "b.onnx", round=result.best).read_bytes()
-    others = [number for number in range(3) if number != result.best]
-    assert usual != srgdqn.export(result, tmp_path / "c.onnx", round=others[0]).read_bytes()
 
 
 ALONE = """
@@ -327,7 +260,7 @@ def test_the_same_policy_gives_the_same_bytes(suffix: str, tmp_path: Path) -> No
 
 
 def stored(policy: Policy) -> dict[str, np.ndarray]:
-    return {f"network.{name}": array for name, array in policy.arrays().items()}
+    return {f"network.{name}": array for name, array in policy.arrays.items()}
 
 
 def test_a_convolutional_run_is_known_by_the_names_of_its_arrays() -> None:
@@ -350,7 +283,7 @@ def test_a_convolutional_run_is_known_by_the_names_of_its_arrays() -> None:
 
 def changed(**arrays: Any) -> dict[str, np.ndarray]:
     """The parameters of a perceptron from 4 numbers to 2 actions, of which some are others; None for none."""
-    usual = {f"network.{name}": array for name, array in perceptron((4, 20, 2)).arrays().items()}
+    usual = {f"network.{name}": array for name, array in perceptron((4, 20, 2)).arrays.items()}
     given = {name.replace("__", "."): array for name, array in arrays.items()}
     return {name: array for name, array in {**usual, **given}.items() if array is not None}
 
@@ -359,12 +292,9 @@ def changed(**arrays: Any) -> dict[str, np.ndarray]:
     ("parameters", "why"),
     [
         (changed(network__layers__1__bias=None), "holds no network.layers.1.bias"),
-        (changed(network__layers__0__weight=None), "holds no network.layers.0.weight"),
         (changed(network__layers__0__weight=np.ones((3, 20))), "(3, 20) and biases of shape (20,)"),
         (changed(network__layers__1__weight=np.ones(20)), "layers.1 of the policy has weights of shape (20,)"),
-        (changed(network__layers__1__bias=np.ones(3)), "layers.1 of the policy"),
         (changed(network__layers__0__bias=np.full(20, np.nan)), "layers.0.bias of the policy has entries"),
-        (changed(network__layers__0__bias=np.zeros(20, int)), "layers.0.bias of the policy has entries"),
         (changed(normaliser__mean=np.ones(3), normaliser__variance=np.ones(4)), "3 means and 4 variances"),
         (changed(normaliser__mean=np.ones(4), normaliser__variance=-np.ones(4)), "deviation of the policy has entries"),
     ],
@@ -377,7 +307,7 @@ def test_parameters_that_do_not_fit_are_refused(parameters: dict[str, np.ndarray
     assert why in str(caught.value)
 
 
-def test_a_run_whose_network_has_another_number_of_actions_is_damaged(result: Result) -> None:
+def test_a_damaged_run_is_refused(result: Result) -> None:
     run = dataclasses.replace(result.run, provenance={**result.run.provenance, "actions": 3})
     with pytest.raises(InputError, match="2 outputs, but its task has 3 actions"):
         policy_of(Result(run), 0)
@@ -400,13 +330,6 @@ def test_an_observation_that_does_not_fit_is_refused(observation: dict[str, Any]
     assert why in str(caught.value)
 
 
-def test_images_too_small_for_the_windows_are_refused() -> None:
-    policy = convolutional((2, 36, 36), channels=(3, 3, 3), windows=(6, 3, 2), hidden=4)
-    small = dataclasses.replace(policy.observation, shape=(2, 5, 36))
-    with pytest.raises(InputError, match=r"convolutions\.0 .* do not take an input of shape \(2, 5, 36\)"):
-        dataclasses.replace(policy, observation=small)
-
-
 def test_a_module_of_the_users_own_is_named(result: Result, tmp_path: Path) -> None:
     configuration = result.configuration.with_options({"network": "mine.Dueling"})
     with pytest.raises(InputError, match=r"the module 'mine\.Dueling'"):
@@ -414,17 +337,15 @@ def test_a_module_of_the_users_own_is_named(result: Result, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_a_round_that_is_not_there_and_files_that_cannot_be_written(result: Result, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no round 9"):
-        srgdqn.export(result, tmp_path / "a.onnx", round=9)
-    with pytest.raises(InputError, match=r"no policy can be written as. End it in .onnx or .py"):
-        srgdqn.export(result, tmp_path / "a.pt")
-    with pytest.raises(InputError, match="is not a folder"):
-        srgdqn.export(result, tmp_path / "nowhere" / "a.py")
+def test_files_that_cannot_be_written(result: Result, tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text("old")
-    with pytest.raises(InputError, match="exists already"):
-        srgdqn.export(result, tmp_path / "old.py")
-    assert [path.name for path in tmp_path.iterdir()] == ["old.py"]
+    for name, why in (
+        ("a.pt", r"no policy can be written as. End it in .onnx or .py"),
+        ("nowhere/a.py", "is not a folder"),
+        ("old.py", "exists already"),
+    ):
+        with pytest.raises(InputError, match=why):
+            srgdqn.export(result, tmp_path / name)
     assert (tmp_path / "old.py").read_text() == "old"
     srgdqn.export(result, tmp_path / "old.py", overwrite=True)
     assert "class PlainPolicy" in (tmp_path / "old.py").read_text()

@@ -18,7 +18,7 @@ from reported import report
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.integrations import JsonLines
-from srgdqn.integrations.loggers.json_lines import LineReader, is_abandoned, live_file, live_rows
+from srgdqn.integrations.watching import LineReader, is_abandoned, rows_file, rows_for_watching
 
 
 def test_each_report_is_on_the_disk_at_once(tmp_path: Path) -> None:
@@ -76,28 +76,32 @@ def test_what_is_no_row_is_left_out_and_a_new_file_is_read_anew(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("place", ["missing/rows.jsonl", "."])
-def test_a_place_that_cannot_be_used_is_told_at_once(place: str, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_used_is_refused_at_once(place: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be a file"):
         JsonLines(tmp_path / place)
 
 
 def test_rows_are_there_as_long_as_the_run_is(tmp_path: Path) -> None:
-    with live_rows(tmp_path / "runs" / "a") as (rows,):
-        assert rows.path == live_file(tmp_path / "runs" / "a") == tmp_path / "runs" / ".a.live.jsonl"
+    with rows_for_watching(tmp_path / "runs" / "a") as (rows,):
+        assert rows.path == rows_file(tmp_path / "runs" / "a") == tmp_path / "runs" / ".a.live.jsonl"
         rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
         rows.log([report()])
         rows.close()  # training is over, but nothing is saved yet
         assert rows.path.exists()
         assert not is_abandoned(rows.path)
     assert list((tmp_path / "runs").iterdir()) == []
+    with rows_for_watching(tmp_path / "a"):
+        rows_file(tmp_path / "a").unlink()
+        rows_file(tmp_path / "a").write_text("a later run's")
+    assert rows_file(tmp_path / "a").read_text() == "a later run's"
 
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_run_that_fails_leaves_its_rows_if_there_are_any(happened: bool, tmp_path: Path) -> None:
-    path = live_file(tmp_path / "runs" / "a")
+    path = rows_file(tmp_path / "runs" / "a")
 
     def run() -> None:
-        with live_rows(tmp_path / "runs" / "a") as (rows,):
+        with rows_for_watching(tmp_path / "runs" / "a") as (rows,):
             rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
             if happened:
                 rows.log([report()])
@@ -115,8 +119,8 @@ def test_a_run_that_fails_leaves_its_rows_if_there_are_any(happened: bool, tmp_p
 KILLED = """
 import os, signal, sys
 from srgdqn.config.configure import configure
-from srgdqn.integrations.loggers.json_lines import live_rows
-with live_rows(sys.argv[1]) as (rows,):
+from srgdqn.integrations.watching import rows_for_watching
+with rows_for_watching(sys.argv[1]) as (rows,):
     rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -124,28 +128,19 @@ with live_rows(sys.argv[1]) as (rows,):
 
 def test_the_rows_of_a_killed_run_are_left_and_replaced_by_the_next(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "a")], timeout=100)
-    path = live_file(tmp_path / "a")
+    path = rows_file(tmp_path / "a")
     assert "CartPole" in path.read_text()
     assert is_abandoned(path)
-    with live_rows(tmp_path / "a"):
+    with rows_for_watching(tmp_path / "a"):
         assert path.read_bytes() == b""
         assert not is_abandoned(path)
     assert not path.exists()
 
 
-def test_a_run_does_not_remove_the_rows_of_a_later_one(tmp_path: Path) -> None:
-    with live_rows(tmp_path / "a"):
-        later = live_rows(tmp_path / "a")
-        with later:
-            pass
-        live_file(tmp_path / "a").write_text("another's")
-    assert live_file(tmp_path / "a").read_text() == "another's"
-
-
 def test_without_a_folder_or_a_place_there_are_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with live_rows(None) as rows:
+    with rows_for_watching(None) as rows:
         assert rows == []
-    os.mkdir(live_file(tmp_path / "a"))
-    with live_rows(tmp_path / "a") as rows:
+    os.mkdir(rows_file(tmp_path / "a"))
+    with rows_for_watching(tmp_path / "a") as rows:
         assert rows == []
     assert "warning: this run cannot be watched" in capsys.readouterr().err

@@ -25,7 +25,7 @@ warnings.simplefilter("error")
 from reported import report
 from srgdqn.config.configure import configure
 from srgdqn.training.reports import GreedyEpisodes
-from srgdqn.integrations import WeightsAndBiases, listening
+from srgdqn.integrations import WeightsAndBiases, logging_to
 import numpy as np
 logger = WeightsAndBiases("a project", group="together")
 made = (GreedyEpisodes(20, np.array([4.0, 6.0]), np.array([7, 8])),)
@@ -111,7 +111,7 @@ def test_every_round_is_a_run_of_one_group(written: list[list[Any]]) -> None:
     assert all(run[-1].HasField("exit") and run[-1].exit.exit_code == 0 for run in written)
 
 
-def test_what_was_heard_is_in_the_history_at_its_steps(written: list[list[Any]]) -> None:
+def test_reports_are_in_the_history_at_their_steps(written: list[list[Any]]) -> None:
     histories = [
         [
             {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
@@ -130,7 +130,7 @@ def test_what_was_heard_is_in_the_history_at_its_steps(written: list[list[Any]])
     assert "train/loss" not in other
 
 
-def test_a_mistyped_mode_is_told_at_once() -> None:
+def test_a_mistyped_mode_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="Did you mean 'offline'"):
         WeightsAndBiases("a project", mode="ofline")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="has no name"):
@@ -150,9 +150,9 @@ def test_a_folder_that_is_called_wandb_is_not_taken_for_the_package(
 def test_without_a_login_the_run_does_not_begin(tmp_path: Path) -> None:
     code = (
         "from srgdqn.config.configure import configure; from srgdqn.errors import InputError\n"
-        "from srgdqn.integrations import WeightsAndBiases, listening\n"
+        "from srgdqn.integrations import WeightsAndBiases, logging_to\n"
         "try:\n"
-        "    with listening(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')], about={}):\n"
+        "    with logging_to(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')], about={}):\n"
         "        print('began')\n"
         "except InputError as error:\n"
         "    print(error)\n"

@@ -11,15 +11,14 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 import srgdqn
-from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config import Configuration, option_names, sections
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.kernel import support
 from srgdqn.kernel.build import NoKernelError
 from srgdqn.kernel.structures import LEARNER, LOOP
 from srgdqn.kernel.support import AROUND, AROUND_LEARNER, Surroundings, resolved, resolved_on_host
-from srgdqn.learner.estimators import ESTIMATORS
-from tiny import TINY, Levers
+from tiny import TINY
 
 USUAL = Surroundings(own_environment=False, double=False, on_cpu=True)
 
@@ -86,15 +85,15 @@ def decided(configuration: Configuration, kernel: str, *, on_host: bool) -> str:
 
 
 @pytest.mark.parametrize("on_host", [False, True])
-@pytest.mark.parametrize("room", rooms())
-def test_an_option_that_the_kernel_was_never_told_of_is_not_ignored(room: str, on_host: bool) -> None:
+@pytest.mark.parametrize("section", sections())
+def test_an_option_that_the_kernel_was_never_told_of_is_not_ignored(section: str, on_host: bool) -> None:
     configuration = Configuration()
-    settings = getattr(configuration, room)
+    settings = getattr(configuration, section)
     invented = [("invented", float, dataclasses.field(default=0.5))]
     extended = dataclasses.make_dataclass("Extended", invented, bases=(type(settings),), frozen=True)
 
     def with_invented(value: float) -> Configuration:
-        return dataclasses.replace(configuration, **{room: extended(**dataclasses.asdict(settings), invented=value)})
+        return dataclasses.replace(configuration, **{section: extended(**dataclasses.asdict(settings), invented=value)})
 
     assert decided(with_invented(0.5), "auto", on_host=on_host) == "native"
     assert decided(with_invented(0.7), "auto", on_host=on_host) == "xla"
@@ -105,8 +104,8 @@ def test_an_option_that_the_kernel_was_never_told_of_is_not_ignored(room: str, o
 OPEN = {"initialisation", "kernel"}  # Python does whatever they say
 ENUMERATIONS = {
     name
-    for room in rooms()
-    for name, hint in get_type_hints(type(getattr(Configuration(), room))).items()
+    for section in sections()
+    for name, hint in get_type_hints(type(getattr(Configuration(), section))).items()
     if any(isinstance(value, str) for part in (hint, *get_args(hint)) for value in get_args(part))
 }
 
@@ -136,11 +135,6 @@ def test_an_option_off_its_default_is_supported_or_declined(name: str, on_host: 
     configuration = Configuration().with_options({name: object()})
     expected = "native" if supported.get(name, ()) is None else "xla"
     assert decided(configuration, "auto", on_host=on_host) == expected
-
-
-def test_an_estimator_of_the_users_own_is_left_to_xla(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["srg"])
-    assert kernel_of(configure("CartPole", estimator="mine")) == "xla"
 
 
 @pytest.mark.parametrize(
@@ -183,11 +177,6 @@ def test_a_run_tells_what_ran_it() -> None:
     by_xla = srgdqn.train("CartPole", "dqn-sgd", kernel="xla", **options)
     assert by_xla.configuration.training.kernel == "xla"
     assert by_xla.run.provenance["compiler"] is None
-
-
-def test_a_users_environment_is_trained_by_xla() -> None:
-    result = srgdqn.train(Levers(), "dqn-sgd", **{**TINY, "steps": 64})
-    assert result.configuration.training.kernel == "xla"
 
 
 def test_a_machine_without_a_compiler_trains() -> None:

@@ -19,18 +19,6 @@ def test_epsilon_is_a_straight_line_and_then_flat(start: float, end: float, frac
     assert float(epsilon(settings, np.float32(progress))) == pytest.approx(by_hand, abs=1e-6)
 
 
-def test_epsilon_at_its_corners() -> None:
-    settings = ActingSettings(epsilon_start=0.5, epsilon_end=0.25, epsilon_fraction=0.5)
-    assert [float(epsilon(settings, p)) for p in (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)] == [
-        0.5,
-        0.375,
-        0.25,
-        0.25,
-        0.25,
-        0.25,
-    ]
-
-
 def act(q_values: Any, probability: float, draws: np.ndarray, actions: np.ndarray) -> np.ndarray:
     rows = [np.broadcast_to(np.asarray(q_values, np.float32), (len(draws), len(q_values)))]
     return np.asarray(jnp.vectorize(epsilon_greedy, signature="(a),(),(),()->()")(*rows, probability, draws, actions))
@@ -43,11 +31,6 @@ def test_without_exploration_the_best_action_is_taken_and_of_equals_the_first() 
     assert set(act([5.0, 5.0, 5.0, 5.0], 0.0, draws, actions)) == {0}
 
 
-def test_with_all_exploration_the_random_action_is_taken() -> None:
-    draws, actions = np.linspace(0, 0.999, 50, dtype=np.float32), np.arange(50, dtype=np.int32) % 4
-    np.testing.assert_array_equal(act([0.0, 3.0, 1.0, 2.0], 1.0, draws, actions), actions)
-
-
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.9])
 def test_how_often_each_action_is_taken(probability: float) -> None:
     random = np.random.default_rng(0)
@@ -55,7 +38,3 @@ def test_how_often_each_action_is_taken(probability: float) -> None:
     taken = np.bincount(act([0.0, 3.0, 1.0, 2.0], probability, draws, actions), minlength=4) / 20_000
     expected = np.full(4, probability / 4) + np.array([0, 1 - probability, 0, 0])
     assert taken == pytest.approx(expected, abs=5 * 0.5 / np.sqrt(20_000))
-
-
-def test_the_action_keeps_the_type_of_random_actions() -> None:
-    assert epsilon_greedy(jnp.ones(2), jnp.float32(0), jnp.float32(0.5), jnp.int32(1)).dtype == jnp.int32

@@ -235,12 +235,6 @@ def test_a_module_with_other_outputs_is_refused() -> None:
             make_network(NetworkSettings(), 3, 2, user)
 
 
-def test_a_module_with_a_scalar_output_is_refused() -> None:
-    module = eqx.nn.MLP(3, "scalar", 4, depth=1, key=jax.random.key(0))
-    with pytest.raises(InputError, match=r"to an output of shape \(\), but the task has 2 actions"):
-        make_network(NetworkSettings(), 3, 2, module)
-
-
 class Pair(eqx.Module):
     """A network that gives more than Q-values."""
 
@@ -290,12 +284,6 @@ def test_a_module_for_images_is_given_them_as_fractions() -> None:
     expected = [module(jnp.asarray(row, jnp.float32)) for row in rows]
     found = network.q_values(network.init(jax.random.key(0)), jnp.asarray(rows))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_a_module_for_other_images_is_refused() -> None:
-    module = Pooled(eqx.nn.Conv2d(3, 2, 4, key=jax.random.key(0)))
-    with pytest.raises(InputError, match=r"cannot take an observation of shape \(4, 10, 12\).*maps one observation to"):
-        make_network(NetworkSettings(network="Pooled"), (4, 10, 12), 2, module)
 
 
 def test_a_function_that_takes_no_random_key_is_refused() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from srgdqn.config import NormalisationSettings
 from srgdqn.learner import normalisation
-from srgdqn.learner.normalisation import Moments, Normaliser, init_normaliser, normalise_observation, normalise_reward
+from srgdqn.learner.normalisation import Moments, init_normaliser, normalise_observation, normalise_reward
 
 BLOCK, SIZE = 4, 3
 BOTH = NormalisationSettings(normalise_observations=True, normalise_rewards=True)
@@ -113,7 +113,3 @@ def test_what_is_off_is_absent_and_changes_nothing(observations: bool, rewards: 
         assert normalise_observation(after, jnp.ones(SIZE)).tolist() == [1.0] * SIZE
     if not rewards:
         assert float(normalise_reward(after, jnp.asarray(2.0))) == 2.0
-
-
-def test_nothing_at_all_is_a_normaliser_of_nones() -> None:
-    assert init_normaliser(NormalisationSettings(), SIZE) == Normaliser(None, None, None)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 
 import reference
 from srgdqn.config import OptimiserSettings
-from srgdqn.learner.optimiser import adam, clip, descend, init_adam, schedule
+from srgdqn.learner.optimiser import adam, clip, init_adam, schedule
 
 STEPS = 50
 
@@ -87,11 +87,6 @@ def test_elementwise_adam_is_that_of_optax(dtype: Any, tolerance: float, seed: i
             np.testing.assert_allclose(-0.01 * as_vector(direction), as_vector(updates), rtol=tolerance, atol=1e-9)
 
 
-def test_the_usual_decays_are_those_of_the_paper() -> None:
-    usual = OptimiserSettings()
-    assert (usual.beta1, usual.beta2, usual.adam_epsilon, usual.alpha) == (0.9, 0.999, 1e-8, 1e-3)
-
-
 def test_first_step_of_the_norm_variant_by_hand() -> None:
     """m̂ = g and v̂ = g², so √‖v̂‖ is the fourth root of the sum of fourth powers."""
     g = np.array([3.0, 0, 0, 0, -4.0, 0, 0])
@@ -124,10 +119,3 @@ def test_schedules_lead_from_1_to_their_end(progress: float, end: float) -> None
             assert float(schedule(chosen, 0.5)) == pytest.approx((1 + last) / 2, abs=1e-12)
             expected = reference.schedule(reference.Options((1, 1), schedule=name, schedule_end=end), progress)
             assert float(schedule(chosen, progress)) == pytest.approx(expected, abs=1e-12)
-
-
-def test_descending_is_against_the_direction() -> None:
-    theta, direction = np.arange(7.0), np.linspace(-1, 1, 7)
-    with jax.enable_x64(True):
-        moved = descend(as_tree(theta), as_tree(direction), 0.1)
-    np.testing.assert_allclose(as_vector(moved), theta - 0.1 * direction, rtol=1e-14)

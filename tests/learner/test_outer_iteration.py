@@ -19,8 +19,7 @@ from jax.flatten_util import ravel_pytree
 
 import reference
 from srgdqn.config import Configuration
-from srgdqn.config.algorithms import ALGORITHMS, algorithm
-from srgdqn.config.readings import READINGS, readings
+from srgdqn.config.algorithms import ALGORITHMS, READINGS, algorithm, readings
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, Direction, Estimator, Query, register_estimator
 from srgdqn.learner.gradients import Transitions
@@ -260,12 +259,13 @@ numbers = st.fixed_dictionaries(
 )
 
 
-@pytest.mark.parametrize("differentiation", ["closed-form", "autodiff"])
 @pytest.mark.parametrize("which", ["corrected", "printed"])
 @pytest.mark.parametrize("name", reference.ALGORITHMS)
 @settings(max_examples=4)
 @given(numbers=numbers)
-def test_every_algorithm_is_the_references(name: str, which: str, differentiation: str, numbers: Any) -> None:
+def test_every_algorithm_is_the_references(name: str, which: str, numbers: Any) -> None:
+    """Gradients in closed form with one set of readings and by autodiff with the other."""
+    differentiation = "closed-form" if which == "corrected" else "autodiff"
     with jax.enable_x64(True):
         assert_close(disagreements(name, which, differentiation=differentiation, **numbers), CLOSE)
 
@@ -296,7 +296,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     ("name", "differentiation"),
-    [("srg-dqn", "closed-form"), ("svr-dqn", "closed-form"), ("srg-dqn", "autodiff")],
+    [("srg-dqn", "closed-form"), ("svr-dqn", "autodiff")],
 )
 @pytest.mark.parametrize("which", OPTIONS)
 def test_every_option_is_the_references(which: str, name: str, differentiation: str) -> None:
@@ -374,12 +374,7 @@ FLOAT32 = 5e-5
 
 @pytest.mark.parametrize(
     ("name", "differentiation"),
-    [
-        ("srg-dqn", "closed-form"),
-        ("srg-dqn", "autodiff"),
-        ("svr-dqn", "closed-form"),
-        ("dqn-adam-repeated", "autodiff"),
-    ],
+    [("srg-dqn", "closed-form"), ("svr-dqn", "autodiff"), ("dqn-adam-repeated", "autodiff")],
 )
 @settings(max_examples=8)
 @given(seed=st.integers(0, 999))
@@ -455,17 +450,6 @@ def test_picks_of_all_rows_give_the_full_gradient(name: str, seed: int, shuffle:
     deltas, iterates = flat_rows(trace.deltas), flat_rows(trace.iterates)
     for m in range(INNER + 1):
         assert distance(deltas[m], full_gradient(o, iterates[m], data)) < CLOSE
-
-
-@pytest.mark.parametrize("name", ["srg-dqn-no-adam", "svr-dqn-no-adam"])
-def test_without_a_step_every_direction_is_the_first(name: str) -> None:
-    with jax.enable_x64(True):
-        state, trace, *_ = single_run(name, 7, eta=0.0)
-    deltas, iterates = flat_rows(trace.deltas), flat_rows(trace.iterates)
-    assert np.linalg.norm(deltas[0]) > 0.1
-    for m in range(1, INNER + 1):
-        assert distance(deltas[m], deltas[0]) < CLOSE
-    np.testing.assert_array_equal(flat(state.parameters), iterates[0])
 
 
 @pytest.mark.parametrize("coefficient", [1.0, 0.5])

@@ -8,7 +8,7 @@ import tomli_w
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srgdqn.config import Configuration, option_names, rooms
+from srgdqn.config import Configuration, option_names, sections
 from srgdqn.config.checks import check
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
@@ -131,17 +131,17 @@ def test_what_was_written_is_read(configuration: Configuration) -> None:
 @given(st.data())
 def test_a_partial_file_may_name_rooms_or_not(data: st.DataObject) -> None:
     options = data.draw(st.fixed_dictionaries({}, optional=OPTIONS))
-    lone = {name: value for name, value in options.items() if name not in rooms()}
+    lone = {name: value for name, value in options.items() if name not in sections()}
     whole = tomllib.loads(dumps(Configuration().with_options(options)))
-    in_rooms = {room: {n: v for n, v in whole[room].items() if n in lone} for room in rooms()}
-    at_top = {name: value for table in in_rooms.values() for name, value in table.items()}
-    for document in (in_rooms, at_top):
+    in_sections = {section: {n: v for n, v in whole[section].items() if n in lone} for section in sections()}
+    at_top = {name: value for table in in_sections.values() for name, value in table.items()}
+    for document in (in_sections, at_top):
         assert options_from_toml(tomli_w.dumps(document)) == (None, None, None, lone)
 
 
 def test_the_file_reads_well() -> None:
     document = tomllib.loads(dumps(configure("CartPole", "dqn-sgd", hidden=(8, 4))))
-    assert list(document) == ["algorithm", "readings", *rooms()]
+    assert list(document) == ["algorithm", "readings", *sections()]
     assert document["algorithm"] == "dqn-sgd"
     assert document["network"]["hidden"] == [8, 4]
     assert document["training"]["steps"] == "none"

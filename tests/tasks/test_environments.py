@@ -115,31 +115,6 @@ def test_episodes_start_as_gymnasiums(ours: str, theirs: str) -> None:
     np.testing.assert_array_equal(gymnasium.make(ours).reset(seed=5)[0], gymnasium.make(theirs).reset(seed=5)[0])
 
 
-@pytest.mark.parametrize("identifier", IDS)
-def test_pictures(identifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    environment = gymnasium.make(identifier, render_mode="rgb_array")
-    environment.reset(seed=0)
-    environment.step(0)
-    picture: Any = environment.render()
-    assert picture.dtype == np.uint8
-    assert picture.shape[2] == 3
-    assert picture.std() > 0
-    environment.close()
-
-
-def test_a_cart_pole_that_lasts_is_truncated() -> None:
-    environment = gymnasium.make("srgdqn/CartPole-v0")
-    environment.reset(seed=0)
-    for _ in range(500):
-        inner: Any = environment.unwrapped
-        inner.state = np.zeros(4)  # held upright
-        _, reward, terminated, truncated, _ = environment.step(0)
-        assert not terminated
-    assert truncated
-    assert reward == pytest.approx(0.7)
-
-
 def test_wrong_input() -> None:
     with pytest.raises(InputError, match=r"unknown MountainCar reward 'hight'\. Did you mean 'height'\?"):
         gymnasium.make("srgdqn/MountainCar-v0", reward="hight")

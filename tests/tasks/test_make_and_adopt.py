@@ -74,12 +74,6 @@ def test_options_of_pendulum_reach_it_and_its_twin() -> None:
         assert float(reached[0]) == pytest.approx(np.pi / 2 + 8 / 20)
 
 
-def test_a_pendulum_without_its_options_is_the_papers() -> None:
-    task = make(TaskSettings(task="Pendulum"))
-    assert reward_after(task.environment, [0.0, 0.0], 11) == pytest.approx(-0.004)
-    assert float(task.environment.transition(jnp.array([np.pi / 2, 8.0]), 11, None)[0]) > np.pi / 2 + 0.45
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -252,3 +252,38 @@ def test_pendulum_angle_stays_small_when_it_spins_for_a_whole_run(dynamics: Any)
     angles = np.asarray(states[:, 0])
     assert np.abs(angles).max() <= np.pi * (1 + 1e-6)
     assert (np.abs(np.diff(angles)) > np.pi).sum() > 500  # turns
+
+
+# Where episodes start
+
+DRAWS = 20_000
+
+# The largest distance of an empirical distribution of so many draws from its own is below this but once in 10,000
+# samples (Kolmogorov–Smirnov: 2.23 / sqrt(20,000)).
+LARGEST_DISTANCE = 0.016
+
+TASKS = [
+    (MountainCar(), "MountainCar-v0", [(-0.6, -0.4), (0.0, 0.0)]),
+    (Pendulum(), "Pendulum-v1", [(-np.pi, np.pi), (-1.0, 1.0)]),
+    (CartPole(), "CartPole-v1", [(-0.05, 0.05)] * 4),
+]
+
+
+@pytest.mark.parametrize(("environment", "identifier", "ranges"), TASKS)
+def test_starts_are_uniform_over_gymnasiums_ranges(
+    environment: Any, identifier: str, ranges: list[Any], precision: str
+) -> None:
+    keys = jax.random.split(jax.random.key(0), DRAWS)
+    starts = np.asarray(jax.jit(jax.vmap(environment.initial))(keys))
+    assert starts.dtype == precision
+    host: Any = gymnasium.make(identifier).unwrapped
+    theirs = np.array([(host.reset(seed=seed), host.state)[1] for seed in range(200)])
+    for component, (low, high) in enumerate(ranges):
+        ours = np.sort(starts[:, component].astype(np.float64))
+        assert low - 1e-6 <= min(ours[0], theirs[:, component].min())
+        assert max(ours[-1], theirs[:, component].max()) <= high + 1e-6
+        if low < high:
+            distance = np.abs((ours - low) / (high - low) - (np.arange(DRAWS) + 0.5) / DRAWS).max()
+            assert distance < LARGEST_DISTANCE
+    correlations = np.corrcoef(starts[:, [low < high for low, high in ranges]].T)
+    assert np.abs(np.atleast_2d(correlations) - np.eye(len(np.atleast_2d(correlations)))).max() < 0.04

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from srgdqn.errors import InputError
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.tasks.pendulum import Pendulum
@@ -68,18 +67,3 @@ def test_defaults_are_the_papers() -> None:
     # From 8 rad/s hanging level, torque 2 makes 8 + (15 + 6)/20 = 9.05 rad/s: v0 turns by 9.05/20, then clips to 8.
     swung = Pendulum().transition(jnp.array([np.pi / 2, 8.0]), jnp.asarray(11))
     assert swung.tolist() == pytest.approx([np.pi / 2 + 9.05 / 20, 8.0])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: MountainCar(reward="heigth"), "unknown MountainCar reward 'heigth'. Did you mean 'height'?"),  # type: ignore[arg-type]
-        (lambda: CartPole(reward="height"), "unknown CartPole reward 'height'."),  # type: ignore[arg-type]
-        (lambda: Pendulum(torques="endpoint"), "unknown Pendulum torques 'endpoint'. Did you mean 'endpoints'?"),  # type: ignore[arg-type]
-        (lambda: Pendulum(dynamics="v2"), "unknown Pendulum dynamics 'v2'."),  # type: ignore[arg-type]
-    ],
-)
-def test_a_mistyped_option_is_named_with_the_known_ones(make: Callable[[], Any], message: str) -> None:
-    with pytest.raises(InputError) as raised:
-        make()
-    assert str(raised.value).startswith(message)

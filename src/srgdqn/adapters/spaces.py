@@ -16,9 +16,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
-from srgdqn.config.coercion import shown
-from srgdqn.errors import InputError
-from srgdqn.runs.metadata import NUMBER_TYPES, is_count
+from srgdqn.errors import InputError, shown
+from srgdqn.runs.provenance import NUMBER_TYPES, is_count
 
 Kind = Literal["vector", "one-hot", "image"]
 

@@ -27,7 +27,7 @@ from tyro.constructors import (
 
 from srgdqn.cli import COMMANDS, module_of
 from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of, is_configuration
-from srgdqn.config import Configuration, rooms
+from srgdqn.config import Configuration, sections
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import written
 
@@ -137,13 +137,13 @@ def _tyro(form: Any, words: list[str], command: str | None, several: bool, **how
 def _registry(several: bool) -> ConstructorRegistry:
     """How tyro shows what we declare. Nothing is read by it: see `srgdqn.cli.parsing`."""
     registry = ConstructorRegistry()
-    settings = {type(getattr(Configuration(), room)) for room in rooms()}
+    settings = {type(getattr(Configuration(), section)) for section in sections()}
 
     @registry.struct_rule
     def _fields(info: StructTypeInfo) -> StructConstructorSpec | None:
         if info.type is Configuration:
-            ordered = sorted(rooms(), key=lambda room: room != "training")  # that of the budget first
-            kinds = {room: type(getattr(Configuration(), room)) for room in ordered}
+            ordered = sorted(sections(), key=lambda section: section != "training")  # that of the budget first
+            kinds = {section: type(getattr(Configuration(), section)) for section in ordered}
         elif info.type in settings:
             mine = {field.name for field in dataclasses.fields(info.type)}
             kinds = {name: _option(kind, several) for name, kind in configuration_options().items() if name in mine}

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from srgdqn.cli.parsing import as_text, parse
-from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.discovery import COMPILED_TASKS, estimator_names
 from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset
-from srgdqn.config.readings import READINGS
 from srgdqn.learner.estimators import ESTIMATORS
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from srgdqn.cli.presentation import budget, count, number
 from srgdqn.integrations.loggers import EPISODES, EPSILON, LENGTH, LOSS, MAX_Q, RECENT, RETURN
-from srgdqn.integrations.watched import Curve, Watched
+from srgdqn.integrations.watching import Curve, RunState
 
 MOST_ROUNDS = 20
 """Rounds that have rows of their own; more are summarised by lowest, median and highest."""
@@ -46,7 +46,7 @@ _DISPENSABLE = ("ε", "max_q", "ep_len_mean", "loss", "episodes")  # where a ter
 
 
 def view(
-    watched: Watched, state: str, *, width: int, blocks: bool = True, most: int = MOST_ROUNDS, moves: bool = True
+    watched: RunState, state: str, *, width: int, blocks: bool = True, most: int = MOST_ROUNDS, moves: bool = True
 ) -> RenderableType:
     """The whole view. `state` is shown as it is; `width` is the terminal's, and `blocks` whether it can draw them.
     Speed and time left are shown of a run that `moves` and has not ended.
@@ -57,7 +57,7 @@ def view(
     return Group(*parts)
 
 
-def _title(watched: Watched) -> Text:
+def _title(watched: RunState) -> Text:
     header = watched.header
     rounds = header["rounds"]
     amount = budget({header["budget"]["unit"]: header["budget"]["amount"]})
@@ -65,7 +65,7 @@ def _title(watched: Watched) -> Text:
     return Text(title, style="bold")
 
 
-def _progress(watched: Watched, *, moves: bool) -> RenderableType:
+def _progress(watched: RunState, *, moves: bool) -> RenderableType:
     words = [f"{100 * watched.share:.0f} %"]
     if watched.speed is not None and moves:
         words.append(f"{watched.speed:,.0f} steps/s")
@@ -76,7 +76,7 @@ def _progress(watched: Watched, *, moves: bool) -> RenderableType:
     return line
 
 
-def _table(watched: Watched, *, width: int, marks: str, most: int) -> Table:
+def _table(watched: RunState, *, width: int, marks: str, most: int) -> Table:
     name, curves = watched.curves()
     end = max(known["step"] for known in watched.rounds.values())
     what = "return" if name == RETURN else "reward"
@@ -108,11 +108,11 @@ class _Row(NamedTuple):
     curve: Curve
 
 
-def _rows(watched: Watched, curves: dict[int, Curve]) -> list[_Row]:
+def _rows(watched: RunState, curves: dict[int, Curve]) -> list[_Row]:
     return [_Row(str(n), known, curves.get(n, [])) for n, known in sorted(watched.rounds.items())]
 
 
-def _summary(watched: Watched, curves: dict[int, Curve], end: int) -> list[_Row]:
+def _summary(watched: RunState, curves: dict[int, Curve], end: int) -> list[_Row]:
     """The lowest, median and highest of each number by itself, and how many rounds have diverged."""
     every = list(watched.rounds.values())
     diverged = sum("diverged_at" in known for known in every)

@@ -102,7 +102,7 @@ def _show(done: Replayed, saved: Path | None) -> None:
     )
     _show_inner(done)
     out = console()
-    for sentence in (*done.story.words, *_beyond_the_stretch(done)):
+    for sentence in (*done.diagnosis.words, *_beyond_the_stretch(done)):
         out.print(sentence)
     out.print()
     same = "the same bits" if done.difference == 0 else f"within {done.difference:.2g} of their norm"
@@ -122,7 +122,7 @@ def _beyond_the_stretch(done: Replayed) -> Iterator[str]:
     """What became of the round, where the stretch does not show it."""
     if done.diverged_at is None:
         yield "The round did not diverge: none of its outer iterations was discarded."
-    elif done.story.discarded is None:
+    elif done.diagnosis.discarded is None:
         yield f"The round diverged later, at step {done.diverged_at:,}."
 
 
@@ -132,9 +132,9 @@ def _show_inner(done: Replayed) -> None:
 
     from srgdqn.cli.presentation import count, number, print_table
 
-    story = done.story
+    diagnosis = done.diagnosis
     last = done.iterations["outer_iteration"][-1]
-    chosen = story.growth.outer_iteration if story.growth is not None else last
+    chosen = diagnosis.growth.outer_iteration if diagnosis.growth is not None else last
     print_table(
         f"inner iterations of outer iteration {chosen:,}",
         ("m", "‖g(θ_m)‖", "‖g(θ_ref)‖", "‖Δ_m‖", "step", "made at", "y", "TD error"),
@@ -162,7 +162,7 @@ def _content(done: Replayed) -> dict[str, Any]:
         "checked": done.checked,
         "difference": done.difference,
         "conditions": [each._asdict() for each in done.conditions],
-        "story": dataclasses.asdict(done.story),
+        "diagnosis": dataclasses.asdict(done.diagnosis),
         "iterations": done.iterations.to_dicts(),
         "inner": done.inner.to_dicts(),
     }

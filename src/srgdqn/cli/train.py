@@ -30,8 +30,8 @@ from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compil
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import loggers_with_options
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
 
 if TYPE_CHECKING:
     from srgdqn.results.result import Result
@@ -120,9 +120,9 @@ def run(words: Sequence[str]) -> int:
 
 
 def _train(asked: Train, configuration: Configuration, checkpoints: CheckpointOptions | None) -> Outcome:
-    from srgdqn.integrations import listening
-    from srgdqn.integrations.loggers.json_lines import live_rows
+    from srgdqn.integrations import logging_to
     from srgdqn.integrations.progress import reporting
+    from srgdqn.integrations.watching import rows_for_watching
 
     given = {name: getattr(asked.loggers, name) for name in loggers_with_options()}
     loggers = [loggers_with_options()[name](value) for name, value in given.items() if value is not None]
@@ -130,9 +130,9 @@ def _train(asked: Train, configuration: Configuration, checkpoints: CheckpointOp
     # the bar, and after Ray has started its processes.
     with (
         claimed(checkpoints),
-        live_rows(asked.out) as live,
+        rows_for_watching(asked.out) as rows,
         reporting(configuration, False if asked.quiet else None, lines=True) as bar,
-        listening(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
+        logging_to(configuration, [*loggers, *rows], bar, curves=bool(loggers)) as listener,
         ready(asked.engine.engine, asked.engine.address),
     ):
         from srgdqn.kernel.program_cache import enable_program_cache

@@ -12,10 +12,9 @@ from typing import Any
 from srgdqn.cli.options import SavedRun
 from srgdqn.cli.parsing import parse
 from srgdqn.errors import InputError
-from srgdqn.integrations.loggers.json_lines import LineReader, is_abandoned, live_file
-from srgdqn.integrations.watched import Watched, watched_result
+from srgdqn.integrations.watching import LineReader, RunState, is_abandoned, rows_file, state_of_result
 from srgdqn.runs.destination import MANIFEST
-from srgdqn.runs.run_folder import how_to_go_on
+from srgdqn.runs.run_folder import how_to_resume
 
 _PAUSE = 0.5  # seconds between two looks
 _GONE = "its process is gone"
@@ -57,10 +56,10 @@ class _Source:
     def __init__(self, given: Path) -> None:
         self.given = given
         self.is_file = given.suffix == ".jsonl" and not given.is_dir()
-        self.rows = given if self.is_file else live_file(given)
+        self.rows = given if self.is_file else rows_file(given)
         self._reader = LineReader(self.rows)
 
-    def read(self, watched: Watched) -> bool:
+    def read(self, watched: RunState) -> bool:
         """Takes in what is new; returns whether there are rows at all."""
         lines = self._reader.read()
         for line in lines or ():
@@ -72,7 +71,7 @@ class _Source:
         return not self.is_file and (self.given / MANIFEST).exists()
 
     def lost(self) -> InputError:
-        advice = None if self.is_file else how_to_go_on(self.given)
+        advice = None if self.is_file else how_to_resume(self.given)
         return InputError(
             f"the run to {self.given} ended without being saved. What it had come to is in {self.rows}, as far as it "
             f"was written. {advice or 'Train it again.'}"
@@ -82,7 +81,7 @@ class _Source:
 def _look_once(source: _Source) -> int:
     from srgdqn.cli.presentation import console
 
-    out, watched = console(), Watched()
+    out, watched = console(), RunState()
     if source.read(watched):
         abandoned = not source.is_file and is_abandoned(source.rows)
         if watched.header:
@@ -102,7 +101,7 @@ def _follow(source: _Source) -> int:
 
     from srgdqn.cli.presentation import console
 
-    out, watched = console(), Watched()
+    out, watched = console(), RunState()
     seen = gone = False
     with Live(console=out, auto_refresh=False, transient=not source.is_file) as live:
         while True:
@@ -133,13 +132,13 @@ def _show_saved(source: _Source, out: Any) -> int:
     from srgdqn.cli import show
     from srgdqn.results.result import load_result
 
-    watched = watched_result(load_result(source.given))
+    watched = state_of_result(load_result(source.given))
     out.print(_drawn(watched, "saved", out))
     out.print()
     return show.run([str(source.given.absolute())])
 
 
-def _state(watched: Watched) -> str:
+def _state(watched: RunState) -> str:
     if watched.ended:
         return "ended"
     if not watched.rounds:
@@ -148,7 +147,7 @@ def _state(watched: Watched) -> str:
     return f"no news for {silent:.0f} seconds" if silent > _SILENCE else "running"
 
 
-def _drawn(watched: Watched, state: str, out: Any) -> Any:
+def _drawn(watched: RunState, state: str, out: Any) -> Any:
     from srgdqn.cli.live_view import MOST_ROUNDS, view
 
     blocks = out.encoding.lower().startswith("utf")

@@ -12,7 +12,7 @@ from srgdqn.config.options import (
     TaskSettings,
     TrainingSettings,
     option_names,
-    rooms,
+    sections,
 )
 
 __all__ = [
@@ -27,5 +27,5 @@ __all__ = [
     "TaskSettings",
     "TrainingSettings",
     "option_names",
-    "rooms",
+    "sections",
 ]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from srgdqn.config.coercion import coerce, shown
+from srgdqn.config.coercion import coerce
 from srgdqn.config.discovery import COMPILED_TASKS, estimator_names
 from srgdqn.config.options import Configuration, rules
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, shown, unknown
 
 # The options that say how long a round is: exactly one of them is given.
 BUDGETS = ("steps", "outer_iterations", "episodes")
@@ -72,7 +72,7 @@ def _of_the_budget(o: SimpleNamespace) -> Iterator[str]:
         )
     if len(given) > 1:
         yield (
-            f"{' and '.join(given)} were given, but a budget has one unit. Keep one of steps, outer_iterations and "
+            f"{' and '.join(given)} were given, but a budget has one unit. Give one of steps, outer_iterations and "
             "episodes."
         )
     first_step = -(-o.learning_starts // o.learning_frequency) * o.learning_frequency

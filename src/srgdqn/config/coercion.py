@@ -7,8 +7,8 @@ import numbers
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from srgdqn.config.options import Configuration, rooms
-from srgdqn.errors import InputError, unknown
+from srgdqn.config.options import Configuration, sections
+from srgdqn.errors import InputError, shown, unknown
 
 # Compiled programs compute in single precision: what is finite only in double precision would be infinite there.
 LARGEST_NUMBER = 2.0**128 - 2.0**104
@@ -44,16 +44,7 @@ def literal(text: str) -> int | float | str:
 def option_annotations() -> dict[str, Any]:
     """Every option's annotation, resolved."""
     homes = get_type_hints(Configuration)
-    return {name: hint for room in rooms() for name, hint in get_type_hints(homes[room]).items()}
-
-
-def shown(value: Any) -> str:
-    """The value in at most 80 characters, for a message."""
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of more digits than Python prints
-        return "a number of very many digits"
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return {name: hint for section in sections() for name, hint in get_type_hints(homes[section]).items()}
 
 
 def _convert(name: str, value: Any, annotation: Any) -> Any:

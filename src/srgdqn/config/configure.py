@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.algorithms import algorithm as algorithm_named
+from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.checks import BUDGETS, check
-from srgdqn.config.coercion import shown
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.options import Configuration, called_here, option_names
 from srgdqn.config.presets import is_compiled, preset_of
-from srgdqn.config.readings import READINGS
-from srgdqn.config.readings import readings as readings_named
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, shown, unknown
 
 __all__ = ["composed", "configure", "layered", "named_options"]
 

@@ -302,55 +302,55 @@ class Configuration:
             if name not in names:
                 raise unknown("option", name, names)
             homes.setdefault(names[name], {})[name] = value
-        changed = {room: dataclasses.replace(getattr(self, room), **values) for room, values in homes.items()}
+        changed = {section: dataclasses.replace(getattr(self, section), **values) for section, values in homes.items()}
         return dataclasses.replace(self, **changed)
 
     def options(self) -> dict[str, Any]:
         """Every option and its value, flat."""
-        return {name: getattr(getattr(self, room), name) for name, room in option_names().items()}
+        return {name: getattr(getattr(self, section), name) for name, section in option_names().items()}
 
     def numbers(self) -> dict[str, float]:
         """The options that enter a compiled program as arguments."""
-        return {name: value for room in rooms() for name, value in _numbers_of(getattr(self, room)).items()}
+        return {name: value for section in sections() for name, value in _numbers_of(getattr(self, section)).items()}
 
     def shape(self) -> Configuration:
         """The configuration with its numbers zeroed: what the identity of a compiled program may depend on."""
-        return dataclasses.replace(self, **{room: shape_of(getattr(self, room)) for room in rooms()})
+        return dataclasses.replace(self, **{section: shape_of(getattr(self, section)) for section in sections()})
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Configuration:
         """The configuration with its numbers replaced (by floats, or by the traced scalars of one lane)."""
 
-        def replaced(room: Any) -> Any:
-            return dataclasses.replace(room, **{name: numbers[name] for name in _numbers_of(room)})
+        def replaced(section: Any) -> Any:
+            return dataclasses.replace(section, **{name: numbers[name] for name in _numbers_of(section)})
 
-        return dataclasses.replace(self, **{room: replaced(getattr(self, room)) for room in rooms()})
-
-
-Room = TypeVar("Room")
+        return dataclasses.replace(self, **{section: replaced(getattr(self, section)) for section in sections()})
 
 
-def shape_of(room: Room) -> Room:
+Section = TypeVar("Section")
+
+
+def shape_of(section: Section) -> Section:
     """One section with every number set to 0: equal for two of them exactly if one program serves both."""
-    return dataclasses.replace(room, **dict.fromkeys(_numbers_of(room), 0.0))  # type: ignore[type-var]
+    return dataclasses.replace(section, **dict.fromkeys(_numbers_of(section), 0.0))  # type: ignore[type-var]
 
 
-def _numbers_of(room: Any) -> dict[str, float]:
+def _numbers_of(section: Any) -> dict[str, float]:
     """The numbers of one section that are in use, by option name."""
     return {
-        each.name: getattr(room, each.name)
-        for each in dataclasses.fields(room)
-        if each.metadata.get("number") and getattr(room, each.name) is not None
+        each.name: getattr(section, each.name)
+        for each in dataclasses.fields(section)
+        if each.metadata.get("number") and getattr(section, each.name) is not None
     }
 
 
-def rooms() -> tuple[str, ...]:
+def sections() -> tuple[str, ...]:
     """The fields of `Configuration` that hold a section's options."""
     return tuple(each.name for each in dataclasses.fields(Configuration) if each.name not in ("algorithm", "readings"))
 
 
 def option_names() -> dict[str, str]:
     """Every option's name and its section."""
-    return {each.name: room for room, each in _declared()}
+    return {each.name: section for section, each in _declared()}
 
 
 def rules() -> dict[str, Rule]:
@@ -360,7 +360,7 @@ def rules() -> dict[str, Rule]:
 
 @functools.cache
 def _declared() -> list[tuple[str, dataclasses.Field[Any]]]:
-    return [(room, each) for room in rooms() for each in dataclasses.fields(getattr(_DEFAULT, room))]
+    return [(section, each) for section in sections() for each in dataclasses.fields(getattr(_DEFAULT, section))]
 
 
 _DEFAULT = Configuration()

@@ -7,10 +7,9 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from srgdqn.config.coercion import shown
 from srgdqn.config.discovery import COMPILED_TASKS, TABLE_1_SHARED
 from srgdqn.config.identifiers import is_identifier, plain
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, shown, unknown
 
 PRESETS: dict[str, dict[str, Any]] = {name: task.preset for name, task in COMPILED_TASKS.items()}
 

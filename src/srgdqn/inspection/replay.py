@@ -25,18 +25,16 @@ from srgdqn.figures.charts import (
     Series,
     Style,
 )
+from srgdqn.inspection.diagnosis import Diagnosis, diagnose
 from srgdqn.inspection.differences import Condition, differing_conditions, parameter_differences
-from srgdqn.inspection.rerun_compiled import CompiledRerun
-from srgdqn.inspection.rerun_host import HostRerun
-from srgdqn.inspection.saved_run import SavedRun, checkpoints_of, open_run, rerun
+from srgdqn.inspection.rerun import Rerun, rerun
+from srgdqn.inspection.saved_run import SavedRun, checkpoints_of, open_run
 from srgdqn.inspection.segments import parted_at
 from srgdqn.inspection.trace import Traced, Tracer, inner_table, iterations_table, joined
-from srgdqn.inspection.trace_story import Story, story_of
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.destination import check_file, write_file
-from srgdqn.runs.parquet import encode_any
-from srgdqn.tasks import Task
+from srgdqn.runs.tables import encode_any
 
 _AXIS = {"outer_iterations": "outer iteration, with its inner ones"}
 DEFAULT_STRETCH = 16
@@ -57,7 +55,7 @@ class Replay:
     """A row per outer iteration; columns: `srgdqn.inspection.trace.ITERATIONS`."""
     inner: pl.DataFrame
     """A row per inner iteration and transition of its pick; columns: `srgdqn.inspection.trace.INNER`."""
-    story: Story
+    diagnosis: Diagnosis
     """What grew first, and what first was not finite."""
     problems: tuple[str, ...]
     """How the rerun differs from the run; empty where no difference was found."""
@@ -139,17 +137,17 @@ def replay_round(
         began,
         iterations,
         inner,
-        story_of(iterations, inner),
+        diagnose(iterations, inner),
         tuple(problems),
         tuple(checked),
         tuple(differing_conditions(saved)),
     )
 
 
-def _traced(saved: SavedRun, round_: CompiledRerun | HostRerun, first: int, stop: int) -> Iterator[Traced]:
+def _traced(saved: SavedRun, round_: Rerun, first: int, stop: int) -> Iterator[Traced]:
     round_.advance(first)
-    lanes = whole_teams(saved.configuration.training.lanes) if isinstance(saved.task, Task) else None
-    tracer = Tracer(saved.configuration, round_.network, lanes)
+    lanes = whole_teams(saved.configuration.training.lanes) if saved.compiled else None
+    tracer = Tracer(saved.configuration, saved.q_network(), lanes)
     while round_.blocks < stop and round_.active:
         inputs = round_.next_iteration()
         if inputs is not None:
@@ -181,7 +179,7 @@ def _stretch(saved: SavedRun, number: int, from_step: int | None, until_step: in
 
 
 def _compare_with_run(
-    saved: SavedRun, number: int, round_: CompiledRerun | HostRerun, began: int, stop: int
+    saved: SavedRun, number: int, round_: Rerun, began: int, stop: int
 ) -> tuple[list[str], list[str]]:
     """How the rerun differs from the run, and what was compared."""
     problems, checked = [], []

@@ -1,10 +1,8 @@
-"""A saved run, its checkpoints, and its rounds rerun."""
+"""A saved run, with what rerunning its rounds needs, and its checkpoints."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +20,7 @@ from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.inspection.rerun_compiled import CompiledRerun
-from srgdqn.inspection.rerun_host import HostRerun
-from srgdqn.learner.networks import NetworkFactory
+from srgdqn.learner.networks import Network, NetworkFactory, make_network
 from srgdqn.results.prepare import task_of, with_kernel
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import warn
@@ -33,9 +29,10 @@ from srgdqn.runs.run_folder import CHECKPOINTS
 from srgdqn.tasks import Task
 from srgdqn.training.host.stored_policies import same_task
 from srgdqn.training.host.task import HostTask
+from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.job import Job, restored_job
 from srgdqn.training.lane import Lane
-from srgdqn.training.loop import identity, owners_of, position_of
+from srgdqn.training.loop import Owners, identity, owners_of, position_of
 from srgdqn.training.precision import is_double
 from srgdqn.training.program import Programs, programs_for
 from srgdqn.training.schedule import owned_shares
@@ -59,6 +56,22 @@ class SavedRun:
     def configuration(self) -> Configuration:
         """The run's configuration."""
         return self.result.configuration
+
+    @property
+    def compiled(self) -> bool:
+        """Whether its rounds are lanes, and not rounds on the host."""
+        return isinstance(self.task, Task)
+
+    @property
+    def action_count(self) -> int:
+        """How many actions its task has."""
+        return action_count(self.task.environment) if isinstance(self.task, Task) else self.task.actions.count
+
+    def q_network(self) -> Network:
+        """The Q-network of its rounds."""
+        task = self.task
+        read = observation_size(task.environment) if isinstance(task, Task) else task.network_input
+        return make_network(self.configuration.network, read, self.action_count, self.network)
 
     @property
     def programs(self) -> Programs:
@@ -92,7 +105,7 @@ def open_run(
     if configuration.network.network not in NETWORKS and network is None:
         raise InputError(
             f"the network of this run is the module {configuration.network.network!r}, which is not stored with it. "
-            "Give it again, in Python: network=…."
+            "Pass it in Python: network=…."
         )
     _check_precision(result.run.provenance.get("precision"))
     task, own = _task_of(configuration, result, environment)
@@ -110,13 +123,13 @@ def _task_of(
         source = source_of(name if environment is None else environment)
         return same_task(configuration, source, result.run.provenance), source
     if environment is not None and not isinstance(environment, FuncEnv):
-        raise InputError(f"the task of this run, {name!r}, is a functional environment. Give the same again.")
+        raise InputError(f"the task of this run, {name!r}, is a functional environment. Pass the same one.")
     return task_of(configuration, environment), environment
 
 
 def _environment_missing(name: str) -> InputError:
     return InputError(
-        f"the task of this run is the environment {name!r}, which is not stored with it. Give it again, in Python: "
+        f"the task of this run is the environment {name!r}, which is not stored with it. Pass it in Python: "
         "environment=…."
     )
 
@@ -134,16 +147,34 @@ def _check_precision(then: str | None) -> None:
 class RoundCheckpoint(NamedTuple):
     """One checkpoint of a round."""
 
-    blocks: int
-    """Blocks done by then."""
-    at_the_end: bool
-    """Whether its job had ended: then the replay is not stored, and nothing can be rerun from it."""
-    open: Callable[[], Any]
-    """What a rerun starts from: the argument `start` of `CompiledRerun` or of `HostRerun`."""
-    policy: Callable[[], dict[str, np.ndarray]]
-    """The arrays of the round's policy by then, by path."""
-    place: str = ""
-    """Its name in messages."""
+    checkpoint: Checkpoint
+    place: int | None  # of the round among those of the checkpoint; None where it is the only one, on the host
+    blocks: int  # done by then
+    at_the_end: bool  # of its job: then the replay is not stored, and nothing can be rerun from it
+    name: str  # in messages
+
+    def policy(self) -> dict[str, np.ndarray]:
+        """The arrays of the round's policy by then, by the paths that a run stores them under."""
+        homes = {"state.learner.parameters.": "network.", "state.normaliser.observations.": "normaliser."}
+        return {
+            stored + name.removeprefix(home): array if self.place is None else array[self.place]
+            for home, stored in homes.items()
+            for name, array in self.checkpoint.tensors.items()
+            if name.startswith(home)
+        }
+
+    def lane(self, saved: SavedRun) -> Lane:
+        """The state of a compiled round by then, with an axis of one round first."""
+        assert isinstance(saved.task, Task)
+        place = self.place
+        assert place is not None
+        # Nothing is trained here, so that whose rounds the others are does not matter.
+        owned = owned_shares(owners_of(self.checkpoint), [identity(saved.configuration)])
+        shares = tuple(share._replace(place=0) for share in owned)
+        job = Job(shares, (saved.configuration,) * len(shares), saved.task, saved.network)
+        rounds, _ = restored_job(self.checkpoint, job, saved.programs)
+        mine: Lane = jax.tree.map(lambda leaf: np.array(leaf[place : place + 1]), rounds.on_host())
+        return mine
 
 
 def checkpoints_of(saved: SavedRun, number: int) -> list[RoundCheckpoint]:
@@ -156,84 +187,30 @@ def checkpoints_of(saved: SavedRun, number: int) -> list[RoundCheckpoint]:
     found: dict[int, RoundCheckpoint] = {}
     for job in sorted(entry for entry in root.iterdir() if entry.is_dir()):
         journal = Journal(job, None)
-        for place in journal.numbers():
-            where = f"{place} in {job}"
+        for entry in journal.numbers():
+            name = f"{entry} in {job}"
             try:
-                checkpoint = journal.open(place)
-                usable = (_compiled if isinstance(saved.task, Task) else _hosted)(saved, number, checkpoint)
+                checkpoint = journal.open(entry)
+                place = _place_of(saved, number, owners_of(checkpoint))
+                if place is not None:
+                    blocks, last = position_of(checkpoint)
+                    lane = place if saved.compiled else None
+                    found[blocks] = RoundCheckpoint(checkpoint, lane, blocks, last, name)
             except InputError as error:
-                warn_unusable(where, error)
-                continue
-            if usable is not None:
-                found[usable.blocks] = usable._replace(place=where)
+                warn_unusable(name, error)
     return [found[blocks] for blocks in sorted(found)]
 
 
-def warn_unusable(place: str, error: InputError) -> None:
-    """Warns that a checkpoint is damaged and left out."""
-    warn(f"the checkpoint {place} cannot be used: {str(error).rstrip('.')}. It is left out.")
-
-
-def _compiled(saved: SavedRun, number: int, checkpoint: Checkpoint) -> RoundCheckpoint | None:
-    before, mine, whose, owners = 0, None, identity(saved.configuration), owners_of(checkpoint)
+def _place_of(saved: SavedRun, number: int, owners: Owners) -> int | None:
+    """The place of a round among those of a checkpoint; None if it is not there."""
+    before, whose = 0, identity(saved.configuration)
     for who, first, stop in owners:
         if who == whose and first <= number < stop:
-            mine = before + number - first
+            return before + number - first
         before += stop - first
-    if mine is None:
-        return None
-    blocks, last = position_of(checkpoint)
-    place = mine
-
-    def lane() -> Lane:
-        assert isinstance(saved.task, Task)
-        # Nothing is trained here, so that whose rounds the others are does not matter.
-        shares = tuple(share._replace(place=0) for share in owned_shares(owners, [whose]))
-        job = Job(shares, (saved.configuration,) * len(shares), saved.task, saved.network)
-        rounds, _ = restored_job(checkpoint, job, saved.programs)
-        mine: Lane = jax.tree.map(lambda leaf: np.array(leaf[place : place + 1]), rounds.on_host())
-        return mine
-
-    def policy() -> dict[str, np.ndarray]:
-        return {path: array[place] for path, array in _policy(checkpoint).items()}
-
-    return RoundCheckpoint(blocks, last, lambda: (blocks, lane()), policy)
+    return None
 
 
-def _hosted(saved: SavedRun, number: int, checkpoint: Checkpoint) -> RoundCheckpoint | None:
-    if owners_of(checkpoint) != [(identity(saved.configuration), number, number + 1)]:
-        return None
-    blocks, last = position_of(checkpoint)
-    return RoundCheckpoint(blocks, last, lambda: checkpoint, lambda: _policy(checkpoint))
-
-
-def _policy(checkpoint: Checkpoint) -> dict[str, np.ndarray]:
-    """The arrays that a policy is made of, by the paths that a run stores them under."""
-    homes = {"state.learner.parameters.": "network.", "state.normaliser.observations.": "normaliser."}
-    return {
-        stored + name.removeprefix(home): array
-        for home, stored in homes.items()
-        for name, array in checkpoint.tensors.items()
-        if name.startswith(home)
-    }
-
-
-@contextmanager
-def rerun(saved: SavedRun, number: int, *starts: RoundCheckpoint) -> Iterator[CompiledRerun | HostRerun]:
-    """A round of a run, to be rerun from the last undamaged one of these checkpoints, or else from its first step."""
-    round_ = _started(saved, number, starts)
-    try:
-        yield round_
-    finally:
-        if isinstance(round_, HostRerun):
-            round_.close()
-
-
-def _started(saved: SavedRun, number: int, starts: Sequence[RoundCheckpoint]) -> CompiledRerun | HostRerun:
-    kind = CompiledRerun if isinstance(saved.task, Task) else HostRerun
-    for start in reversed(starts):
-        try:
-            return kind(saved, number, start.open())
-        except InputError as error:
-            warn_unusable(start.place, error)
-    return kind(saved, number)
+def warn_unusable(name: str, error: InputError) -> None:
+    """Warns that a checkpoint is damaged and left out."""
+    warn(f"the checkpoint {name} cannot be used: {str(error).rstrip('.')}. It is left out.")

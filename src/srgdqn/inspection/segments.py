@@ -27,16 +27,14 @@ from jaxtyping import Array
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import parameter_differences
-from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_of, rerun
-from srgdqn.learner.networks import Network, make_network
+from srgdqn.inspection.rerun import rerun
+from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_of
 from srgdqn.learner.normalisation import Normaliser, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.learner.replay import unpack
-from srgdqn.tasks import Task
 from srgdqn.training.batches import Served, choose_rows
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.draws import draw_block
-from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import Lane, learn_on
 from srgdqn.training.loop import policy_arrays
 from srgdqn.training.program import lane_numbers
@@ -155,7 +153,7 @@ def _rerun(
 ) -> SegmentCheck:
     with rerun(saved, number, *starts) as round_:
         first, begin = round_.steps, round_.policies()[0]
-        round_.beside_copies(_copies(saved), _nudge(np.random.default_rng(0)))
+        round_.add_copies(_copies(saved), _nudge(np.random.default_rng(0)))
         round_.advance(blocks)
         policies = round_.policies()
         ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
@@ -167,11 +165,11 @@ def _relearned(
     saved: SavedRun, check: SegmentCheck, start: RoundCheckpoint, end: RoundCheckpoint, stored: dict[str, np.ndarray]
 ) -> SegmentCheck | None:
     """The same on the transitions that the run made; None where they are not at hand."""
-    if not isinstance(saved.task, Task):
+    if not saved.compiled:
         return None
     learning = relearning(saved)
     try:
-        states = start.open(), end.open()
+        states = (start.blocks, start.lane(saved)), (end.blocks, end.lane(saved))
     except InputError:  # the end's replay is damaged, which is warned about when the next segment begins
         return None
     if not learning.possible(*states):
@@ -182,7 +180,7 @@ def _relearned(
 
 
 def _copies(saved: SavedRun) -> int:
-    return COPIES[isinstance(saved.task, Task)]
+    return COPIES[saved.compiled]
 
 
 def _checked(
@@ -270,13 +268,9 @@ class Relearning:
     """Repeats the learning of segments of a compiled run on the transitions that the run itself made."""
 
     def __init__(self, saved: SavedRun) -> None:
-        assert isinstance(saved.task, Task)
-        environment, configuration = saved.task.environment, saved.configuration
-        self._configuration, self._actions = configuration, action_count(environment)
-        self._limits = limits_of(configuration.training, configuration.task.time_limit)
-        self._network: Network = make_network(
-            configuration.network, observation_size(environment), self._actions, saved.network
-        )
+        self._configuration, self._actions = saved.configuration, saved.action_count
+        self._limits = limits_of(saved.configuration.training, saved.configuration.task.time_limit)
+        self._network = saved.q_network()
         self._run = jax.jit(jax.vmap(self._learned, (0, 0, None, None, None, None, None, None)))
 
     def possible(self, start: tuple[int, Lane], end: tuple[int, Lane]) -> bool:

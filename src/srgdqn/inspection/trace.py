@@ -30,7 +30,6 @@ from srgdqn.training.xla_flags import some_effort
 class IterationInputs(NamedTuple):
     """Everything that one outer iteration was made from, and what the run's own program made of it, as NumPy arrays."""
 
-    block: int  # the number of the block before it, from 0
     step: int  # environment steps by then
     before: LearnerState
     after: LearnerState  # the same as before where it was discarded
@@ -40,7 +39,6 @@ class IterationInputs(NamedTuple):
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
     progress: np.ndarray  # the share of the budget that was spent
     numbers: dict[str, Any]  # the configuration's, as the program was given them
-    logged: np.ndarray  # what the program logged: loss, max_q, and the norms of Δ_M and of θ
     discarded: bool  # whether it led to non-finite numbers
 
 

@@ -63,30 +63,28 @@ def onnx_bytes(policy: Policy) -> bytes:
 
 
 def _write_forward(graph: _Graph, policy: Policy) -> None:
-    x = "observation"
+    """The same steps as `PlainPolicy` takes."""
+    x, activation = "observation", _ACTIVATIONS[policy.activation]
     if policy.observation.kind == "one-hot":
         depth = np.asarray(policy.observation.shape, np.int64)
         x = graph.add("OneHot", x, graph.constant("depth", depth), graph.constant("off_on", np.array([0.0, 1.0])))
     if policy.observation.kind == "image":
         x = graph.add("Cast", x, to=1)  # single precision
-    if policy.scale is not None:
-        x = graph.add("Sub", x, graph.constant("mean", policy.scale.mean))
-        x = graph.add("Div", x, graph.constant("deviation", policy.scale.deviation))
+    names = {name: graph.constant(name, array) for name, array in policy.arrays.items()}
+    if "mean" in names:
+        x = graph.add("Div", graph.add("Sub", x, names["mean"]), names["deviation"])
     if policy.observation.kind == "image":
         x = graph.add("Div", x, graph.constant("brightest", np.array(255.0)))
-    for index, part in enumerate(policy.convolutions):
-        name = f"convolutions.{index}"
-        weight, bias = graph.constant(f"{name}.weight", part.weight), graph.constant(f"{name}.bias", part.bias)
-        x = graph.add("Conv", x, weight, bias, strides=[part.stride, part.stride])
-        x = graph.add(_ACTIVATIONS[policy.activation], x)
-    if policy.convolutions:
+    for index, stride in enumerate(policy.strides):
+        weight, bias = names[f"convolutions.{index}.weight"], names[f"convolutions.{index}.bias"]
+        x = graph.add(activation, graph.add("Conv", x, weight, bias, strides=[stride, stride]))
+    if policy.strides:
         x = graph.add("Flatten", x)
-    for index, layer in enumerate(policy.layers):
-        name, last = f"layers.{index}", index == len(policy.layers) - 1
-        x = graph.add("MatMul", x, graph.constant(f"{name}.weight", layer.weight))
-        x = graph.add("Add", x, graph.constant(f"{name}.bias", layer.bias), out="q_values" if last else None)
-        if not last:
-            x = graph.add(_ACTIVATIONS[policy.activation], x)
+    for index in range(policy.layers):
+        last = index == policy.layers - 1
+        x = graph.add("MatMul", x, names[f"layers.{index}.weight"])
+        x = graph.add("Add", x, names[f"layers.{index}.bias"], out="q_values" if last else None)
+        x = x if last else graph.add(activation, x)
     graph.add("ArgMax", x, out="action", axis=1, keepdims=0)  # the first of equals, as in training
 
 
@@ -171,7 +169,7 @@ def _body() -> str:
 
 def _archive(policy: Policy) -> bytes:
     out = io.BytesIO()
-    np.savez(out, **policy.arrays())  # type: ignore[arg-type]  # no array is called allow_pickle
+    np.savez(out, **policy.arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
     return out.getvalue()
 
 

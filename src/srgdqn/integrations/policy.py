@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -43,68 +43,35 @@ class Observation:
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
-    """An affine map x ↦ x W + b, with W stored input first."""
-
-    weight: np.ndarray
-    bias: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
-class Convolution:
-    """A convolution without padding, with weights of shape (outputs, inputs, height, width)."""
-
-    weight: np.ndarray
-    bias: np.ndarray
-    stride: int
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """Normalisation of observations: (observation - mean) / deviation."""
-
-    mean: np.ndarray
-    deviation: np.ndarray
-
-
-@dataclass(frozen=True, eq=False)
 class Policy:
     """The greedy policy of one network: the action with the highest Q-value, the first of equals.
 
     The arrays must fit each other and the observation, and be finite; otherwise making one is an `InputError`.
     """
 
-    layers: tuple[Layer, ...]
+    arrays: Mapping[str, np.ndarray]
+    """By the names that `PlainPolicy` describes."""
     activation: str
     """What follows every convolution, and every layer but the last."""
     observation: Observation
-    convolutions: tuple[Convolution, ...] = ()
-    scale: Scale | None = None
+    strides: tuple[int, ...] = ()
+    """Of the convolutions."""
     about: Mapping[str, str] = field(default_factory=dict)
     """Names and texts about its origin that are written with it."""
 
     def __post_init__(self) -> None:
-        _check_finite(self.arrays())
+        _check_finite(self.arrays)
         _check_shapes(self)
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are after the convolutions."""
+        return sum(name.startswith("layers.") and name.endswith(".weight") for name in self.arrays)
 
     @property
     def actions(self) -> int:
         """How many actions there are; they are counted from 0."""
-        return int(self.layers[-1].bias.size)
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Of the convolutions."""
-        return tuple(convolution.stride for convolution in self.convolutions)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Its arrays by the names that `PlainPolicy` knows them by."""
-        parts: dict[str, Layer | Convolution] = {
-            **{f"convolutions.{index}": part for index, part in enumerate(self.convolutions)},
-            **{f"layers.{index}": part for index, part in enumerate(self.layers)},
-        }
-        found = {f"{name}.{side}": getattr(part, side) for name, part in parts.items() for side in ("weight", "bias")}
-        return found if self.scale is None else {**found, "mean": self.scale.mean, "deviation": self.scale.deviation}
+        return int(self.arrays[f"layers.{self.layers - 1}.bias"].size)
 
 
 def policy_of(result: Result, number: int) -> Policy:
@@ -152,34 +119,29 @@ def make_policy(
             f"the network of this run is the module {settings.network!r}, of which nothing is known but its arrays, so "
             "that it cannot be exported. Export a run with a built-in network (mlp, cnn), or use result.policy(round)."
         )
-    return Policy(
-        layers=tuple(Layer(*_pair(parameters, f"network.layers.{index}")) for index in range(len(settings.hidden) + 1)),
-        activation=settings.activation,
-        observation=observation,
-        convolutions=tuple(
-            Convolution(*_pair(parameters, f"network.convolutions.{index}"), stride)
-            for index, stride in enumerate(STRIDES if settings.network == "cnn" else ())
-        ),
-        scale=_scale(parameters, observation),
-        about={
-            "algorithm": configuration.algorithm,
-            "task": configuration.task.task,
-            "configuration": configuration_digest(configuration),
-            **(about or {}),
-        },
-    )
+    strides = STRIDES if settings.network == "cnn" else ()
+    parts = [f"convolutions.{index}" for index in range(len(strides))]
+    parts += [f"layers.{index}" for index in range(len(settings.hidden) + 1)]
+    about = {
+        "algorithm": configuration.algorithm,
+        "task": configuration.task.task,
+        "configuration": configuration_digest(configuration),
+        **(about or {}),
+    }
+    arrays = _network_arrays(parameters, parts) | _scale(parameters, observation)
+    return Policy(arrays, settings.activation, observation, strides, about)
 
 
 def numpy_policy(policy: Policy) -> PlainPolicy:
     """The policy as a function that needs only NumPy: from an observation to an action, or from rows to actions.
 
-    >>> rows = Policy((Layer(np.eye(2), np.zeros(2)),), "relu", Observation("vector", (2,)))
-    >>> act = numpy_policy(rows)
+    >>> arrays = {"layers.0.weight": np.eye(2), "layers.0.bias": np.zeros(2)}
+    >>> act = numpy_policy(Policy(arrays, "relu", Observation("vector", (2,))))
     >>> act([0.5, 2.0]), act([[0.5, 2.0], [3.0, 2.0]]).tolist()
     (1, [1, 0])
     """
     kind, shape = policy.observation.kind, policy.observation.shape
-    return PlainPolicy(policy.arrays(), activation=policy.activation, strides=policy.strides, kind=kind, shape=shape)
+    return PlainPolicy(policy.arrays, activation=policy.activation, strides=policy.strides, kind=kind, shape=shape)
 
 
 def configuration_digest(configuration: Configuration) -> str:
@@ -201,26 +163,27 @@ def _version(provenance: Mapping[str, Any]) -> str:
     return provenance.get("versions", {}).get("srgdqn") or "unknown"
 
 
-def _pair(parameters: Mapping[str, np.ndarray], path: str) -> tuple[np.ndarray, np.ndarray]:
-    found = [parameters.get(f"{path}.{name}") for name in ("weight", "bias")]
-    weight, bias = found
-    if weight is None or bias is None:
-        missing = f"{path}.{'weight' if weight is None else 'bias'}"
-        raise InputError(f"the run holds no {missing}, though its configuration asks for it. Train it again.")
-    return weight, bias
+def _network_arrays(parameters: Mapping[str, np.ndarray], parts: Sequence[str]) -> dict[str, np.ndarray]:
+    names = [f"{part}.{side}" for part in parts for side in ("weight", "bias")]
+    for name in names:
+        if f"network.{name}" not in parameters:
+            raise InputError(f"the run holds no network.{name}, though its configuration asks for it. Train it again.")
+    return {name: parameters[f"network.{name}"] for name in names}
 
 
-def _scale(parameters: Mapping[str, np.ndarray], observation: Observation) -> Scale | None:
+def _scale(parameters: Mapping[str, np.ndarray], observation: Observation) -> dict[str, np.ndarray]:
+    """The mean and deviation that observations are normalised with, if they are."""
     mean, variance = (parameters.get(f"normaliser.{name}") for name in ("mean", "variance"))
     if mean is None or variance is None:
-        return None
+        return {}
     size = math.prod(observation.shape)
     if mean.size != size or variance.size != size:
         raise InputError(
             f"the run's observations are normalised with {mean.size} means and {variance.size} variances, but have "
             f"{size} numbers: the run is damaged. Train it again."
         )
-    return Scale(mean.reshape(observation.shape), np.sqrt(variance + VARIANCE_FLOOR).reshape(observation.shape))
+    deviation = np.sqrt(variance + VARIANCE_FLOOR)
+    return {"mean": mean.reshape(observation.shape), "deviation": deviation.reshape(observation.shape)}
 
 
 def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
@@ -231,29 +194,32 @@ def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
 
 def _check_shapes(policy: Policy) -> None:
     """Checks that every layer takes the output of the one before."""
-    kind, shape = policy.observation.kind, policy.observation.shape
-    if (kind == "image") != bool(policy.convolutions) or len(shape) != (3 if kind == "image" else 1):
+    arrays, kind, shape = policy.arrays, policy.observation.kind, policy.observation.shape
+    if (kind == "image") != bool(policy.strides) or len(shape) != (3 if kind == "image" else 1):
         wanted = "convolutions and channels, height and width" if kind == "image" else "a size and no convolutions"
         raise InputError(
-            f"the policy's observation is of the kind {kind!r} and of shape {shape}, with {len(policy.convolutions)} "
+            f"the policy's observation is of the kind {kind!r} and of shape {shape}, with {len(policy.strides)} "
             f"convolutions, but that kind has {wanted}. Give what it was trained with."
         )
-    for index, part in enumerate(policy.convolutions):
-        weight = part.weight.shape
+    for index, stride in enumerate(policy.strides):
+        weight, bias = (arrays[f"convolutions.{index}.{side}"].shape for side in ("weight", "bias"))
         fits = len(weight) == 4 and weight[1] == shape[0] and weight[2] <= shape[1] and weight[3] <= shape[2]
-        if not fits or part.bias.shape != weight[:1]:
-            raise _misfit(f"convolutions.{index}", part, shape)
-        sides = ((side - window) // part.stride + 1 for side, window in zip(shape[1:], weight[2:], strict=True))
-        shape = (weight[0], *sides)
+        if not fits or bias != weight[:1]:
+            raise _misfit(f"convolutions.{index}", weight, bias, shape)
+        shape = (
+            weight[0],
+            *((side - window) // stride + 1 for side, window in zip(shape[1:], weight[2:], strict=True)),
+        )
     width = math.prod(shape)
-    for index, layer in enumerate(policy.layers):
-        if layer.weight.ndim != 2 or len(layer.weight) != width or layer.bias.shape != layer.weight.shape[1:]:
-            raise _misfit(f"layers.{index}", layer, (width,))
-        width = layer.bias.size
+    for index in range(policy.layers):
+        weight, bias = (arrays[f"layers.{index}.{side}"].shape for side in ("weight", "bias"))
+        if len(weight) != 2 or weight[0] != width or bias != weight[1:]:
+            raise _misfit(f"layers.{index}", weight, bias, (width,))
+        width = weight[1]
 
 
-def _misfit(name: str, part: Layer | Convolution, given: tuple[int, ...]) -> InputError:
+def _misfit(name: str, weight: tuple[int, ...], bias: tuple[int, ...], given: tuple[int, ...]) -> InputError:
     return InputError(
-        f"{name} of the policy has weights of shape {part.weight.shape} and biases of shape {part.bias.shape}, which "
-        f"do not take an input of shape {given}. Give the parameters and the observation that it was trained with."
+        f"{name} of the policy has weights of shape {weight} and biases of shape {bias}, which do not take an input of "
+        f"shape {given}. Give the parameters and the observation that it was trained with."
     )

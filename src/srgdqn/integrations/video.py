@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,16 +79,28 @@ def video(
     target = check_video(path, overwrite=overwrite)
     act = result.policy(result.best if round is None else round)
     limit = result.run.provenance.get("evaluation_limit", _USUAL_LIMIT)
-    if environment is not None:
-        return film(TimeLimit(environment, limit), act, target, episodes, seed, overwrite=overwrite, progress=progress)
+    # The twin of a compiled task is made with that limit; others have their own, or none at all.
+    own_limit = environment is None and is_compiled(result.configuration.task.task)
+    with filming_environment(
+        lambda: playing_environment(result.configuration), environment, None if own_limit else limit
+    ) as shown:
+        return film(shown, act, target, episodes, seed, overwrite=overwrite, progress=progress)
+
+
+@contextmanager
+def filming_environment(
+    make: Callable[[], gymnasium.Env], given: gymnasium.Env | None, limit: int | None
+) -> Iterator[gymnasium.Env]:
+    """The environment given, or one that is made and closed, with a limit of steps, where no screen is needed."""
+    from srgdqn.adapters.environments import close
+
     with without_screen():
-        shown = playing_environment(result.configuration)
+        shown = make() if given is None else given
         try:
-            # A twin was made with that limit; others have their own, or none at all.
-            cut = shown if is_compiled(result.configuration.task.task) else TimeLimit(shown, limit)
-            return film(cut, act, target, episodes, seed, overwrite=overwrite, progress=progress)
+            yield shown if limit is None else TimeLimit(shown, limit)
         finally:
-            shown.close()
+            if given is None:
+                close(shown, type(shown.unwrapped).__name__)
 
 
 def film(
@@ -110,13 +122,13 @@ def film(
     limit = environment.spec.max_episode_steps if environment.spec is not None else None
     played: list[Played] = []
     images = 0
-    with filming(target.name, episodes, limit, progress) as listen, video_writer(target, rate=rate) as add:
+    with filming(target.name, episodes, limit, progress) as report, video_writer(target, rate=rate) as add:
         for shot in play(environment, act, episodes=episodes, seed=seed):
             add(shot.image)
             images += 1
             if shot.ended is not None:
                 played.append(shot.ended)
-            listen(len(played), images)
+            report(len(played), images)
     return Film(target, rate, images, tuple(played))
 
 

@@ -1,7 +1,7 @@
 """Videos as files: .mp4 by ffmpeg, .gif by Pillow, and the progress bar meanwhile.
 
 Gymnasium's own RecordVideo and save_video need moviepy, hold an episode's images in memory and leave half a file behind
-when they fail; here images are streamed to ffmpeg, and the file appears whole or not at all.
+when they fail; here images are streamed to ffmpeg, and the file is written atomically.
 """
 
 from __future__ import annotations
@@ -144,11 +144,11 @@ def filming(title: str, episodes: int, limit: int | None, show: bool | None = No
         begun = 0  # images before the open episode
         seen = 0
 
-        def listen(over: int, images: int) -> None:
+        def report(over: int, images: int) -> None:
             nonlocal begun, seen
             if over > seen:
                 begun, seen = images, over
             open_share = 0.0 if limit is None else min((images - begun) / limit, 1.0)
             bar.update(task, completed=over + open_share, done=f"episode {min(over + 1, episodes)}, {images} images")
 
-        yield listen
+        yield report

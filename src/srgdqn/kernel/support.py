@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from srgdqn.config import Configuration, rooms
+from srgdqn.config import Configuration, sections
 from srgdqn.errors import InputError
 from srgdqn.kernel.build import NoKernelError, library
 from srgdqn.kernel.structures import (
@@ -101,17 +101,17 @@ def _obstacles(configuration: Configuration, supported: Mapping[str, Values], do
     yield from _unsupported(configuration, supported)
     hidden = configuration.network.hidden
     if len(hidden) >= MOST_LAYERS:
-        yield f"hidden has {len(hidden)} layers, and it has room for {MOST_LAYERS - 1}"
+        yield f"hidden has {len(hidden)} layers, and it has section for {MOST_LAYERS - 1}"
     widths = (_MOST_INPUTS, *hidden, _MOST_ACTIONS)
     if any(above * below > _MOST_WEIGHTS for above, below in itertools.pairwise(widths)):
-        yield f"hidden = {hidden} has more weights than it has room for"
+        yield f"hidden = {hidden} has more weights than it has section for"
     if double:
         yield "it computes in single precision, and jax is set to double"
 
 
 def _unsupported(configuration: Configuration, supported: Mapping[str, Values]) -> Iterator[str]:
     """Options with unsupported values. Of an option that `supported` does not name, only the default is supported."""
-    for settings in (getattr(configuration, room) for room in rooms()):
+    for settings in (getattr(configuration, section) for section in sections()):
         default = type(settings)()
         for name in (field.name for field in dataclasses.fields(settings)):
             value = getattr(settings, name)

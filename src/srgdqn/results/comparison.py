@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from srgdqn.config import Configuration
+from srgdqn.config.algorithms import READINGS
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.configure import named_options
-from srgdqn.config.readings import READINGS
 from srgdqn.errors import InputError
 from srgdqn.results.curves import training_seconds, windows_of
 from srgdqn.results.result import Result

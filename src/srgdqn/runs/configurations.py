@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
-from srgdqn.config import Configuration, option_names, rooms
-from srgdqn.config.coercion import coerce, shown
-from srgdqn.errors import InputError, unknown
+from srgdqn.config import Configuration, option_names, sections
+from srgdqn.config.coercion import coerce
+from srgdqn.errors import InputError, shown, unknown
 
-# What stands at the top of the file, above the rooms' tables.
+# What stands at the top of the file, above the sections' tables.
 _LABELS = ("algorithm", "readings")
 
 LONGEST = 2**16
@@ -34,8 +34,8 @@ class UserOptions(NamedTuple):
 
 
 def dumps(configuration: Configuration) -> str:
-    """The whole configuration: one table per room, every option in it, "none" where an option is off."""
-    tables: dict[str, dict[str, Any]] = {room: {} for room in rooms()}
+    """The whole configuration: one table per section, every option in it, "none" where an option is off."""
+    tables: dict[str, dict[str, Any]] = {section: {} for section in sections()}
     for name, given in configuration.options().items():
         value = coerce(name, given)
         tables[option_names()[name]][name] = "none" if value is None else value
@@ -43,28 +43,28 @@ def dumps(configuration: Configuration) -> str:
 
 
 def loads(text: str) -> Configuration:
-    """The configuration that `dumps` wrote, each option in its room's table and of its type.
+    """The configuration that `dumps` wrote, each option in its section's table and of its type.
 
     An option that the file lacks is younger than the file: it gets the value of what was done before.
     """
     document = _parse(text)
-    stray = [key for key in document if key not in (*_LABELS, *rooms())]
+    stray = [key for key in document if key not in (*_LABELS, *sections())]
     if stray:
-        raise unknown("key in the configuration", stray[0], (*_LABELS, *rooms()))
+        raise unknown("key in the configuration", stray[0], (*_LABELS, *sections()))
     for label in _LABELS:
         if label not in document:
             raise InputError(f"the configuration has no {label!r}. Give a whole one, as a run's folder has it.")
-    for room in rooms():
-        if not isinstance(document.get(room, {}), dict):
+    for section in sections():
+        if not isinstance(document.get(section, {}), dict):
             raise InputError(
-                f"{room} is {shown(document[room])}, which is not a table. Write its options below [{room}]."
+                f"{section} is {shown(document[section])}, which is not a table. Write its options below [{section}]."
             )
     algorithm, readings = (_label(label, document[label]) for label in _LABELS)
     return Configuration(algorithm, readings).with_options({**_BEFORE, **dict(_options(document))})
 
 
 def options_from_toml(text: str) -> UserOptions:
-    r"""What a user's file says: any options, each in the table of its room or at the top.
+    r"""What a user's file says: any options, each in the table of its section or at the top.
 
     >>> options_from_toml('algorithm = "svr-dqn"\neta = 0.1\n[task]\ntask = "CartPole"')
     UserOptions(algorithm='svr-dqn', readings=None, task='CartPole', options={'eta': 0.1})
@@ -82,29 +82,29 @@ def options_from_toml(text: str) -> UserOptions:
 
 
 def _options(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every option in the document. Three names are an option's and a room's alike: there, a table is the room."""
+    """Every option in the document. Three names are an option's and a section's: there a table is the section."""
     homes = option_names()
     for key, value in document.items():
         if key in _LABELS:
             continue
         if isinstance(value, dict):
-            if key not in rooms():
-                raise unknown("table", key, rooms())
+            if key not in sections():
+                raise unknown("table", key, sections())
             for name, inner in value.items():
-                yield _option(name, inner, room=key)
+                yield _option(name, inner, section=key)
         elif key not in homes:
             raise unknown("key", key, (*_LABELS, *homes))
         else:
             yield key, coerce(key, value)
 
 
-def _option(name: str, value: Any, room: str) -> tuple[str, Any]:
+def _option(name: str, value: Any, section: str) -> tuple[str, Any]:
     homes = option_names()
     if name not in homes:
-        raise unknown(f"option in [{room}]", name, homes)
-    if homes[name] != room:
+        raise unknown(f"option in [{section}]", name, homes)
+    if homes[name] != section:
         raise InputError(
-            f"{name} = {shown(value)} stands in [{room}], but its table is [{homes[name]}]. Move it there."
+            f"{name} = {shown(value)} stands in [{section}], but its table is [{homes[name]}]. Move it there."
         )
     return name, coerce(name, value)
 

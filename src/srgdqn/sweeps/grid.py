@@ -14,10 +14,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration, option_names
-from srgdqn.config.coercion import coerce, literal, option_annotations, shown
+from srgdqn.config.coercion import coerce, literal, option_annotations
 from srgdqn.config.configure import configure
 from srgdqn.config.options import called_here
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, shown, unknown
 
 Score = Literal["greedy-return", "final-reward"]
 SCORES: tuple[Score, ...] = ("greedy-return", "final-reward")

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
-from srgdqn.config.coercion import coerce, option_annotations, shown
-from srgdqn.errors import InputError
+from srgdqn.config.coercion import coerce, option_annotations
+from srgdqn.errors import InputError, shown
 from srgdqn.extras import require
 from srgdqn.sweeps.grid import Base, SweepCell, Values, cells_of, known, read_value, written
 

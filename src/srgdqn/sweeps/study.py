@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.config.coercion import shown
-from srgdqn.errors import InputError
+from srgdqn.errors import InputError, shown
 from srgdqn.sweeps.folder import Failure
 from srgdqn.sweeps.grid import Values, written
 from srgdqn.sweeps.space import MOST_AT_ONCE, Choice, Range, SearchPlan

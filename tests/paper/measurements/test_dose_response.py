@@ -14,7 +14,7 @@ import reference
 from measured import shares_until_stopped, watched
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.measurements.dose_response import Plan
-from srgdqn.paper.measurements.recorded import batch_at, probed_at
+from srgdqn.paper.measurements.recorded import batch_at
 from tiny import HIDDEN, tiny
 from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of
 
@@ -42,7 +42,8 @@ def test_the_error_is_the_mean_distance_of_estimates_from_the_exact_gradient(coe
         everything = from_packed(run.recording[number])
         for position, block in enumerate(STEPS.values()):
             batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
-            start = reference.init(o, flat(probed_at(run, number, position)[0]))
+            theta = jax.tree.map(lambda leaf, at=(number, position): leaf[at], run.probed[0])
+            start = reference.init(o, flat(theta))
             _, told = reference.outer_iteration(
                 "srg-dqn", o, start, from_transitions(batch), np.asarray(picks).tolist()
             )

@@ -388,7 +388,7 @@ def test_a_damaged_piece_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_the_steps_of_open_episodes_may_take_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     step = 4 + 4 + 4  # bytes: an action, a reward and an environment
-    monkeypatch.setattr("srgdqn.runs.memory_limit.most_bytes", lambda: 1000 * step)
+    monkeypatch.setattr("srgdqn.runs.untrusted.most_bytes", lambda: 1000 * step)
     kinds = {"action": np.int32, "reward": np.float32, "seat": np.int32}
     steps = OpenSteps(1)
     steps.take("steps", 5, {name: np.zeros(1000, kind) for name, kind in kinds.items()})

@@ -42,7 +42,7 @@ _SECONDS, _MOST_SECONDS = 0.25, 5.0  # between two reports; longer as the run ge
 
 
 class Logger(Protocol):
-    """Receives reports while a run goes on; its methods are called in this order, never at the same time. An exception
+    """Receives reports during training; its methods are called in this order, never at the same time. An exception
     drops it, with a warning that names it by its `str`; only an `InputError` of `start` ends the run, before it begins.
     """
 
@@ -132,7 +132,7 @@ def _finite(value: float | None) -> float | None:
 
 
 @contextmanager
-def listening(
+def logging_to(
     configuration: Configuration,
     loggers: Sequence[Logger],
     listener: Listener = lambda progress: None,
@@ -158,13 +158,13 @@ def listening(
     active.start(configuration, about)
     schedule = _Schedule(_SHARE if curves else math.inf)
 
-    def listen(progress: Progress) -> None:
+    def report(progress: Progress) -> None:
         listener(progress)
         if schedule.is_due(progress):
             active.log(progress.reports)
 
     try:
-        yield listen
+        yield report
     finally:
         for reports in schedule.unread:
             active.log(reports)
@@ -200,7 +200,7 @@ class _Active:
             except Exception as error:
                 self._loggers.remove(logger)
                 reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-                print(f"warning: {logger} is no longer written: {reason}. The run goes on.", file=sys.stderr)
+                print(f"warning: {logger} is no longer written: {reason}. Training continues.", file=sys.stderr)
                 with contextlib.suppress(Exception):
                     logger.close()
 

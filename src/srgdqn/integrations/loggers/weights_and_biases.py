@@ -71,8 +71,8 @@ class WeightsAndBiases:
                 )
         except wandb.Error as error:
             raise InputError(
-                f"Weights & Biases cannot be written to: {error}. Run 'wandb login', or set WANDB_MODE=offline to keep "
-                "everything on this machine."
+                f"Weights & Biases cannot be written to: {error}. Run 'wandb login', or set WANDB_MODE=offline to log "
+                "to this machine alone."
             ) from error
 
     def log(self, reports: Sequence[RoundReport]) -> None:

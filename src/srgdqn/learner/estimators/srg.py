@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def begin(memory: None, theta: Parameters, anchor: Parameters, query: Query) -> Compact:
-    """Keeps g(θ_0; x_1), the reference of the first inner iteration."""
+    """g(θ_0; x_1), the reference of the first inner iteration."""
     del memory, anchor
     return query.on_next(theta)
 

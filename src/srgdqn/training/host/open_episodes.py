@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from srgdqn.runs.memory_limit import check_room
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
+from srgdqn.runs.untrusted import check_room
 
 _FIRST_ROOM = 4_096  # steps
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -21,13 +21,12 @@ from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
-from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors
-from srgdqn.runs.trees import by_path, filled
+from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.host.draws import Plan
 from srgdqn.training.host.evaluation import judge
-from srgdqn.training.host.learner import Learning, make_learning
+from srgdqn.training.host.learner import make_learning
 from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.program import HostProgram, numbers_of
 from srgdqn.training.host.step_log import StepLog
@@ -126,10 +125,6 @@ class HostRound:
         """Replaces what has been learnt."""
         self.normaliser = normaliser
         self._learning.restore(learner, normaliser)
-
-    def learn_by(self, wrap: Callable[[Learning], Learning]) -> None:
-        """Replaces its learner by what `wrap` makes of it, such as one that takes notes."""
-        self._learning = wrap(self._learning)
 
     # Its environments
 

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.integrations import JsonLines, listening
-from srgdqn.integrations.loggers.json_lines import LineReader
-from srgdqn.integrations.watched import Watched, watched_result
+from srgdqn.integrations import JsonLines, logging_to
+from srgdqn.integrations.watching import LineReader, RunState, state_of_result
 from srgdqn.results.prepare import train_configured
 from synthetic_runs import synthetic
 from tiny import tiny
 
 
-def begun(rounds: int = 2, unit: str = "steps", amount: int = 1_000) -> Watched:
-    watched = Watched()
+def begun(rounds: int = 2, unit: str = "steps", amount: int = 1_000) -> RunState:
+    watched = RunState()
     budget = {"unit": unit, "amount": amount}
     watched.update({"task": "CartPole", "algorithm": "dqn-sgd", "rounds": rounds, "budget": budget})
     return watched
@@ -41,13 +40,6 @@ def test_progress_speed_and_time_left() -> None:
     assert watched.seconds_left == pytest.approx(7.0)
 
 
-def test_speed_is_that_of_late() -> None:
-    watched = begun(rounds=1, amount=10**6)
-    for second in range(100):
-        watched.update(line(0, 10 * second if second < 50 else 500 + 1_000 * (second - 50), float(second)))
-    assert watched.speed == pytest.approx(1_000.0)
-
-
 @pytest.mark.parametrize(
     ("unit", "name"), [("steps", "step"), ("outer_iterations", "train/n_updates"), ("episodes", "time/episodes")]
 )
@@ -61,21 +53,16 @@ def test_the_share_is_in_the_budgets_unit(unit: str, name: str) -> None:
 
 def test_what_a_line_lacks_stays_as_it_was() -> None:
     watched = begun()
+    watched.update(line(1, 100, **{"rollout/ep_rew_mean": None, "rollout/reward": -2.0}))
+    assert watched.curves() == ("rollout/reward", {1: [(100, -2.0)]})
     watched.update(line(0, 100, **{"train/loss": 0.5, "rollout/ep_rew_mean": 3.0}))
     watched.update(line(0, 200, **{"train/loss": None, "eval/mean_reward": 9.0}))
-    assert watched.rounds[0]["train/loss"] == 0.5
-    assert watched.rounds[0]["step"] == 200
+    assert (watched.rounds[0]["train/loss"], watched.rounds[0]["step"]) == (0.5, 200)
     assert watched.curves() == ("rollout/ep_rew_mean", {0: [(100, 3.0)]})
 
 
-def test_rewards_are_drawn_where_no_episode_ends() -> None:
-    watched = begun()
-    watched.update(line(1, 100, **{"rollout/ep_rew_mean": None, "rollout/reward": -2.0}))
-    assert watched.curves() == ("rollout/reward", {1: [(100, -2.0)]})
-
-
 def test_a_new_beginning_forgets_and_strange_lines_are_left_alone() -> None:
-    watched = Watched()
+    watched = RunState()
     watched.update(line(0, 1))
     watched.update({"task": 1})
     watched.update({})
@@ -90,31 +77,31 @@ def test_a_new_beginning_forgets_and_strange_lines_are_left_alone() -> None:
 SAME = ("step", "rollout/ep_rew_mean", "rollout/ep_len_mean", "time/episodes", "train/n_updates", "diverged_at")
 
 
-def test_the_tables_tell_what_was_heard(tmp_path: Path) -> None:
+def test_tables_and_lines_give_the_same_state(tmp_path: Path) -> None:
     configuration, _ = tiny(rounds=6, steps=2_000, eta=0.03)
     rows = JsonLines(tmp_path / "rows.jsonl")
-    with listening(configuration, [rows]) as listener:
+    with logging_to(configuration, [rows]) as listener:
         result = train_configured(configuration, listener=listener)
-    heard = Watched()
+    logged = RunState()
     for line in LineReader(rows.path).read() or ():
-        heard.update(line)
-    assert heard.ended
-    told = watched_result(result)
-    assert told.header.items() <= heard.header.items()
-    assert sorted(told.rounds) == sorted(heard.rounds) == list(range(6))
+        logged.update(line)
+    assert logged.ended
+    stored = state_of_result(result)
+    assert stored.header.items() <= logged.header.items()
+    assert sorted(stored.rounds) == sorted(logged.rounds) == list(range(6))
     for number in range(6):
         for name in SAME:
-            assert told.rounds[number].get(name) == pytest.approx(heard.rounds[number].get(name)), name
-    assert told.share == heard.share == 1.0
+            assert stored.rounds[number].get(name) == pytest.approx(logged.rounds[number].get(name)), name
+    assert stored.share == logged.share == 1.0
 
 
 def test_means_are_over_the_last_hundred_episodes_of_each_round() -> None:
     result = synthetic(rounds=3, steps=60_000)
-    told = watched_result(result)
-    _, curves = told.curves()
+    stored = state_of_result(result)
+    _, curves = stored.curves()
     for number in range(3):
         mine = result.episodes.filter(result.episodes["round"] == number)
-        assert told.rounds[number]["rollout/ep_rew_mean"] == pytest.approx(mine["return"].to_numpy()[-100:].mean())
+        assert stored.rounds[number]["rollout/ep_rew_mean"] == pytest.approx(mine["return"].to_numpy()[-100:].mean())
         for step, value in curves[number]:
             by_then = mine.filter(mine["step"] <= step)["return"].to_numpy()
             assert value == pytest.approx(np.mean(by_then[-100:]), abs=1e-9)

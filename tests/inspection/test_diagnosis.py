@@ -5,8 +5,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from srgdqn.inspection.diagnosis import Diagnosis, diagnose
 from srgdqn.inspection.trace import INNER, ITERATIONS, joined
-from srgdqn.inspection.trace_story import Story, story_of
 
 M = 3
 NAN, INF = float("nan"), float("inf")
@@ -33,42 +33,41 @@ def tables(deltas: list[list[float]], discarded: bool = False, **changed: Any) -
     return pl.DataFrame(iterations, schema=ITERATIONS), pl.DataFrame(inner, schema=INNER)
 
 
-def story(deltas: list[list[float]], **given: Any) -> Story:
-    return story_of(*tables(deltas, **given))
+def diagnosis(deltas: list[list[float]], **given: Any) -> Diagnosis:
+    return diagnose(*tables(deltas, **given))
 
 
 CALM = [[1.0, 1.1, 0.9, 1.0]] * 4
 
 
-def test_where_nothing_happened_nothing_is_told() -> None:
-    told = story(CALM)
-    assert (told.growth, told.nonfinite, told.overflow, told.discarded, told.excursion) == (None,) * 5
-    assert told.usual == pytest.approx(1.0)
-    assert told.words == ("‖Δ_m‖ stayed at its usual size of this stretch, 1: at most 10 times that in the end.",)
+def test_a_calm_stretch_has_no_events() -> None:
+    found = diagnosis(CALM)
+    assert (found.growth, found.nonfinite, found.overflow, found.discarded, found.excursion) == (None,) * 5
+    assert found.usual == pytest.approx(1.0)
+    assert found.words == ("‖Δ_m‖ stayed at its usual size of this stretch, 1: at most 10 times that in the end.",)
 
 
 def test_the_one_from_which_on_none_came_back_is_found() -> None:
     """One that came back, in the iteration before, is not it."""
-    told = story([*CALM, [1.0, 50.0, 1.0, 1.0], [1.0, 2.0, 11.0, 900.0]])
-    assert told.growth is not None
-    assert (told.growth.outer_iteration, told.growth.m, told.growth.before, told.growth.now) == (10, 2, 2.0, 11.0)
-    assert told.culprit is not None
-    assert told.culprit["made_at"] == 12
-    assert told.excursion is not None
-    assert (told.excursion["outer_iteration"], told.excursion["m"]) == (9, 1)
-    assert "Before that ‖Δ‖ had been at 50 in outer iteration 9, m = 1, and had come back." in told.words
-    assert told.steepest is not None
-    assert (told.steepest["m"], told.steepest["delta_before"]) == (3, 11.0)
-    assert told.words[0].startswith("Outer iteration 10 (step 160), m = 2: ‖Δ‖ left its usual size of this stretch, 1")
-    assert "the transition of step 12: S = (0.1, 0.2), A = 1, R = 0.25, S' = (0.3, 0.4)" in told.words[1]
-    assert "the TD error was 0.5" in told.words[1]
+    found = diagnosis([*CALM, [1.0, 50.0, 1.0, 1.0], [1.0, 2.0, 11.0, 900.0]])
+    assert found.growth is not None
+    assert (found.growth.outer_iteration, found.growth.m, found.growth.before, found.growth.now) == (10, 2, 2.0, 11.0)
+    assert found.culprit is not None
+    assert found.culprit["made_at"] == 12
+    assert found.excursion is not None
+    assert (found.excursion["outer_iteration"], found.excursion["m"]) == (9, 1)
+    assert "Before that ‖Δ‖ had been at 50 in outer iteration 9, m = 1, and had come back." in found.words
+    assert found.steepest is not None
+    assert (found.steepest["m"], found.steepest["delta_before"]) == (3, 11.0)
+    assert found.words[0].startswith("Outer iteration 10 (step 160), m = 2: ‖Δ‖ left its usual size of this stretch, 1")
+    assert "the transition of step 12: S = (0.1, 0.2), A = 1, R = 0.25, S' = (0.3, 0.4)" in found.words[1]
+    assert "the TD error was 0.5" in found.words[1]
 
 
 def test_an_anchor_may_be_it() -> None:
-    told = story([*CALM, [20.0, 30.0, 40.0, 50.0]])
-    assert told.growth is not None
-    assert told.growth.m == 0
-    assert "the anchor" in told.words[1]
+    found = diagnosis([*CALM, [20.0, 30.0, 40.0, 50.0]])
+    assert found.growth is not None
+    assert (found.growth.m, "the anchor" in found.words[1]) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -82,33 +81,33 @@ def test_an_anchor_may_be_it() -> None:
 )
 def test_the_first_that_is_no_number(column: str, m: int, name: str) -> None:
     changed = {later: {"delta_norm": NAN} for later in range(m + 1, 4)} | {m: {column: INF}}
-    told = story([*CALM, [1.0] * 4], discarded=True, inner=changed)
-    assert told.nonfinite is not None
-    assert (told.nonfinite.outer_iteration, told.nonfinite.m, told.nonfinite.quantity) == (9, m, name)
-    assert told.discarded == 9
+    found = diagnosis([*CALM, [1.0] * 4], discarded=True, inner=changed)
+    assert found.nonfinite is not None
+    assert (found.nonfinite.outer_iteration, found.nonfinite.m, found.nonfinite.quantity) == (9, m, name)
+    assert found.discarded == 9
     assert (
-        told.words[-1] == "The round was frozen at step 144 with the parameters that it had before outer iteration 9."
+        found.words[-1] == "The round was frozen at step 144 with the parameters that it had before outer iteration 9."
     )
 
 
 def test_adam_comes_last() -> None:
-    told = story([*CALM, [1.0] * 4], discarded=True, outer={"adam_second_norm": INF, "after_norm": NAN})
-    assert told.nonfinite is not None
-    assert (told.nonfinite.quantity, told.nonfinite.m, told.nonfinite.before) == ("Adam's v", None, 1.0)
+    found = diagnosis([*CALM, [1.0] * 4], discarded=True, outer={"adam_second_norm": INF, "after_norm": NAN})
+    assert found.nonfinite is not None
+    assert (found.nonfinite.quantity, found.nonfinite.m, found.nonfinite.before) == ("Adam's v", None, 1.0)
 
 
-def test_squares_that_overflow_are_told_as_such() -> None:
-    told = story([*CALM, [1.0, 1e5, 1e20, 1e21]], discarded=True)
-    assert told.nonfinite is None
-    assert told.overflow is not None
-    assert any("every number was still finite" in sentence for sentence in told.words)
+def test_squares_that_overflow() -> None:
+    found = diagnosis([*CALM, [1.0, 1e5, 1e20, 1e21]], discarded=True)
+    assert found.nonfinite is None
+    assert found.overflow is not None
+    assert any("every number was still finite" in sentence for sentence in found.words)
 
 
 def test_a_single_iteration_is_measured_by_its_anchor() -> None:
-    told = story([[1.0, 5.0, 100.0, NAN]])
-    assert told.usual == 1.0
-    assert told.growth is not None
-    assert told.growth.m == 2
+    found = diagnosis([[1.0, 5.0, 100.0, NAN]])
+    assert found.usual == 1.0
+    assert found.growth is not None
+    assert found.growth.m == 2
 
 
 def test_both_tables_in_one() -> None:

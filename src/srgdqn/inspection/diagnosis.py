@@ -33,7 +33,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Story:
+class Diagnosis:
     """What happened in a stretch."""
 
     usual: float
@@ -53,11 +53,11 @@ class Story:
     discarded: int | None
     """The outer iteration that the run discarded, if it did one."""
     words: tuple[str, ...]
-    """The whole story in sentences."""
+    """All of it in sentences."""
 
 
-def story_of(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
-    """The story of traced outer iterations."""
+def diagnose(iterations: pl.DataFrame, inner: pl.DataFrame) -> Diagnosis:
+    """The diagnosis of traced outer iterations."""
     usual = _usual(iterations, inner)
     growth, culprit = _growth(inner, usual)
     steepest = None if growth is None else _steepest(inner, growth)
@@ -72,7 +72,7 @@ def story_of(iterations: pl.DataFrame, inner: pl.DataFrame) -> Story:
             last["outer_iteration"], last["step"], None, "the squares of Δ or of θ", None, last["largest_delta_norm"]
         )
     words = tuple(_words(usual, growth, culprit, excursion, steepest, nonfinite, overflow, gone))
-    return Story(usual, growth, culprit, excursion, steepest, nonfinite, overflow, discarded, words)
+    return Diagnosis(usual, growth, culprit, excursion, steepest, nonfinite, overflow, discarded, words)
 
 
 def _usual(iterations: pl.DataFrame, inner: pl.DataFrame) -> float:

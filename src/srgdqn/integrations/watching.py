@@ -1,18 +1,31 @@
-"""The state of a run that is watched, from its lines as they arrive or from the tables of a finished run."""
+"""What `srgdqn watch` shows of a run: the file of rows it reads, and the run's state by these or by its tables."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, RECENT, RETURN, REWARD
-from srgdqn.integrations.loggers.json_lines import Line, header
-from srgdqn.runs.metadata import is_count
+from srgdqn.integrations.loggers.json_lines import JsonLines, Line, header
+from srgdqn.runs.provenance import is_count
+from srgdqn.runs.untrusted import open_file, parse_json
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover, where the system has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from srgdqn.results.result import Result
 
+_MOST_AT_ONCE = 2**24  # bytes
 _RECENT_SECONDS = 10.0  # over which speed is measured
 _HEADER = {"task", "algorithm", "rounds", "budget"}
 _AMOUNTS = {"steps": "step", "outer_iterations": ITERATIONS, "episodes": EPISODES}
@@ -23,8 +36,8 @@ Curve = list[tuple[int, float]]
 _LARGEST = 1e100  # so that sums of such numbers are finite, too
 
 
-class Watched:
-    """A run so far."""
+class RunState:
+    """The state of a run that is being trained, from its lines as they arrive."""
 
     def __init__(self) -> None:
         self._begin({})
@@ -123,14 +136,14 @@ def _is_whole(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def watched_result(result: Result) -> Watched:
+def state_of_result(result: Result) -> RunState:
     """The state of a finished run; what its tables do not have (ε, the speed) is missing."""
-    watched = Watched()
-    watched.update(header(result.configuration))
+    state = RunState()
+    state.update(header(result.configuration))
     for line in _lines(result):
-        watched.update(line)
-    watched.update({"ended": True})
-    return watched
+        state.update(line)
+    state.update({"ended": True})
+    return state
 
 
 def _lines(result: Result) -> Iterator[Line]:
@@ -164,3 +177,99 @@ def _lines(result: Result) -> Iterator[Line]:
             ITERATIONS: row["outer_iterations"],
             "diverged_at": row["diverged_at"],
         }
+
+
+class LineReader:
+    """Reads the lines of a growing file as they come; skips what is not a whole line of JSON."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._place, self._identity = path, 0, -1
+
+    def read(self) -> list[Line] | None:
+        """The new lines since the last call; None if there is no file. A replaced file is read from its beginning."""
+        try:
+            with open_file(self._path, follow=True) as file:
+                identity = os.fstat(file.fileno()).st_ino
+                if identity != self._identity:
+                    self._place, self._identity = 0, identity
+                file.seek(self._place)
+                data = file.read(_MOST_AT_ONCE)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(f"{self._path} cannot be read ({error.strerror}). Give the file of a run.") from error
+        whole = data[: data.rfind(b"\n") + 1]
+        # What does not end within so many bytes is not a line, and is skipped.
+        self._place += len(data) if not whole and len(data) == _MOST_AT_ONCE else len(whole)
+        return [line for line in map(_parsed, whole.splitlines()) if line is not None]
+
+
+def _parsed(text: bytes) -> Line | None:
+    try:
+        line = parse_json(text)
+    except InputError:
+        return None
+    return line if isinstance(line, dict) else None
+
+
+def rows_file(folder: str | os.PathLike[str]) -> Path:
+    """The hidden file of rows beside the folder that a run will be saved in."""
+    path = Path(os.path.abspath(folder))
+    return path.with_name(f".{path.name}.live.jsonl")
+
+
+@contextmanager
+def rows_for_watching(folder: str | os.PathLike[str] | None) -> Iterator[list[JsonLines]]:
+    """A logger for `srgdqn watch`, if the run has a folder and the file can be written; it is locked until this ends.
+
+    The run is saved by then, and the file is removed. If an exception ends the run, the file is left, unless it has no
+    rows.
+    """
+    if folder is None:
+        yield []
+        return
+    path = rows_file(folder)
+    made = [parent for parent in path.parents if not parent.exists()]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = JsonLines(path)
+        lock = os.open(path, os.O_RDONLY)
+    except (InputError, OSError) as error:
+        print(f"warning: this run cannot be watched: {error}", file=sys.stderr)
+        yield []
+        return
+    try:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # not every file system has locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield [rows]
+    except BaseException:
+        if not rows.has_rows:
+            _remove(path, lock)
+            for parent in made:
+                with contextlib.suppress(OSError):
+                    parent.rmdir()
+        raise
+    else:
+        _remove(path, lock)
+    finally:
+        os.close(lock)
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether the process that wrote a run's rows is gone; False where that is not known."""
+    if fcntl is None:
+        return False
+    try:
+        with open_file(path, follow=True) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (OSError, InputError):
+        return False
+    return True
+
+
+def _remove(path: Path, handle: int) -> None:
+    """Removes the file, unless a later run to the same folder has replaced it."""
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.stat(path), os.fstat(handle)):
+            path.unlink()
