@@ -183,7 +183,7 @@ def test_a_finished_run_of_the_users_own_code_can_still_act(out: Path) -> None:
 def test_what_is_there_unfinished_is_gone_on_with_on_request_only(whole: Result, cut: CutShort, out: Path) -> None:
     killed(cut, out)
     words = (
-        rf"{beside(out)} has the checkpoints of a run that was not finished\. Go on with it \(--resume, or resume=True "
+        rf"{beside(out)} has the checkpoints of a run that was not finished\. Resume it \(--resume, or resume=True "
         r"in Python\), or begin anew \(--overwrite, or overwrite=True\)\."
     )
     with pytest.raises(InputError, match=words):
@@ -197,7 +197,7 @@ def test_what_is_there_unfinished_is_gone_on_with_on_request_only(whole: Result,
 def test_the_same_is_said_where_what_was_reached_is_saved(cut: CutShort, out: Path) -> None:
     cut.after, cut.how = 3, "stop"
     train(out)
-    with pytest.raises(InputError, match=r"Go on with it \(--resume"):
+    with pytest.raises(InputError, match=r"Resume it \(--resume"):
         train(out)
     assert srgdqn.load(out).run.provenance["interrupted"] is True
 
@@ -236,7 +236,8 @@ def test_another_version_would_give_other_bits(
         edited = {**here, "computation": "training 0", "versions": {**here["versions"], "jax": "0.0"}}
         patched.setattr("srgdqn.results.prepare.provenance", lambda module: edited)
         words = (
-            rf"cannot go on to the same bits, as it was begun with another computation and versions \(computation was "
+            rf"cannot be resumed to the same bits, as it was begun with another computation and versions \(computation "
+            rf"was "
             rf"training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what"
         )
         with pytest.raises(InputError, match=words):
