@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.adapters.environments import close
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, warn_unusable
 from srgdqn.inspection.trace import IterationInputs
@@ -25,10 +26,14 @@ from srgdqn.training.draws import draw_block
 from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.task import make_player
-from srgdqn.training.host.train_round import restored_round
+from srgdqn.training.host.train_round import evaluation_environment, restored_round
 from srgdqn.training.lane import TERMINATED, TRUNCATED, Lane
 from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.loop import train
 from srgdqn.training.program import lane_numbers
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import Listener, ProgressReporter
+from srgdqn.training.tables import Tables, endings_of
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -138,6 +143,27 @@ class Rerun:
         for copy in copies:
             while copy.blocks < block and copy.active:
                 copy.advance(block)
+
+    def retrain(self, blocks: int, listener: Listener) -> tuple[Tables, str | None]:
+        """Trains the round for at least that many blocks: its tables, and what its environment did wrong, if it did."""
+        own, configuration, number = self._rounds[0], self._configuration, self._number
+        task, failure = self._saved.task, None
+        recorder = Recorder(configuration, endings_of(task) if isinstance(task, Task) else task.endings, 1)
+        progress = ProgressReporter(recorder, configuration, [number], listener)
+        if isinstance(own, HostRound):
+            own.evaluation_environment = evaluation_environment(own.task)
+            if own.evaluation_environment is not None:
+                self._ending.callback(close, own.evaluation_environment, own.task.name)
+        try:
+            train(
+                own,
+                recorder,
+                lambda segment: progress.report(segment.divergence, whole=segment.last, ended=segment.last),
+                halt=lambda: own.blocks >= blocks,
+            )
+        except EnvironmentFailedError as error:
+            failure = str(error)
+        return recorder.tables(slice(0, 1), [number], configuration, own.divergence) if own.blocks else {}, failure
 
     def _run(self, stop: int) -> None:
         own, steps = self._rounds[0], self.steps

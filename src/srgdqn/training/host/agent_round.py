@@ -1,4 +1,4 @@
-"""An agent's round to and from its file."""
+"""The round of an agent: made new, saved to a file, and loaded from it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from srgdqn.config.checks import check_stored
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.errors import InputError
+from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import ring_length
@@ -37,10 +38,21 @@ from srgdqn.runs.untrusted import check_room, read_file
 from srgdqn.training.host.program import PAGE_BLOCKS, host_program
 from srgdqn.training.host.round import HostRound, RoundState, state_form
 from srgdqn.training.host.task import HostTask, about_task, check_same_spaces, host_task
+from srgdqn.training.precision import is_double
+from srgdqn.training.random_numbers import check_random_numbers
 
 SUFFIX = ".safetensors"
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the step log.
 _PER_STEP = 64
+
+
+def new_round(configuration: Configuration, source: Source, network: eqx.Module | NetworkFactory | None) -> HostRound:
+    """A round before its first step, whose environment is not entered yet."""
+    check_random_numbers()
+    configuration = resolved_on_host(configuration, double=is_double())
+    task = host_task(configuration, source)
+    program, _ = host_program(configuration, task.network_input, task.actions.count, network)
+    return HostRound(configuration, task, program, None)
 
 
 def save_round(
