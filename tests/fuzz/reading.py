@@ -199,6 +199,9 @@ def _use_sweep(sweep: Any, thorough: bool) -> None:
 
 
 def _evidence(place: Path) -> Any:
+    import importlib.readers  # noqa: F401
+
+    import srgdqn.paper.evidence  # noqa: F401, which is read where the folder has no such file
     from srgdqn.paper.claims.evidence import find_evidence
 
     return find_evidence("tuned", place)
