@@ -1,4 +1,4 @@
-"""What runs a configuration is decided by what the kernel can do, and told."""
+"""What runs a configuration follows from what the kernel supports, and is recorded."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def decided(configuration: Configuration, kernel: str, *, on_host: bool) -> str:
 
 @pytest.mark.parametrize("on_host", [False, True])
 @pytest.mark.parametrize("section", sections())
-def test_an_option_that_the_kernel_was_never_told_of_is_not_ignored(section: str, on_host: bool) -> None:
+def test_an_option_that_the_kernel_does_not_know_is_not_ignored(section: str, on_host: bool) -> None:
     configuration = Configuration()
     settings = getattr(configuration, section)
     invented = [("invented", float, dataclasses.field(default=0.5))]
@@ -116,7 +116,7 @@ def test_enumerations_are_found() -> None:
 
 @pytest.mark.parametrize("on_host", [False, True])
 @pytest.mark.parametrize("name", sorted((ENUMERATIONS - OPEN) | {"estimator", "network"}))
-def test_a_value_that_the_kernel_was_never_told_of_is_not_taken_for_another(name: str, on_host: bool) -> None:
+def test_a_value_that_the_kernel_does_not_know_is_not_taken_for_another(name: str, on_host: bool) -> None:
     configuration = Configuration().with_options({name: "invented"})
     assert decided(configuration, "auto", on_host=on_host) == "xla"
     with pytest.raises(InputError, match=f"it has no {name} = 'invented', only "):
@@ -169,7 +169,7 @@ def test_without_a_compiler_xla_runs_or_it_is_said_why_not(monkeypatch: pytest.M
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_run_tells_what_ran_it() -> None:
+def test_a_run_records_what_ran_it() -> None:
     options = {**TINY, "steps": 64}
     by_kernel = srgdqn.train("CartPole", "dqn-sgd", kernel="native", **options)
     assert by_kernel.configuration.training.kernel == "native"

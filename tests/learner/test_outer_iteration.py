@@ -521,7 +521,7 @@ def test_rows_6_and_7_in_all_four_combinations(adam_input: str, adam_from: str) 
     iterates, deltas = flat_rows(trace.iterates), flat_rows(trace.deltas)
     x = data[picks[INNER - 1][0]]
     raw = reference.gradient(o, iterates[INNER], x, reference.bellman_target(o, iterates[INNER], x))
-    assert distance(raw, deltas[INNER]) > 0.1  # so that the two can be told apart
+    assert distance(raw, deltas[INNER]) > 0.1  # so that the two differ
     enters = {"delta": deltas[INNER], "gradient": raw}[adam_input]
     start = {"last": iterates[INNER + 1], "previous": iterates[INNER]}[adam_from]
     moves = enters != 0  # a dead unit's 0 / 0 is looked at nowhere else: ϵ is never 0 in earnest
@@ -603,7 +603,7 @@ def test_work_is_as_tabulated_and_as_done(name: str) -> None:
         gradients += int(row[0] == 1)
 
     _, data, picks = reference.random_problem(19, (3, 2), batch_rows(configuration), INNER, 2)
-    # The first entry tells S from S', so that targets are not counted as gradients.
+    # The first entry separates S from S', so that targets are not counted as gradients.
     data = [x._replace(s=np.array([1.0, *x.s[1:]]), s_next=np.array([0.0, *x.s_next[1:]])) for x in data]
     module = Counting(eqx.nn.Linear(3, 2, key=jax.random.key(0)), report)
     network = make_network(configuration.network, 3, 2, module)
@@ -622,7 +622,7 @@ def test_work_is_as_tabulated_and_as_done(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["srg-dqn", "svr-dqn"])
 def test_equinox_mlp_with_the_same_weights_is_the_reference(name: str) -> None:
-    """equinox keeps a layer's weights outputs first, so they are transposed on the way in and on the way out."""
+    """equinox stores a layer's weights outputs first, so they are transposed on the way in and on the way out."""
     configuration = configure(name, activation="tanh")
     o = reference_options(configuration, "corrected", SIZES)
     theta, data, picks = reference.random_problem(23, SIZES, ROWS, INNER)

@@ -35,7 +35,7 @@ PICKS = np.array([[0, 1, 2], [3, 3, 5]])  # k = 2 picks of b = 3 rows, one of th
 
 
 def values(*shape: int, bound: float = 2.0) -> Any:
-    """Any numbers of that shape, those on a grid too, where things cancel or coincide."""
+    """Any numbers of that shape, those on a grid too, where terms cancel or coincide."""
     return hnp.arrays(np.float64, shape, elements=st.floats(-bound, bound, allow_subnormal=False))
 
 
