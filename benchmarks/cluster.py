@@ -28,8 +28,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from srgdqn.paper.studies.catalogue import EXPERIMENTS
-
 from cluster_simulation import Costs, Made, simulate
 from measuring import circumstances, spread
 from reporting import Bar, Panel, between, place_for, print_table, write_report
@@ -37,6 +35,7 @@ from srgdqn.engines.on_ray import connected, run_on_ray
 from srgdqn.engines.threads import run_locally
 from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.paper.scale import PAPER_SCALE, QUICK
+from srgdqn.paper.studies import EXPERIMENTS
 
 FENCED = "SRGDQN_BENCHMARK_FENCED"
 NODES = (1, 10, 100, 1_000)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from marked import replace
 
-from srgdqn.paper.report.drawings import shrunk
+from srgdqn.paper.report.files import shrunk
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -32,12 +32,16 @@ def refresh(results: Path) -> None:
     (DOCS / "reproduction.md").write_text(page, encoding="utf-8")
 
     verdicts = json.loads((results / "verdicts.json").read_text(encoding="utf-8"))
-    lines = ["| | what the paper claims | `corrected` | `printed` |", "|---|---|---|---|"]
+    readings = list(verdicts["claims"][0]["verdicts"])
+    lines = [_row("", "what the paper claims", *(f"`{name}`" for name in readings)), "|---" * (2 + len(readings)) + "|"]
     for claim in verdicts["claims"]:
-        found = claim["verdicts"]
-        lines.append(f"| {claim['name']} | {claim['claim']} | {found['corrected']} | {found['printed']} |")
+        lines.append(_row(claim["name"], claim["claim"], *(claim["verdicts"][name] for name in readings)))
     replace(README, "answer", f"**{verdicts['question']}** {verdicts['answer']}")
     replace(README, "verdicts", "\n".join(lines))
+
+
+def _row(*cells: str) -> str:
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from marked import replace
 
-from srgdqn.paper.report.drawings import shrunk
+from srgdqn.paper.report.files import shrunk
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "benchmarks.md"

@@ -12,20 +12,22 @@ wall-clock values left out.
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import fnmatch
 import hashlib
 import json
+import multiprocessing
 import os
 import platform
-import queue
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -422,20 +424,14 @@ def killed(*words: str, folder: Path) -> Digests:
     process = subprocess.Popen(
         [sys.executable, "-m", "srgdqn", *arguments, "--keep-checkpoints", "all"],
         start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    try:
-        # The configuration and the manifest are there from the start; all further files belong to checkpoints.
-        while process.poll() is None and _files_in(unfinished) < 6:
-            time.sleep(0.01)
-    finally:
-        ended = process.poll()
-        if ended is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    if ended is not None:
+    # The configuration and the manifest are there from the start; all further files belong to checkpoints.
+    while process.poll() is None and _files_in(unfinished) < 6:
+        time.sleep(0.01)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
+    if (ended := process.wait()) != -signal.SIGKILL:
         raise AssertionError(f"the run ended with {ended} before it could be killed")
     if run.exists() or not unfinished.exists():
         raise AssertionError("the killed run left no checkpoints that it could be resumed from")
@@ -517,37 +513,20 @@ CONFIGURATIONS = dict(_configurations())
 # Comparing.
 
 
-def differences(recorded: Mapping[str, Digests], found: Mapping[str, Digests]) -> list[str]:
-    """What is not the same in both, in a line per configuration or table.
+def differences(recorded: Mapping[str, Any], found: Mapping[str, Any], within: str = "") -> list[str]:
+    """What is not the same in both, in a line for every configuration, table or column.
 
     >>> differences({"a": {"curves": {"loss": "1"}}, "b": {}}, {"a": {"curves": {"loss": "2"}}})
     ['a: curves: loss: different', 'b: missing']
     """
     lines = []
-    for name, state in _unequal(recorded, found):
-        if state != "different":
-            lines.append(f"{name}: {state}")
-            continue
-        for table, its_state in _unequal(recorded[name], found[name]):
-            if its_state != "different":
-                lines.append(f"{name}: {table}: {its_state}")
-                continue
-            columns: dict[str, list[str]] = {}
-            for column, how in _unequal(recorded[name][table], found[name][table]):
-                columns.setdefault(how, []).append(column)
-            lines += [f"{name}: {table}: {', '.join(which)}: {how}" for how, which in columns.items()]
-    return lines
-
-
-def _unequal(recorded: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The keys whose values are not the same in both, and how."""
     for key in dict.fromkeys([*recorded, *found]):
-        if key not in found:
-            yield key, "missing"
-        elif key not in recorded:
-            yield key, "not in the record"
-        elif recorded[key] != found[key]:
-            yield key, "different"
+        old, new, name = recorded.get(key), found.get(key), f"{within}{key}: "
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            lines += differences(old, new, name)
+        elif old != new:
+            lines.append(name + ("missing" if new is None else "not in the record" if old is None else "different"))
+    return lines
 
 
 def machine() -> dict[str, Any]:
@@ -557,18 +536,17 @@ def machine() -> dict[str, Any]:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0].splitlines()
         fields = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     extensions = " ".join(sorted((fields.get("flags") or fields.get("features") or "").split()))
-    try:
-        told = subprocess.run([os.environ.get("CC", "cc"), "--version"], capture_output=True, text=True).stdout
-    except OSError:
-        told = ""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    shown = "" if compiler is None else subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
+    installed = {each.name: each.version for each in metadata.distributions()}
     return {
         "architecture": platform.machine(),
         "processor": fields.get("model name") or platform.processor(),
         "instruction set": hashlib.sha256(extensions.encode()).hexdigest()[:16],
         "C library": " ".join(platform.libc_ver()),
-        "compiler": next(iter(told.splitlines()), "none"),
+        "compiler": next(iter(shown.splitlines()), "none"),
         "Python": platform.python_version(),
-        **{package: _version(package) for package in PACKAGES},
+        **{package: installed.get(package, "none") for package in PACKAGES},
     }
 
 
@@ -578,20 +556,15 @@ PACKAGES = (
 )
 
 
-def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "none"
-
-
 def check_machine(folder: Path) -> None:
     """Ends the script unless the record was made where the same bits can be expected."""
     file = folder / MACHINE
     if not file.exists():
         raise SystemExit(f"{folder} holds no record ({MACHINE} is missing). Make one: golden.py record {folder}")
     recorded, here = json.loads(file.read_text(encoding="utf-8")), machine()
-    others = [f"{key}: {recorded.get(key)!r} there, {here.get(key)!r} here" for key, _ in _unequal(recorded, here)]
+    others = [
+        f"{key}: {recorded.get(key)!r} there, {here[key]!r} here" for key in here if recorded.get(key) != here[key]
+    ]
     if others:
         raise SystemExit(
             f"{folder} was recorded on another kind of machine, whose bits may be others:\n  "
@@ -604,119 +577,45 @@ def check_machine(folder: Path) -> None:
 
 
 def run_all(names: Iterable[str], jobs: int, done: Callable[[str, dict[str, Any]], None]) -> None:
-    """Runs configurations in processes side by side; `done` is told of each, with its `digests` or its `error`."""
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for name in names:
-        waiting.put(name)
-    lock, stopped, workers = threading.Lock(), threading.Event(), set[_Worker]()
-
-    def work() -> None:
-        worker: _Worker | None = None
-        while not stopped.is_set():
+    """Runs configurations in processes side by side; `done` is called for each, with its `digests` or its `error`."""
+    for name in ("JAX_ENABLE_X64", "XLA_FLAGS"):
+        os.environ.pop(name, None)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "srgdqn-golden-programs"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        futures = {pool.submit(run, name): name for name in names}
+        for future in as_completed(futures):
             try:
-                name = waiting.get_nowait()
-            except queue.Empty:
-                break
-            if worker is None:
-                worker = _Worker()
-                workers.add(worker)
-            answer = worker.run(name)
-            with lock:
-                done(name, answer)
-            if worker.process.poll() is not None:
-                worker = None
-        if worker is not None:
-            worker.end()
+                answer = future.result()
+            except Exception as error:  # a process that crashed takes those with it that have not been run
+                answer = {"seconds": 0.0, "error": "".join(traceback.format_exception(error))}
+            done(futures[future], answer)
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(jobs)]
-    for thread in threads:
-        thread.start()
+
+def run(name: str) -> dict[str, Any]:
+    """What came of a configuration: its `digests` and what they took. One that hangs ends its process."""
+    faulthandler.dump_traceback_later(LONGEST, exit=True)
+    before, started = os.times(), time.monotonic()
     try:
-        for thread in threads:
-            thread.join()
+        with tempfile.TemporaryDirectory(prefix="srgdqn-golden-") as folder:
+            digests = CONFIGURATIONS[name](folder=Path(folder))
     finally:
-        stopped.set()
-        for worker in workers:
-            worker.end()
-
-
-class _Worker:
-    """A process that runs one configuration after the other."""
-
-    def __init__(self) -> None:
-        environment = {key: value for key, value in os.environ.items() if key not in ("JAX_ENABLE_X64", "XLA_FLAGS")}
-        environment.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "srgdqn-golden-programs"))
-        environment.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, as it is open as long as the process runs
-        self.process = subprocess.Popen(
-            [sys.executable, __file__, "worker"],
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            start_new_session=True,
-        )
-
-    def run(self, name: str) -> dict[str, Any]:
-        """What came of a configuration: its `seconds` with its `digests`, or with the `error`."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        started = time.monotonic()
-        alarm = threading.Timer(LONGEST, self.end)
-        alarm.start()
-        try:
-            self.process.stdin.write(f"{name}\n")
-            self.process.stdin.flush()
-            answer = self.process.stdout.readline()
-        except OSError:
-            answer = ""
-        finally:
-            alarm.cancel()
-        seconds = round(time.monotonic() - started, 2)
-        if not answer:
-            code = self.process.wait()
-            self._errors.seek(0)
-            what = f"its process ended with {code} after {seconds} s"
-            return {"seconds": seconds, "error": f"{what}: {self._errors.read()[-2_000:]}"}
-        return {"seconds": seconds, **json.loads(answer)}
-
-    def end(self) -> None:
-        """Ends the process and all that it started, if it still runs."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-
-def work() -> None:
-    """A worker: reads names of configurations, and answers each with a line of JSON."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever prints to standard output is no answer
-    for line in sys.stdin:
-        before = os.times()
-        try:
-            with tempfile.TemporaryDirectory(prefix="srgdqn-golden-") as folder:
-                answer: dict[str, Any] = {"digests": CONFIGURATIONS[line.strip()](folder=Path(folder))}
-        except Exception:
-            answer = {"error": traceback.format_exc()}
-        spent = sum(os.times()[:4]) - sum(before[:4])  # by this process and by those that it waited for
-        print(json.dumps({"processor seconds": round(spent, 2), **answer}), file=answers, flush=True)
+        faulthandler.cancel_dump_traceback_later()
+    spent = sum(os.times()[:4]) - sum(before[:4])  # by this process and by those that it waited for
+    seconds = time.monotonic() - started
+    return {"seconds": round(seconds, 2), "processor seconds": round(spent, 2), "digests": digests}
 
 
 def main() -> int:
     """The command line of this script; 1 if something differs or failed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("action", choices=("record", "compare", "worker"), nargs="?", help="what to do")
+    parser.add_argument("action", choices=("record", "compare"), nargs="?", help="what to do")
     parser.add_argument("folder", type=Path, nargs="?", help="where the record is")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="configurations, such as 'host-*'")
     parser.add_argument("--jobs", type=int, default=2, help="processes side by side (default: 2)")
     parser.add_argument("--list", action="store_true", help="list the configurations, and do nothing")
     given = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers are ended, too
     names = [name for name in CONFIGURATIONS if fnmatch.fnmatch(name, given.only)]
-    if given.action == "worker":
-        work()
-        return 0
     if not names:
         parser.error(f"no configuration is called {given.only!r}. --list shows them all.")
     if given.list:

@@ -1,4 +1,4 @@
-"""Golden bits: a digest of a small result of every computation that has a version (`srgdqn.runs.versions`).
+"""Golden bits: a digest of a small result of every computation that has a version (`srgdqn.runs.provenance`).
 
 `tests/golden_bits.json` has those of the present versions. Bits of training and measurements depend on the machine's
 kind and on the versions of packages, so they are recorded by kind of machine; the claims' are the same everywhere.
@@ -30,7 +30,7 @@ from host_environments import SMALL, Slope
 from srgdqn.config.algorithms import PAPER
 from srgdqn.kernel.build import NoKernelError, toolchain
 from srgdqn.paper import readings_study, tuning
-from srgdqn.paper.claims import contrasts, judge
+from srgdqn.paper.claims import judge, rules
 from srgdqn.paper.claims.rules import level_for
 from srgdqn.paper.experiment import final_scores
 from srgdqn.paper.measurements import (
@@ -41,11 +41,9 @@ from srgdqn.paper.measurements import (
     step_times,
     theorem_1,
 )
-from srgdqn.paper.reproduce import CONFIRMATORY_SCALES
-from srgdqn.paper.scale import CONFIRMATORY
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES
 from srgdqn.paper.studies import EXPERIMENTS
-from srgdqn.runs.provenance import provenance
-from srgdqn.runs.versions import VERSIONS, identity
+from srgdqn.runs.provenance import VERSIONS, identity, provenance
 from synthetic_outcomes import CHANCE, PILOT, world
 from tiny import TINY, tiny
 
@@ -98,13 +96,13 @@ def _claims() -> Iterable[bytes]:
 
 def verdicts() -> Iterable[bytes]:
     """Those of two made-up worlds, with all scores, intervals and margins; of fewer resamples than in earnest."""
-    yield repr((contrasts.RESAMPLES, _rounded(level_for(10)))).encode()
+    yield repr((rules.RESAMPLES, _rounded(level_for(10)))).encode()
     for good in (True, False):
         outcomes = world(good, rounds=8)
         for name, outcome in outcomes.items():
             if isinstance(outcome, srgdqn.Result):
                 yield repr((name, *map(_rounded, final_scores(outcome, CHANCE)))).encode()
-        with mock.patch.object(contrasts, "RESAMPLES", _RESAMPLES):
+        with mock.patch.object(rules, "RESAMPLES", _RESAMPLES):
             judgements = judge(outcomes, "corrected", PILOT)
         for judgement in judgements:
             found = (tuple(map(_rounded, (*each.interval, each.margin, each.unit))) for each in judgement.contrasts)
@@ -217,7 +215,7 @@ def problem(computation: str, known: dict[str, str], found: str) -> str | None:
         return f"{its} has no golden bits. Run: python tests/golden_bits.py --record"
     if known[its] != found:
         return (
-            f"the bits of {its} have changed. If that is meant, raise VERSIONS[{computation!r}] in runs/versions.py "
+            f"the bits of {its} have changed. If that is meant, raise VERSIONS[{computation!r}] in runs/provenance.py "
             "and run: python tests/golden_bits.py --record"
         )
     return None

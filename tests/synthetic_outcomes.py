@@ -11,7 +11,8 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
-from srgdqn.paper.measurements.theorem_1 import GROWTH_SCHEMA, PAPER_ETA_SCHEMA
+from srgdqn.paper.measurements.anchors import BOUNDS_SCHEMA
+from srgdqn.paper.measurements.theorem_1 import GROWTH_SCHEMA
 from srgdqn.paper.measurements.theorem_inequality import INEQUALITY_SCHEMA
 from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA
 from srgdqn.paper.pilot import Pilot
@@ -257,7 +258,7 @@ def anchors(ratio: float, reasons: float, *, rounds: Sequence[int] = range(10), 
     tables = {
         "distances": pl.DataFrame(distances, schema={**place, "estimator": pl.String, "m": pl.Int64, **reals}),
         "anatomy": pl.DataFrame(anatomy, schema={**place, **parts}),
-        "bounds": pl.DataFrame(bounds, schema=PAPER_ETA_SCHEMA),
+        "bounds": pl.DataFrame(bounds, schema=BOUNDS_SCHEMA),
         "rounds": pl.DataFrame({"rounds": [10], "diverged": [10 - len(rounds)]}),
     }
     return Measured(tables, {"plan": {}, "seconds": 4.0})

@@ -32,7 +32,7 @@ def curves_chart(name: str = "figure-2", *, points: int = 40, labels: tuple[str,
                 series.append(Series(label, STYLES[label], x, y, **bands, group=group, shown=shown))
         panels.append(Panel(task, "reward per action\n(windows of 1,000 steps)", axes, tuple(series)))
     caption = "Mean over 20 rounds and one standard deviation to either side; DQN without its band."
-    return Chart(name, "Learning curves", caption, tuple(panels), alternatives=("scores",))
+    return Chart(name, "Learning curves", caption, tuple(panels))
 
 
 def points_chart() -> Chart:

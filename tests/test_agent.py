@@ -18,11 +18,10 @@ from gymnasium.vector import SyncVectorEnv
 
 import srgdqn
 from host_environments import SMALL, Counting, Slope
-from srgdqn.adapters.environments import source_of
 from srgdqn.agent import Agent
 from srgdqn.errors import InputError
+from srgdqn.training.host.agent_round import renamed
 from srgdqn.training.host.evaluation import evaluation_seed
-from srgdqn.training.host.saved_agent import renamed
 from srgdqn.training.loop import policy_arrays
 from tiny import bits
 
@@ -185,14 +184,12 @@ def test_predictions_are_actions_of_the_environment(
 
 
 def test_random_actions_come_as_often_as_it_explores() -> None:
-    agent = agent_of(epsilon_start=0.5, epsilon_end=0.5)
-    rows = np.repeat(SEEN[:1], 3_000, axis=0)
-    best = agent.predict(rows[0], deterministic=True)[0]
-    share = (agent.predict(rows)[0] == best).mean()
+    agent, rows = agent_of(epsilon_start=0.5, epsilon_end=0.5), np.repeat(SEEN[:1], 3_000, axis=0)
+    share = (agent.predict(rows)[0] == agent.predict(rows[0], deterministic=True)[0]).mean()
     assert share == pytest.approx(0.5 + 0.5 / 3, abs=0.04)  # four standard deviations
 
 
-@pytest.mark.parametrize("odd", [np.zeros(3), np.zeros((2, 3)), "ball", None, np.zeros((1, 1, 2)), [["a", "b"]]])
+@pytest.mark.parametrize("odd", [np.zeros(3), None, np.zeros((1, 1, 2)), [["a", "b"]]])
 def test_observations_of_another_shape_are_refused(odd: Any) -> None:
     with pytest.raises(InputError, match="Give what the environment gives"):
         agent_of().predict(odd)
@@ -446,10 +443,9 @@ def test_a_network_of_ones_own_is_given_again(tmp_path: Path) -> None:
 
 
 def test_another_environment_must_have_the_same_spaces() -> None:
-    agent = agent_of().learn(16)
+    agent, other = agent_of().learn(16), Slope()
     with pytest.raises(InputError, match="Give an environment with the same spaces"):
         agent.set_env(Counting)
-    other = Slope()
     agent.set_env(other)
     assert agent.get_env() is other
     assert agent.learn(16).num_timesteps == 16
@@ -469,7 +465,7 @@ def test_it_learns_in_vectors() -> None:
     agent = agent_of(given).learn(80)
     assert agent.configuration.training.environments == 2
     assert agent.num_timesteps == 80
-    assert set(agent._round._block.seat.tolist()) == {0, 1}
+    assert set(agent._round._block.environment.tolist()) == {0, 1}
     assert len(given.length_queue) > 3
 
 
@@ -520,9 +516,8 @@ def test_stable_baselines_evaluates_it_unchanged() -> None:
     assert mean == pytest.approx(np.mean(expected[:2]))
 
 
-def test_its_name_tells_what_it_is() -> None:
+def test_repr() -> None:
     assert repr(agent_of().learn(16)) == "<Agent srg-dqn in host_environments.Slope: 16 steps>"
-    assert source_of(Slope).name in repr(agent_of())
 
 
 def test_a_budget_that_ends_before_learning_begins() -> None:

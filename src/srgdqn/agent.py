@@ -29,21 +29,16 @@ from srgdqn.integrations.numpy_policy import PlainPolicy
 from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
 from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film, filming_environment
-from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.user_code import user_code
-from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.runs.provenance import LOCAL, provenance
+from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
+from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.gradient_noise import GradientNoise
-from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
-from srgdqn.training.host.saved_agent import load_round, renamed, save_round
 from srgdqn.training.host.task import HostTask, check_same_spaces, host_task, make_player, read_spaces
 from srgdqn.training.loop import policy_arrays, segments
-from srgdqn.training.precision import is_double
-from srgdqn.training.random_numbers import check_random_numbers
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter
 
@@ -88,11 +83,7 @@ class Agent:
             seed=secrets.randbits(32) if seed is None else seed,
             **options,
         )
-        check_random_numbers()
-        configuration = resolved_on_host(configuration, double=is_double())
-        task = host_task(configuration, source)
-        program, _ = host_program(configuration, task.network_input, task.actions.count, module)
-        self._begin(HostRound(configuration, task, program, None), module)
+        self._begin(new_round(configuration, source, module), module)
 
     def _begin(self, round_: HostRound, network: eqx.Module | NetworkFactory | None) -> None:
         self._round, self._network = round_, network

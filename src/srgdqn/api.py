@@ -28,8 +28,8 @@ from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result, load_result
 from srgdqn.results.session import run_session
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
 from srgdqn.training.reports import Listener
 
 

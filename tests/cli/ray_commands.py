@@ -17,7 +17,7 @@ import polars as pl
 
 from ray_nodes import ADDRESS, Cluster, Gate, kill_worker_and_node
 from srgdqn.cli import main
-from srgdqn.runs.parameters import decode
+from srgdqn.runs.tensors import decode_parameters
 from tiny import bits
 
 Seen = dict[str, Any]
@@ -65,7 +65,7 @@ def contents(folder: Path) -> dict[str, Any]:
         if path.suffix == ".parquet" and path.stem != "timings":
             found[name] = pl.read_parquet(path).to_dict(as_series=False)
         elif path.suffix == ".safetensors":
-            found[name] = bits(decode(path.read_bytes()))
+            found[name] = bits(decode_parameters(path.read_bytes()))
     return found
 
 

@@ -183,8 +183,8 @@ def test_a_run_that_is_not_finished_is_told_as_such(refused, tmp_path: Path, com
     (tmp_path / "run.unfinished" / "jobs" / "rounds-0-1").mkdir(parents=True)
     (tmp_path / "run.unfinished" / "jobs" / "rounds-0-1" / "000001.checkpoint").touch()
     said = refused(command, "run")
-    assert "the run to run is not finished: 'srgdqn watch' shows if it is under way. Its checkpoints are in" in said
-    assert "'srgdqn train --out run --resume' (resume=True in Python) goes on from there." in said
+    assert "the run to run is not finished: 'srgdqn watch' shows whether it is running. Its checkpoints are in" in said
+    assert "'srgdqn train --out run --resume' (resume=True in Python) resumes it." in said
 
 
 def test_figures_are_not_overwritten(refused, tmp_path: Path) -> None:

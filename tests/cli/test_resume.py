@@ -124,7 +124,7 @@ def test_a_second_ctrl_c_tells_what_is_kept(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Also where there are only the checkpoints of an earlier process, or a module makes something else of it."""
-    told = f"interrupted: its checkpoints are kept in {beside(out)}, and --resume (resume=True in Python) goes on.\n"
+    told = f"interrupted: its checkpoints are in {beside(out)}, and --resume (resume=True in Python) resumes it.\n"
 
     def interrupted(*_: Any, **__: Any) -> Result:
         try:
@@ -189,7 +189,7 @@ def test_a_run_for_which_there_is_no_room_is_saved_by_going_on(
     assert f"error: the run could not be saved in {out}: No space left on device. Nothing was changed" in shown.err
     assert ("Then train it again" in shown.err) == (not kept)
     if kept:
-        assert f"'srgdqn train --out {out} --resume' (resume=True in Python) goes on from there." in shown.err
+        assert f"'srgdqn train --out {out} --resume' (resume=True in Python) resumes it." in shown.err
         cut.counted()
         assert main(["train", "--out", str(out), "--resume", "--quiet"]) == 0
         assert cut.counted() == 0

@@ -12,15 +12,10 @@ from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.errors import InputError
 from srgdqn.figures import check_figure
 from srgdqn.figures.charts import STYLES
-from srgdqn.figures.images import comparison_figure, curve_panel, draw_chart, save_figure
-from srgdqn.results.curves import curve
+from srgdqn.figures.images import comparison_figure, draw_chart, save_figure
+from srgdqn.results.curves import Axis, curve
 from synthetic_report import LABELS, bars_chart, curves_chart, points_chart
 from synthetic_runs import synthetic
-
-
-@pytest.fixture
-def axes() -> Axes:
-    return Figure().subplots()
 
 
 def band_of(axes: Axes, index: int) -> np.ndarray:
@@ -33,9 +28,10 @@ def spanned(axes: Axes, index: int, x: float) -> tuple[float, float]:
     return float(column.min()), float(column.max())
 
 
-def test_lines_are_the_means_and_bands_the_intervals(axes: Axes) -> None:
+def test_lines_are_the_means_and_bands_the_intervals() -> None:
     results = [synthetic(algorithm=name, rounds=6, steps=6_000, noise=k) for k, name in enumerate(PAPER)]
-    curve_panel(axes, results)
+    figure = comparison_figure(results)
+    (axes,) = figure.axes
     lines = axes.get_lines()
     labels = [f"{name} (0 of 6 diverged)" for name in PAPER]
     assert [line.get_label() for line in lines] == labels
@@ -50,82 +46,42 @@ def test_lines_are_the_means_and_bands_the_intervals(axes: Axes) -> None:
     assert axes.get_title() == "MountainCar"
     assert axes.get_xlabel() == "environment steps"
     assert axes.get_ylabel() == "reward per action\n(windows of 1,000 steps)"
+    assert figure.get_supxlabel() == "mean over rounds and its 95 % bootstrap interval; 6 rounds"
 
 
-def test_the_papers_panels_have_its_colours_and_no_band_for_dqn(axes: Axes) -> None:
-    results = [synthetic(algorithm=name, rounds=4, steps=4_000) for name in PAPER]
-    curve_panel(axes, results, band="sd", without_band=("dqn-sgd",), title="(a)", legend=False)
-    hues = []
-    for line in axes.get_lines():
-        red, green, blue = matplotlib.colors.to_rgb(line.get_color())
-        hues.append(round(360 * matplotlib.colors.rgb_to_hsv((red, green, blue))[0]))
-    blue, green, purple, orange = hues
-    assert (200 < blue < 250, 90 < green < 170, 270 < purple < 310, 20 < orange < 45) == (True,) * 4
-    assert len(axes.collections) == 3
-    low, high = curve(results[1]).sd_band()
-    assert spanned(axes, 0, 2_000) == pytest.approx((low[1], high[1]))
-    assert axes.get_legend() is None
-    assert axes.get_title() == "(a)"
+def test_runs_of_one_algorithm_differ_in_style_and_label() -> None:
+    results = [synthetic(eta=eta, rounds=1, steps=3_000) for eta in (0.1, 0.2, 0.3)]
+    (axes,) = comparison_figure(results).axes
+    lines = axes.get_lines()
+    assert [line.get_label() for line in lines] == [f"srg-dqn, eta {eta} (0 of 1 diverged)" for eta in (0.1, 0.2, 0.3)]
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 3
+    assert lines[0].get_color() == STYLES["srg-dqn"].color
+    assert len(axes.collections) == 0  # one round has no band
+    many = comparison_figure([synthetic(seed=seed, steps=2_000) for seed in range(12)])  # more than spare styles
+    assert len(many.axes[0].get_lines()) == 12
+
+
+@pytest.mark.parametrize(("x", "label"), [("queries", "gradient queries"), ("seconds", "training seconds per round")])
+def test_the_x_axis_can_be_a_cost(x: Axis, label: str) -> None:
+    result = synthetic(rounds=2, steps=5_000)
+    (axes,) = comparison_figure([result], x=x).axes
+    np.testing.assert_allclose(axes.get_lines()[0].get_xdata(), curve(result, x=x).x)
+    assert axes.get_xlabel() == label
+    assert axes.get_xlim()[0] == 0
+
+
+def test_an_axis_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="not every run has its budget in episodes"):
+        comparison_figure([synthetic(steps=2_000)], x="episodes")
+    with pytest.raises(InputError, match=r"unknown axis 'step'\. Did you mean 'steps'"):
+        comparison_figure([synthetic(steps=2_000)], x="step")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="different tasks"):
+        comparison_figure([synthetic(steps=2_000), synthetic("Pendulum", steps=2_000)])
 
 
 def test_every_algorithm_has_a_style_of_its_own() -> None:
     assert STYLES.keys() == ALGORITHMS.keys() | {"random"}
     assert len(set(STYLES.values())) == len(STYLES)
-
-
-def test_runs_of_one_algorithm_differ_in_style_and_label(axes: Axes) -> None:
-    results = [synthetic(eta=eta, rounds=2, steps=3_000) for eta in (0.1, 0.2, 0.3)]
-    curve_panel(axes, results)
-    lines = axes.get_lines()
-    assert [line.get_label() for line in lines] == [f"srg-dqn, eta {eta} (0 of 2 diverged)" for eta in (0.1, 0.2, 0.3)]
-    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 3
-    assert lines[0].get_color() == STYLES["srg-dqn"].color
-
-
-def test_more_runs_than_spare_styles_are_still_drawn(axes: Axes) -> None:
-    curve_panel(axes, [synthetic(seed=seed, steps=2_000) for seed in range(12)])
-    assert len(axes.get_lines()) == 12
-
-
-def test_rounds_that_diverged_are_told_in_the_legend(axes: Axes) -> None:
-    curve_panel(axes, [synthetic(rounds=4, steps=5_000, diverged={0: 1_504, 2: 3_008})])
-    assert axes.get_legend().get_texts()[0].get_text() == "srg-dqn (2 of 4 diverged)"
-    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), np.arange(1_000, 6_000, 1_000))
-
-
-def test_budgets_in_episodes_show_smoothed_returns(axes: Axes) -> None:
-    result = synthetic("CartPole", rounds=3, episodes=40)
-    curve_panel(axes, [result])
-    returns = result.episodes.sort("round", "episode")["return"].to_numpy().reshape(3, 40)
-    line = axes.get_lines()[0]
-    np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 41))
-    assert line.get_ydata()[30] == pytest.approx(returns[:, 21:31].mean())
-    assert axes.get_ylabel() == "return per episode\n(mean of the last 10)"
-    assert axes.get_xlabel() == "episodes"
-
-
-@pytest.mark.parametrize(("x", "label"), [("queries", "gradient queries"), ("seconds", "training seconds per round")])
-def test_the_x_axis_can_be_a_cost(axes: Axes, x: str, label: str) -> None:
-    result = synthetic(rounds=2, steps=5_000)
-    curve_panel(axes, [result], x=x)  # type: ignore[arg-type]
-    np.testing.assert_allclose(axes.get_lines()[0].get_xdata(), curve(result, x=x).x)  # type: ignore[arg-type]
-    assert axes.get_xlabel() == label
-    assert axes.get_xlim()[0] == 0
-
-
-def test_an_axis_that_is_not_there_is_refused(axes: Axes) -> None:
-    with pytest.raises(InputError, match="not every run has its budget in episodes"):
-        curve_panel(axes, [synthetic(steps=2_000)], x="episodes")
-    with pytest.raises(InputError, match=r"unknown axis 'step'\. Did you mean 'steps'"):
-        curve_panel(axes, [synthetic(steps=2_000)], x="step")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="different tasks"):
-        curve_panel(axes, [synthetic(steps=2_000), synthetic("Pendulum", steps=2_000)])
-
-
-def test_the_figure_says_what_is_drawn() -> None:
-    figure = comparison_figure([synthetic(rounds=3, steps=3_000), synthetic(rounds=5, steps=3_000)])
-    said = figure.get_supxlabel()
-    assert said == "mean over rounds and its 95 % bootstrap interval; 3 to 5 rounds"
 
 
 @pytest.mark.parametrize(("suffix", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
@@ -158,12 +114,6 @@ def test_places_where_no_figure_can_be_are_refused(tmp_path: Path) -> None:
         check_figure(tmp_path / "nowhere" / "a.png")
     with pytest.raises(InputError, match="cannot be written"):
         save_figure(Figure(), "/proc/a.png")
-
-
-def test_a_run_of_one_round_has_a_line_and_no_band(axes: Axes) -> None:
-    curve_panel(axes, [synthetic(rounds=1, steps=3_000)])
-    assert len(axes.get_lines()[0].get_xdata()) == 3
-    assert len(axes.collections) == 0
 
 
 def test_an_image_shows_what_is_shown_of_a_chart() -> None:

@@ -40,8 +40,3 @@ def test_a_label_with_a_style_has_it_whatever_its_algorithm() -> None:
 def test_diverged_rounds_are_counted_on_request(counted: bool, label: str) -> None:
     result = synthetic(rounds=2, steps=4_000, diverged={1: 1_504})
     assert learning_panel([result], count_diverged=counted).series[0].label == label
-
-
-def test_it_is_told_that_none_diverged() -> None:
-    result = synthetic(rounds=3, steps=4_000)
-    assert learning_panel([result], count_diverged=True).series[0].label == "srg-dqn (0 of 3 diverged)"

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 import safetensors.numpy
 
 from fuzz import nasty
-from srgdqn.runs import parameters
-from srgdqn.runs.parquet import decode_any
+from srgdqn.runs.tensors import digest_of
+from srgdqn.runs.untrusted_parquet import decode_any
 
 Change = Callable[[bytes, random.Random], bytes]
 
@@ -160,7 +160,7 @@ def in_safetensors(data: bytes, chance: random.Random) -> bytes:
 def sealed(tensors: dict[str, np.ndarray], texts: dict[str, str]) -> bytes:
     """A file with the digest that its kind has."""
     told = next((name for name in texts if name != "sha256"), None)
-    digest = parameters.digest(tensors)
+    digest = digest_of(tensors)
     if told is not None:
         digest = hashlib.sha256(f"{texts[told]}\0{digest}".encode()).hexdigest()
     return bytes(safetensors.numpy.save(tensors, metadata={**texts, "sha256": digest}))

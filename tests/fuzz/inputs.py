@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fuzz import files, nasty
 from srgdqn.errors import InputError
 from srgdqn.runs import manifest
-from srgdqn.runs.parameters import read_tensors
+from srgdqn.runs.untrusted import read_tensors
 
 _LONGEST = 2**23
 SPARSE = 2**40  # bytes, of which the disk has none

@@ -202,16 +202,16 @@ def _evidence(place: Path) -> Any:
 
 
 def _use_evidence(evidence: Any, thorough: bool) -> None:
-    from srgdqn.paper.compose import _confirmed, _made, contrast_text
+    from srgdqn.paper.confirmatory import confirmed_section
 
-    _made(evidence)
+    evidence.made()
     for judgements in evidence.judgements.values():
         for judgement in judgements:
-            contrast_text(judgement.deciding)
+            judgement.deciding.text()
     for table in evidence.tables:
         repr(table.frame)
     if thorough:
-        _confirmed(evidence)
+        confirmed_section(evidence)
 
 
 # Live rows
@@ -253,10 +253,10 @@ def _view(watched: Any) -> None:
 def _configuration(place: Path) -> Any:
     from srgdqn.config.checks import check_stored
     from srgdqn.runs.configurations import loads
-    from srgdqn.runs.folders import read_ordinary
+    from srgdqn.runs.untrusted import read_file
 
     try:
-        text = read_ordinary(place / "configuration.toml").decode()
+        text = read_file(place / "configuration.toml").decode()
     except UnicodeDecodeError:
         return None
     return check_stored(loads(text))
@@ -398,8 +398,8 @@ def _unfinished(place: Path) -> Any:
 def _use_unfinished(request: Any, thorough: bool) -> None:
     from srgdqn.results.session import _options as options_of
     from srgdqn.runs.checkpoint_manager import CheckpointManager
-    from srgdqn.runs.checkpoint_options import CheckpointOptions
     from srgdqn.runs.configurations import loads
+    from srgdqn.runs.run_folder import CheckpointOptions
 
     loads(request.configuration)
     options = options_of(CheckpointOptions(Path("run")), request.options)

@@ -117,7 +117,8 @@ def test_a_round_is_chosen_by_a_seed(compiled: Path) -> None:
     unseeded = srgdqn.verify(compiled, steps=64, progress=False)
     again = srgdqn.verify(compiled, seed=unseeded.seed, steps=64, progress=False)
     assert (again.seed, again.rounds[0].number) == (unseeded.seed, unseeded.rounds[0].number)
-    assert {srgdqn.verify(compiled, seed=seed, steps=64, progress=False).rounds[0].number for seed in range(8)} > {0}
+    chosen = {srgdqn.verify(compiled, seed=seed, steps=64, progress=False).rounds[0].number for seed in range(4)}
+    assert len(chosen) > 1
 
 
 def test_interrupted_runs_are_verified_as_far_as_they_went(tmp_path: Path) -> None:
@@ -160,49 +161,33 @@ def test_what_cannot_be_asked(compiled: Path) -> None:
 
 ELSEWHERE = """
 import sys, srgdqn
-done = srgdqn.verify(sys.argv[1], int(sys.argv[2]), progress=False)
-print(done.verdict, len(done.segments), sum(s.identical for s in done.segments), len(done.conditions))
+for folder in sys.argv[1:]:
+    done = srgdqn.verify(folder, 0, progress=False)
+    print(done.verdict, len(done.segments), sum(s.identical for s in done.segments), len(done.conditions))
 """
 
 
-def elsewhere(folder: Path, number: int, **environment: str) -> list[str]:
-    """The verdict of a process whose programs are compiled otherwise, none of which are kept."""
+@pytest.mark.skipif("avx2" not in provenance()["instruction_sets"], reason="needs AVX2")
+def test_under_another_instruction_set_segments_are_compared(tmp_path: Path) -> None:
+    """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""
+    run, other = tmp_path / "run", tmp_path / "other"
+    kept_run(run, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
+    resealed(run, other, parameters={name: array * 1.01 for name, array in load(run).parameters.items()})
+    copytree(run / "checkpoints", other / "checkpoints")
     clean = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     done = subprocess.run(
-        [sys.executable, "-c", ELSEWHERE, str(folder), str(number)],
-        env={**clean, "SRGDQN_CACHE": "off", **environment},
+        [sys.executable, "-c", ELSEWHERE, str(run), str(other)],
+        env={**clean, "SRGDQN_CACHE": "off", "XLA_FLAGS": "--xla_cpu_max_isa=SSE4_2"},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
-@pytest.mark.skipif("avx2" not in provenance()["instruction_sets"], reason="needs AVX2")
-class TestAnotherInstructionSet:
-    """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""
-
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-        folder = tmp_path_factory.mktemp("elsewhere") / "run"
-        kept_run(folder, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
-        return folder
-
-    def test_segments_agree_though_bits_do_not(self, run: Path) -> None:
-        verdict, segments, identical, conditions = elsewhere(run, 0, XLA_FLAGS="--xla_cpu_max_isa=SSE4_2")
-        assert verdict == "agrees"
-        assert int(segments) >= 15
-        assert int(identical) < int(segments)
-        assert conditions == "1"
-
-    def test_a_tampered_end_is_not_verified(self, run: Path, tmp_path: Path) -> None:
-        parameters = {name: array * 1.01 for name, array in load(run).parameters.items()}
-        other = resealed(run, tmp_path / "other", parameters=parameters)
-        copytree(run / "checkpoints", other / "checkpoints")
-        verdict, *_ = elsewhere(other, 0, XLA_FLAGS="--xla_cpu_max_isa=SSE4_2")
-        assert verdict in ("undecided", "differs")
+    (verdict, segments, identical, conditions), (tampered, *_) = map(str.split, done.stdout.splitlines())
+    assert (verdict, conditions) == ("agrees", "1")
+    assert int(segments) >= 15
+    assert int(identical) < int(segments)
+    assert tampered in ("undecided", "differs")
 
 
 class Worn(Slope):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,22 +75,6 @@ def test_reports_add_up_to_the_run() -> None:
     assert notes.calls[0] == "start"
     assert notes.calls[-1] == "close"
     assert set(notes.calls[1:-1]) == {"log"}
-
-
-def test_an_interrupted_run_is_logged_to_where_it_came() -> None:
-    configuration, task = tiny(rounds=2, steps=10**9, eta=0.0, alpha=0.0)
-    notes, stop, count = Notes(), threading.Event(), [0]
-
-    def stopping(progress: Progress) -> None:
-        count[0] += 1
-        if count[0] == 5:
-            stop.set()
-
-    with logging_to(configuration, [notes], stopping) as listener:
-        trained = train_rounds(configuration, task, listener=listener, stop=stop, workers=1)
-    assert trained.interrupted
-    for number, steps in enumerate(trained.tables["rounds"]["steps"]):
-        assert sum(each.steps for each in notes.reports if each.round == number) == steps > 0
 
 
 def test_rounds_are_asked_by_share_or_by_the_clock_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,7 +141,6 @@ def test_the_film_shows_the_greedy_policy(result: Result, round_number: int | No
     ("task", "options", "limit"),
     [
         ("MountainCar", dict(reward="distance"), 200),
-        ("MountainCar", dict(reward="raw", evaluation_limit=30), 30),
         ("Pendulum", dict(torques="midpoints", dynamics="v1"), 200),
         ("CartPole", dict(reward="raw", evaluation_limit=700), 700),
     ],
@@ -188,7 +187,7 @@ class Endless(Screen):
         return np.array([self._place], np.float32), 1.0, False, False, {}
 
 
-@pytest.mark.parametrize(("own", "asked", "length"), [(None, 9, 9), (20, 9, 9), (6, 9, 6), (20, None, 20)])
+@pytest.mark.parametrize(("own", "asked", "length"), [(None, 9, 9), (6, 9, 6), (20, None, 20)])
 def test_films_of_gymnasiums_environments_end_with_their_evaluations(
     own: int | None, asked: int | None, length: int, tmp_path: Path
 ) -> None:
@@ -239,23 +238,20 @@ def test_what_cannot_be_filmed_is_refused_before_anything_is_played(
     assert [path.name for path in tmp_path.iterdir()] == ["old.gif"]
 
 
-def test_without_ffmpeg_the_extra_is_named_and_gifs_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named_where_it_is_missing(
+    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(InputError, match=r"pip install 'srgdqn\[video\]'"):
         film(Screen(), lambda observation: 0, tmp_path / "a.mp4")
     assert film(Screen(), lambda observation: 0, tmp_path / "a.gif").path.exists()
-
-
-def test_without_what_draws_it_the_extra_is_named(
-    result: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setitem(sys.modules, "pygame", None)
     with pytest.raises(InputError, match=r"pip install 'srgdqn\[video\]'"):
-        srgdqn.video(result, tmp_path / "a.gif")
-    assert not list(tmp_path.iterdir())
+        srgdqn.video(result, tmp_path / "b.gif")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.gif"]
 
 
-@pytest.mark.parametrize("image", [None, np.zeros((4, 4)), np.zeros((4, 4, 3)), np.zeros((4, 4, 4), np.uint8)])
+@pytest.mark.parametrize("image", [None, np.zeros((4, 4, 3)), np.zeros((4, 4, 4), np.uint8)])
 def test_images_of_another_kind_are_refused(image: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Screen, "render", lambda self: image)
     with pytest.raises(InputError, match=r"a film needs images of bytes: \(height, width, 3\)"):
@@ -305,8 +301,6 @@ def test_what_ffmpeg_says_is_handed_on(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_bar_is_drawn_where_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film(Screen(), lambda observation: 0, tmp_path / "a.gif", episodes=2, progress=True)
-    drawn = capsys.readouterr().err
-    assert "a.gif" in drawn
-    assert "episode 2" in drawn
+    assert "episode 2" in capsys.readouterr().err
     film(Screen(), lambda observation: 0, tmp_path / "b.gif", progress=False)
     assert capsys.readouterr().err == ""

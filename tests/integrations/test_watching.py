@@ -53,17 +53,12 @@ def test_the_share_is_in_the_budgets_unit(unit: str, name: str) -> None:
 
 def test_what_a_line_lacks_stays_as_it_was() -> None:
     watched = begun()
-    watched.update(line(0, 100, **{"train/loss": 0.5, "rollout/ep_rew_mean": 3.0}))
-    watched.update(line(0, 200, **{"train/loss": None, "eval/mean_reward": 9.0}))
-    assert watched.rounds[0]["train/loss"] == 0.5
-    assert watched.rounds[0]["step"] == 200
-    assert watched.curves() == ("rollout/ep_rew_mean", {0: [(100, 3.0)]})
-
-
-def test_rewards_are_drawn_where_no_episode_ends() -> None:
-    watched = begun()
     watched.update(line(1, 100, **{"rollout/ep_rew_mean": None, "rollout/reward": -2.0}))
     assert watched.curves() == ("rollout/reward", {1: [(100, -2.0)]})
+    watched.update(line(0, 100, **{"train/loss": 0.5, "rollout/ep_rew_mean": 3.0}))
+    watched.update(line(0, 200, **{"train/loss": None, "eval/mean_reward": 9.0}))
+    assert (watched.rounds[0]["train/loss"], watched.rounds[0]["step"]) == (0.5, 200)
+    assert watched.curves() == ("rollout/ep_rew_mean", {0: [(100, 3.0)]})
 
 
 def test_a_new_beginning_forgets_and_strange_lines_are_left_alone() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 import reference
-from srgdqn.adapters.flat_replay import FlatMemory
+from srgdqn.adapters.replay import FlatMemory
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.configure import configure

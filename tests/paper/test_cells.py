@@ -19,8 +19,7 @@ from srgdqn.results.result import load_result
 from srgdqn.runs import measurement
 from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.runs.measurement import Measured
-from srgdqn.runs.provenance import provenance
-from srgdqn.runs.versions import VERSIONS, identity
+from srgdqn.runs.provenance import VERSIONS, identity, provenance
 from tiny import TINY
 
 
@@ -103,19 +102,6 @@ def test_a_cell_by_another_kernel_is_computed_again(tmp_path: Path, monkeypatch:
     assert load_result(tmp_path / cell.name).configuration.training.kernel == "xla"
 
 
-@pytest.mark.usefixtures("kernel")
-def test_a_cell_by_another_compiler_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, _) = cells()
-    compute([cell], tmp_path)
-    monkeypatch.setattr("srgdqn.results.prepare.toolchain", lambda: "a compiler to come")
-    said: list[str] = []
-    compute([cell], tmp_path, say=said.append)
-    assert "another version" in said[0]
-    said.clear()
-    compute([cell], tmp_path, say=said.append)
-    assert said == []
-
-
 def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     (cell, _) = cells()
     (tmp_path / cell.name).mkdir()
@@ -123,29 +109,6 @@ def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Move it away"):
         compute([cell], tmp_path)
     assert (tmp_path / cell.name / "thesis.tex").read_text() == "years of work"
-
-
-def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
-    def interrupt(name: str, share: float) -> None:
-        if name == "seed-1":
-            raise KeyboardInterrupt  # as it would come up in the thread that waits
-
-    with pytest.raises(KeyboardInterrupt):
-        compute(cells(), tmp_path, listener=interrupt)
-    said: list[str] = []
-    results = compute(cells(), tmp_path, say=said.append)
-    assert said == []  # nothing half-finished was left behind
-    assert [len(result.rounds) for result in results.values()] == [2, 2]
-
-
-def test_shares_grow_to_the_whole(tmp_path: Path) -> None:
-    heard: list[tuple[str, float]] = []
-    cell = RunCell("evaluated", configure("CartPole", "dqn-sgd", **{**TINY, "evaluation_interval": 64}, rounds=2))
-    compute([cell], tmp_path, listener=lambda name, share: heard.append((name, share)))
-    shares = [share for name, share in heard if name == "evaluated"]
-    assert len(heard) == len(shares) > 3
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
 
 
 # Measurements
@@ -227,17 +190,6 @@ def test_a_damaged_measurement_is_made_again_and_said(name: str, tmp_path: Path)
     assert result.tables["squares"].equals(measurement.load(tmp_path / "squares").tables["squares"])
 
 
-def test_a_measurement_of_another_version_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    squares, said = Squares(), []
-    cell = MeasurementCell("squares", squares, Plan())
-    compute([cell], tmp_path)
-    real = provenance
-    monkeypatch.setattr("srgdqn.paper.cells.provenance", lambda module: {**real(module), "machine": "another"})
-    compute([cell], tmp_path, say=said.append)
-    assert squares.made == 2
-    assert said == ["squares is computed again: it was made by another version or on another kind of machine."]
-
-
 def test_a_measurement_depends_on_its_own_version_and_on_trainings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,26 +204,6 @@ def test_a_measurement_depends_on_its_own_version_and_on_trainings(
         monkeypatch.setitem(VERSIONS, name, 7)
         compute([cell], tmp_path)
         assert squares.made == 2 + place
-
-
-def test_a_measurement_that_is_moved_is_the_same(tmp_path: Path) -> None:
-    first = compute([MeasurementCell("squares", Squares(), Plan())], tmp_path)["squares"]
-    moved = Squares()
-    moved.__module__ = "srgdqn.paper.measurements.anchors"
-    second = compute([MeasurementCell("squares", moved, Plan())], tmp_path)["squares"]
-    assert moved.made == 0
-    assert second.about == first.about
-
-
-def test_what_is_edited_elsewhere_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does which processor of a kind it was, or how many cores it has."""
-    squares = Squares()
-    cell = MeasurementCell("squares", squares, Plan())
-    compute([cell], tmp_path)
-    real = provenance
-    monkeypatch.setattr("srgdqn.paper.cells.provenance", lambda module: {**real(module), "cores": 1, "processor": "x"})
-    compute([cell], tmp_path)
-    assert squares.made == 1
 
 
 def test_a_run_in_the_place_of_a_measurement_gives_way_and_the_other_way_round(tmp_path: Path) -> None:

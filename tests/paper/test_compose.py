@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from srgdqn.paper.answer import QUESTION
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
-from srgdqn.paper.compose import contrast_text, make_report
+from srgdqn.paper.compose import make_report
+from srgdqn.paper.confirmatory import QUESTION
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
 from srgdqn.runs import configurations
-from srgdqn.runs.versions import VERSIONS
+from srgdqn.runs.provenance import VERSIONS
 from synthetic_outcomes import DOSES, world
 
 SMALL = dataclasses.replace(QUICK, doses=DOSES)
@@ -162,22 +162,13 @@ def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
     )
 
 
-@pytest.mark.parametrize(
-    ("interval", "text"),
-    [
-        (
-            Interval(0.12345, -0.5, 1234.0),
-            "steadiness: +0.123 [-0.5, +1.23e+03] (fails if its upper bound is below 0.049)",
-        ),
-        (
-            Interval(float("inf"), float("nan"), float("nan")),
-            "steadiness: cannot be told, as one side has no spread or nothing is left to compare",
-        ),
-        (
-            Interval(float("nan"), float("nan"), float("nan")),
-            "steadiness: cannot be told, as one side has no spread or nothing is left to compare",
-        ),
-    ],
-)
-def test_contrasts_in_words(interval: Interval, text: str) -> None:
-    assert contrast_text(MeasuredContrast("steadiness", interval, 0.04879, 0.04879)) == text
+def test_contrasts_in_words() -> None:
+    def text(*bounds: float) -> str:
+        return MeasuredContrast("steadiness", Interval(*bounds), 0.04879, 0.04879).text()
+
+    nan = float("nan")
+    assert text(0.12345, -0.5, 1234.0) == (
+        "steadiness: +0.123 [-0.5, +1.23e+03] (fails if its upper bound is below 0.049)"
+    )
+    assert text(float("inf"), nan, nan) == text(nan, nan, nan)
+    assert text(nan, nan, nan) == "steadiness: cannot be told, as one side has no spread or nothing is left to compare"

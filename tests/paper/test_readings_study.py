@@ -3,11 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srgdqn.config.algorithms import PAPER
 from srgdqn.config.algorithms import READINGS as SETS
-from srgdqn.paper import readings_study
 from srgdqn.paper.readings_study import READINGS, cells, design, effects, label
-from srgdqn.paper.scale import CONFIRMATORY, QUICK
+from srgdqn.paper.scale import CONFIRMATORY
 from srgdqn.paper.studies import figure_2, figure_3_left
 
 RUNS, FACTORS = 12, 11
@@ -92,21 +90,3 @@ def test_every_cell_of_every_run_is_valid_and_has_its_readings(run: int) -> None
         else:
             changed = {"MountainCar": "distance", "CartPole": "upright-cosine"}[options["task"]]
             assert (options["reward"] == changed) == other_reward
-
-
-def test_claims_find_their_cells_in_every_run() -> None:
-    for run in range(RUNS):
-        names = {cell.name for cell in cells(QUICK, run)}
-        for task in figure_2.TASKS:
-            assert {figure_2.cell_name(task, label(run), name) for name in (*PAPER, "random")} <= names
-        assert figure_2.cell_name("MountainCar", label(run), "sgd-inner-adam") in names
-        for name in (*PAPER, "sgd-inner-adam", "random"):
-            assert figure_3_left.cell_name(label(run), name) in names
-
-
-def test_names_of_runs_differ() -> None:
-    every = [cell.name for run in range(RUNS) for cell in cells(CONFIRMATORY, run)]
-    assert len(set(every)) == len(every)
-    assert {cell.configuration.training.seed for cell in cells(CONFIRMATORY, 4)} == {
-        CONFIRMATORY.seed + readings_study.SEED_OFFSET
-    }

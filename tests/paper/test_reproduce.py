@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.paper import readings_study, tuning
+from srgdqn.paper import confirmatory, readings_study, tuning
 from srgdqn.paper import reproduce as commands
-from srgdqn.paper.answer import answer_from
 from srgdqn.paper.cells import RunCell
-from srgdqn.paper.claims import CLAIMS, Judgement, contrasts
+from srgdqn.paper.claims import CLAIMS, Judgement, rules
 from srgdqn.paper.claims.rules import MeasuredContrast
-from srgdqn.paper.reproduce import Console, readings_of, run_cells, runs_table, shares_table
+from srgdqn.paper.reproduce import Console, readings_of, run_cells
 from srgdqn.paper.scale import CONFIRMATORY, PAPER_SCALE, QUICK
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.statistics import Interval
@@ -43,8 +42,9 @@ class Heard:
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contrasts, "RESAMPLES", 1_000)
-    monkeypatch.setattr(commands, "read_pilot", lambda: PILOT)
+    monkeypatch.setattr(rules, "RESAMPLES", 1_000)
+    for module in (confirmatory, tuning):
+        monkeypatch.setattr(module, "read_pilot", lambda: PILOT)
 
 
 def answering(outcomes: dict[str, Any], folders: list[Path]) -> Any:
@@ -94,7 +94,7 @@ def test_the_confirmatory_run_judges_every_claim_for_both_readings(
     monkeypatch.setattr(commands, "compute", answering(outcomes, folders))
     heard = Heard()
     other = dataclasses.replace(SCALE, rounds={"MountainCar": 7, "Pendulum": 8, "CartPole": 9})
-    evidence = commands.confirm(tmp_path, heard.console, {"corrected": SCALE, "printed": other})
+    evidence = confirmatory.confirm(tmp_path, heard.console, {"corrected": SCALE, "printed": other})
     assert folders == [tmp_path / "confirmatory" / "cells"]
     assert list(evidence.judgements) == ["corrected", "printed"]
     for label, verdict in (("corrected", "holds"), ("printed", "fails")):
@@ -119,7 +119,7 @@ def test_the_confirmatory_run_judges_every_claim_for_both_readings(
     assert row["difference [95 %]"].startswith("-1.100 [")
     assert [title for title, _ in heard.begun] == ["confirmatory run", "verdicts"]
     assert heard.shares[-1] == ("printed", 1.0)
-    assert evidence.about["answer"] == answer_from(outcomes, "corrected")
+    assert evidence.about["answer"] == confirmatory.answer_from(outcomes, "corrected")
 
 
 def test_the_answer_tells_variance_reduction_from_more_updates() -> None:
@@ -132,7 +132,7 @@ def test_the_answer_tells_variance_reduction_from_more_updates() -> None:
         stops = {0: 1_008} if name == "srg-dqn" else None
         level = 2.0 + noise[len(name) % 4] if name != "dqn-sgd" else 2.0 + noise[3]
         outcomes[f"Pendulum-{name}-corrected"] = planted_run("Pendulum", name, level, diverged=stops)
-    answer = answer_from(outcomes, "corrected")
+    answer = confirmatory.answer_from(outcomes, "corrected")
     assert "on MountainCar it gives less reward; on Pendulum it makes no difference that can be told" in answer
     first, pendulum = answer.split(" Pendulum (")
     car = first.split(" MountainCar (")[1]
@@ -144,7 +144,7 @@ def test_the_answer_tells_variance_reduction_from_more_updates() -> None:
     # Where most rounds diverge there is nothing to be told of what they would have learned.
     stops = dict.fromkeys(range(ROUNDS // 2 + 1), 1_008)
     outcomes["CartPole-srg-dqn-corrected"] = planted_run("CartPole", "srg-dqn", 2.0 + noise[0], diverged=stops)
-    lost = answer_from(outcomes, "corrected")
+    lost = confirmatory.answer_from(outcomes, "corrected")
     assert "on CartPole it cannot be told, as most rounds of srg-dqn diverge" in lost
 
 
@@ -167,7 +167,7 @@ def test_tuned_arms_are_judged_on_what_was_chosen(tmp_path: Path, monkeypatch: p
         return made
 
     monkeypatch.setattr(commands, "compute", compute)
-    evidence = commands.tune(tmp_path, Heard().console, small)
+    evidence = tuning.tune(tmp_path, Heard().console, small)
     for task in ("MountainCar", "Pendulum", "CartPole"):
         for arm in tuning.ARMS:
             chosen = tuning.candidates(arm)[7].options(task)
@@ -206,7 +206,7 @@ def test_every_reading_is_judged_in_its_own_units(tmp_path: Path, monkeypatch: p
         return made
 
     monkeypatch.setattr(commands, "compute", compute)
-    evidence = commands.read_every_way(tmp_path, Heard().console, dataclasses.replace(SCALE, lanes=4))
+    evidence = readings_study.read_every_way(tmp_path, Heard().console, dataclasses.replace(SCALE, lanes=4))
     assert len(evidence.judgements) == 12
     for run, (name, judgements) in enumerate(evidence.judgements.items()):
         assert name == readings_study.label(run)
@@ -238,14 +238,14 @@ def test_shares_and_main_effects_by_hand() -> None:
         odd = (float("inf"), 0.5), (5.0, 0.0)  # neither counts
         judgements[readings_study.label(run)] = [
             judgement(claim, "holds" if run < 5 else "fails", (weakest * 0.2, 0.2), (90.0, 0.5), *odd)
-            for claim in commands.COMPARISONS
+            for claim in readings_study.COMPARISONS
         ]
-    frame = shares_table(judgements).frame
+    frame = readings_study.shares_table(judgements).frame
     for row in frame.to_dicts():
         assert (row["holds"], row["fails"], row["undecided"]) == ("5 of 12", "7 of 12", "0 of 12")
         assert row["decided most by"] == "y frozen for the outer iteration (row 2): -3.0 δ"
         assert row["then by"] == "Adam divides by a norm (row 8): +1.0 δ"
-    runs = runs_table(judgements, [(run, 300) for run in range(12)]).frame
+    runs = readings_study.runs_table(judgements, [(run, 300) for run in range(12)]).frame
     first = [reading.row for reading, other in zip(readings_study.READINGS, matrix[1], strict=True) if other]
     assert runs["rows with the other option"][1] == ", ".join(first)
     assert runs["C4"].to_list() == ["holds"] * 5 + ["fails"] * 7
@@ -253,7 +253,7 @@ def test_shares_and_main_effects_by_hand() -> None:
 
 
 def test_a_claim_of_which_nothing_can_be_told_has_no_effects() -> None:
-    nothing = [judgement(claim, "undecided", (np.nan, 0.1)) for claim in commands.COMPARISONS]
-    frame = shares_table({readings_study.label(run): nothing for run in range(12)}).frame
+    nothing = [judgement(claim, "undecided", (np.nan, 0.1)) for claim in readings_study.COMPARISONS]
+    frame = readings_study.shares_table({readings_study.label(run): nothing for run in range(12)}).frame
     assert set(frame["undecided"]) == {"12 of 12"}
     assert all(text.endswith(": +nan δ") for text in frame["decided most by"])

@@ -2,10 +2,10 @@
 
 import numpy as np
 import polars as pl
-import pytest
 
-from srgdqn.paper.experiment import diverged_rounds, final_scores, first_half_scores, mean_lengths
+from srgdqn.paper.experiment import diverged_rounds, final_scores, first_half_scores, interval_text, mean_lengths
 from srgdqn.results.result import Result
+from srgdqn.results.statistics import Interval, log_sd_ratio_interval
 from srgdqn.runs.run import Run
 from synthetic_outcomes import planted_run
 from synthetic_runs import synthetic
@@ -53,24 +53,13 @@ def test_the_last_hundred_episodes_by_hand() -> None:
     np.testing.assert_allclose(final_scores(run, 0.5), [2.0, 5.0, 0.5])
 
 
-@pytest.mark.parametrize("task", ["MountainCar", "CartPole"])
-def test_final_scores_against_plain_loops(task: str) -> None:
-    options = dict(rounds=4, steps=20_000) if task == "MountainCar" else dict(rounds=4, episodes=150)
-    result = synthetic(task, "svr-dqn", diverged={2: 7_000}, noise=3, **options)
-    expected = []
-    for number in range(4):
-        if number == 2:
-            expected.append(-1.5)
-        elif task == "MountainCar":
-            rows = [row for row in result.curves.iter_rows(named=True) if row["round"] == number]
-            expected.append(np.mean([row["reward"] for row in rows if row["step"] > 16_000]))
-        else:
-            rows = [row for row in result.episodes.iter_rows(named=True) if row["round"] == number]
-            expected.append(np.mean([row["return"] for row in rows][-100:]))
-    np.testing.assert_allclose(final_scores(result, -1.5), expected, rtol=1e-12)
-
-
 def test_lengths_are_means_over_all_episodes() -> None:
     run = synthetic("MountainCar", "srg-dqn", rounds=3, episodes=30, diverged={1: 900}, noise=1)
     lengths = [run.episodes.filter(round=number)["length"].to_numpy().mean() for number in (0, 2)]
     np.testing.assert_allclose(mean_lengths(run, 555.0), [lengths[0], 555.0, lengths[1]])
+
+
+def test_an_unknown_interval_is_a_dash() -> None:
+    assert interval_text(log_sd_ratio_interval(np.ones(4), np.arange(4.0))) == "–"
+    assert interval_text(Interval(0.5, -0.25, 1.0)) == "+0.500 [-0.250, +1.000]"
+    assert interval_text(Interval(0.5, -0.25, 1.0), ".0f") == "0 [-0, 1]"

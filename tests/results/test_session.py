@@ -21,10 +21,9 @@ from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.run_folder import Request, beside, read_request, write_request
+from srgdqn.runs.run_folder import CheckpointOptions, Request, beside, claimed, read_request, write_request
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64, "kernel": "xla"}

@@ -1,4 +1,4 @@
-"""When jobs are kept, by a clock that the tests turn, and what is done where the disk refuses."""
+"""When jobs are checkpointed, by a clock that the tests turn, and what is done where the disk refuses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import os
 import pickle
 import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from srgdqn.errors import InputError
 from srgdqn.runs import checkpoint_manager as module
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoint_manager import EVERY, CheckpointManager, Pace, leave_newest
@@ -20,7 +18,7 @@ from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot, Stream
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """Seconds that pass when a test says so."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
@@ -58,9 +56,7 @@ def newest(manager: CheckpointManager, name: str) -> int | None:
 
 
 @pytest.mark.parametrize(("every", "pause"), [(None, EVERY), (0.0, 0.0), (5.0, 5.0), (600.0, 600.0)])
-def test_a_strand_is_due_when_its_pause_is_over(
-    every: float | None, pause: float, clock: Clock, tmp_path: Path
-) -> None:
+def test_a_job_is_due_when_its_pause_is_over(every: float | None, pause: float, clock: Clock, tmp_path: Path) -> None:
     job = CheckpointManager(tmp_path, every).job("a")
     for turn in range(3):
         assert job.due() == (pause == 0)
@@ -104,16 +100,7 @@ def test_what_takes_long_is_not_put_off_ever_longer(clock: Clock, tmp_path: Path
     assert job.due()
 
 
-def test_who_says_how_often_is_obeyed(clock: Clock, tmp_path: Path) -> None:
-    clock.saving = 20.0
-    job = CheckpointManager(tmp_path, every=1.0).job("a")
-    for turn in range(5):
-        clock.now += 1.0
-        assert job.due()
-        assert job.save(snapshot(turn)) == 20.0
-
-
-def test_strands_have_their_own_time(clock: Clock, tmp_path: Path) -> None:
+def test_jobs_have_their_own_time(clock: Clock, tmp_path: Path) -> None:
     manager = CheckpointManager(tmp_path, every=10.0)
     first = manager.job("a")
     clock.now += 6.0
@@ -128,7 +115,7 @@ def test_strands_have_their_own_time(clock: Clock, tmp_path: Path) -> None:
 # Ends
 
 
-def test_an_end_is_kept_with_the_next_that_is(clock: Clock, tmp_path: Path) -> None:
+def test_an_end_is_written_with_the_next_checkpoint(clock: Clock, tmp_path: Path) -> None:
     manager = CheckpointManager(tmp_path, every=10.0)
     ended, other = manager.job("a"), manager.job("b")
     clock.now += 4.0
@@ -145,8 +132,8 @@ def test_an_end_is_kept_with_the_next_that_is(clock: Clock, tmp_path: Path) -> N
     assert ended.bytes == written  # once is enough
 
 
-def test_what_waits_makes_a_younger_strand_due(clock: Clock, tmp_path: Path) -> None:
-    """Work that is not kept yet counts from its beginning, whoever did it."""
+def test_what_waits_makes_a_younger_job_due(clock: Clock, tmp_path: Path) -> None:
+    """Unsaved work counts from its beginning, whoever did it."""
     manager = CheckpointManager(tmp_path, every=10.0)
     ended = manager.job("a")
     clock.now += 9.0
@@ -161,7 +148,7 @@ def test_what_waits_makes_a_younger_strand_due(clock: Clock, tmp_path: Path) -> 
     assert not younger.due()
 
 
-def test_an_end_that_is_due_is_kept_at_once(clock: Clock, tmp_path: Path) -> None:
+def test_an_end_that_is_due_is_written_at_once(clock: Clock, tmp_path: Path) -> None:
     manager = CheckpointManager(tmp_path, every=10.0)
     ended, before = manager.job("a"), manager.job("b")
     before.finish(snapshot(5))
@@ -170,17 +157,7 @@ def test_an_end_that_is_due_is_kept_at_once(clock: Clock, tmp_path: Path) -> Non
     assert (newest(CheckpointManager(tmp_path), "a"), newest(CheckpointManager(tmp_path), "b")) == (7, 5)
 
 
-def test_a_flush_keeps_what_waits(tmp_path: Path) -> None:
-    manager = CheckpointManager(tmp_path)
-    for number in range(3):
-        manager.job(f"s{number}").finish(snapshot(number))
-    assert manager.jobs() == []
-    manager.flush()
-    assert manager.jobs() == ["s0", "s1", "s2"]
-    assert [newest(CheckpointManager(tmp_path), name) for name in manager.jobs()] == [0, 1, 2]
-
-
-def test_threads_keep_each_others_ends_once(tmp_path: Path) -> None:
+def test_threads_write_each_others_ends_once(tmp_path: Path) -> None:
     manager = CheckpointManager(tmp_path, every=0.02, keep=None)
     ended = []
 
@@ -221,7 +198,7 @@ def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return refuses
 
 
-def test_a_full_disk_is_told_of_once_and_the_run_goes_on(
+def test_a_full_disk_is_reported_once_and_training_continues(
     full: list[bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manager = CheckpointManager(tmp_path, every=0.0)
@@ -234,7 +211,7 @@ def test_a_full_disk_is_told_of_once_and_the_run_goes_on(
     assert told.startswith("warning: no checkpoint could be made: ")
     assert told.count("\n") == 1
     assert "No space left on device" in told
-    assert told.endswith("The run goes on without, and tries again.\n")
+    assert told.endswith("Training continues without, and tries again.\n")
     assert (first.bytes, second.bytes) == (0, 0)
     full[0] = False
     first.save(snapshot(3, rows=5))
@@ -242,7 +219,7 @@ def test_a_full_disk_is_told_of_once_and_the_run_goes_on(
     assert capsys.readouterr().err == ""
 
 
-def test_a_full_disk_is_told_of_once_for_all_cells(
+def test_a_full_disk_is_reported_once_for_all_cells(
     full: list[bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manager = CheckpointManager(tmp_path, every=0.0)
@@ -255,29 +232,10 @@ def test_a_full_disk_is_told_of_once_for_all_cells(
     assert capsys.readouterr().err.count("warning: ") == 1
 
 
-def test_a_strand_that_cannot_be_kept_is_tried_again_after_its_pause(
-    full: list[bool], clock: Clock, tmp_path: Path
-) -> None:
-    job = CheckpointManager(tmp_path, every=10.0).job("a")
-    clock.now += 10.0
-    job.save(snapshot(1))
-    assert not job.due()
-    clock.now += 10.0
-    assert job.due()
+# What is resumed
 
 
-def test_other_errors_are_not_hidden(tmp_path: Path) -> None:
-    def broken(start: int, stop: int) -> Any:
-        raise ArithmeticError("a mistake in the program")
-
-    with pytest.raises(ArithmeticError):
-        CheckpointManager(tmp_path).job("a").save(Snapshot({}, {}, {"rows": Stream(0, 3, broken)}))
-
-
-# What is gone on with
-
-
-def test_another_stamp_is_not_gone_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_stamp_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     manager = CheckpointManager(tmp_path, stamp="one")
     manager.job("a").save(snapshot(1))
     assert newest(CheckpointManager(tmp_path, stamp="one"), "a") == 1
@@ -297,35 +255,12 @@ def test_another_stamp_is_not_gone_on_with(tmp_path: Path, capsys: pytest.Captur
     assert newest(manager, "a") is None
 
 
-def test_looking_changes_nothing(tmp_path: Path) -> None:
-    manager = CheckpointManager(tmp_path)
-    assert manager.look("a", turn_of) is None
-    assert manager.jobs() == []
-    manager.job("a").save(snapshot(1, rows=2))
-    before = {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()}
-
-    def refuse(checkpoint: Checkpoint) -> None:
-        raise InputError("not this")
-
-    assert manager.look("a", refuse) is None
-    assert manager.look("a", turn_of) == 1
-    assert {path.name: path.read_bytes() for path in (tmp_path / "a").iterdir()} == before
-
-
 @pytest.mark.parametrize(("keep", "left"), [(1, [4, 5]), (2, [4, 5]), (3, [3, 4, 5]), (None, [1, 2, 3, 4, 5])])
-def test_as_many_are_kept_as_was_said(keep: int | None, left: list[int], tmp_path: Path) -> None:
+def test_as_many_stay_as_was_asked(keep: int | None, left: list[int], tmp_path: Path) -> None:
     job = CheckpointManager(tmp_path, keep=keep).job("a")
     for turn in range(5):
         job.save(snapshot(turn))
     assert Journal(tmp_path / "a").numbers() == left
-
-
-def test_a_damaged_checkpoint_costs_little_however_few_are_to_be_kept(tmp_path: Path) -> None:
-    job = CheckpointManager(tmp_path, keep=1).job("a")
-    for turn in range(5):
-        job.save(snapshot(turn, rows=turn))
-    (tmp_path / "a" / "000005.checkpoint").write_text("")
-    assert newest(CheckpointManager(tmp_path, keep=1), "a") == 3
 
 
 def test_when_all_is_done_as_few_are_left_as_is_asked(tmp_path: Path) -> None:
@@ -361,7 +296,7 @@ def test_in_another_process_it_is_the_same_folder_and_nothing_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    manager = CheckpointManager(Path("kept"), 3.0, None, "stamp")
+    manager = CheckpointManager(Path("jobs"), 3.0, None, "stamp")
     manager.job("a").finish(snapshot(1))
     there = pickle.loads(pickle.dumps(manager))
     monkeypatch.chdir("/")
@@ -370,7 +305,7 @@ def test_in_another_process_it_is_the_same_folder_and_nothing_waits(
     for turn in range(4):
         there.job("b").save(snapshot(turn))
     assert there.every == 3.0
-    assert newest(CheckpointManager(tmp_path / "kept", stamp="stamp"), "b") == 3
+    assert newest(CheckpointManager(tmp_path / "jobs", stamp="stamp"), "b") == 3
     monkeypatch.chdir(tmp_path)
     manager.flush()
     assert manager.jobs() == ["a", "b"]

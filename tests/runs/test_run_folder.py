@@ -12,6 +12,7 @@ import pytest
 
 from srgdqn.errors import InputError
 from srgdqn.runs import locks, manifest
+from srgdqn.runs.destination import scratch
 from srgdqn.runs.run_folder import (
     CHECKPOINTS,
     JOBS,
@@ -28,7 +29,6 @@ from srgdqn.runs.run_folder import (
     read_request,
     write_request,
 )
-from srgdqn.runs.scratch import scratch
 
 REQUEST = Request(
     "algorithm = 'srg-dqn'  # Ü\n", {"source": "abc", "versions": {"jax": "1"}}, {"every": 2.5, "keep": 3}

@@ -15,11 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from srgdqn.runs import scratch as module
-from srgdqn.runs.destination import check_destination, write_file, write_folder, written_whole
-from srgdqn.runs.scratch import aside, is_scratch, scratch
+from srgdqn.runs import destination as module
+from srgdqn.runs.destination import (
+    aside,
+    check_destination,
+    is_scratch,
+    scratch,
+    write_file,
+    write_folder,
+)
 
-# Begins to write, tells so, and goes on once it is told to.
+# Begins to write, says so, and ends once a line comes in.
 _FILE = """
 import sys
 from pathlib import Path
@@ -93,19 +99,9 @@ def test_what_a_living_process_writes_stays(script: str, made: str, tmp_path: Pa
         write_file(tmp_path / "mine.txt", b"mine")
         write_folder(tmp_path / "mine", {"a": b"mine"})
         assert len(left(tmp_path)) == 1
-        process.communicate("go on\n", timeout=60)
+        process.communicate("end\n", timeout=60)
         assert process.returncode == 0
     assert sorted(os.listdir(tmp_path)) == sorted(["mine", "mine.txt", made])
-
-
-def test_what_this_very_process_writes_stays(tmp_path: Path) -> None:
-    with written_whole(tmp_path / "one.txt") as one:
-        one.write_text("one")
-        with written_whole(tmp_path / "two.txt") as two:
-            two.write_text("two")
-            write_file(tmp_path / "three.txt", b"three")
-            assert sorted(left(tmp_path)) == sorted([one.name, two.name])
-    assert sorted(path.read_text() for path in tmp_path.iterdir()) == ["one", "three", "two"]
 
 
 def test_only_what_this_system_has_made_is_removed(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 import golden_bits
 from golden_bits import COMPUTATIONS, EVERYWHERE, bits_of, kind_of_machine, problem, recorded, with_record
 from srgdqn.paper import experiment, pilot, readings_study, tuning
-from srgdqn.paper.claims import contrasts, rules, statements
+from srgdqn.paper.claims import rules, statements
 from srgdqn.paper.scale import CONFIRMATORY
 from srgdqn.paper.studies import dose_response, figure_1, figure_3_right, theorem_1, training_time
-from srgdqn.runs.versions import VERSIONS, identity
+from srgdqn.runs.provenance import VERSIONS, identity
 
 ENTRIES = json.loads(golden_bits.FILE.read_text("utf-8"))
 
@@ -79,8 +79,8 @@ def test_verdicts_are_not_current_once_something_is_measured_otherwise(monkeypat
     ("module", "name", "value"),
     [
         (rules, "ERROR_RATE", 0.06),
-        (contrasts, "RESAMPLES", 9_999),
-        (contrasts, "LOG_MARGIN", 0.1),
+        (rules, "RESAMPLES", 9_999),
+        (rules, "LOG_MARGIN", 0.1),
         (statements, "_REASON", 0.06),
         (experiment, "LAST_SHARE", 0.7),
         (experiment, "LAST_EPISODES", 110),

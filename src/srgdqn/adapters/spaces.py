@@ -17,7 +17,7 @@ from gymnasium import spaces
 from gymnasium.vector import VectorEnv
 
 from srgdqn.errors import InputError, shown
-from srgdqn.runs.metadata import NUMBER_TYPES, is_count
+from srgdqn.runs.provenance import NUMBER_TYPES, is_count
 
 Kind = Literal["vector", "one-hot", "image"]
 

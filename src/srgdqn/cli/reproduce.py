@@ -97,25 +97,28 @@ def run(words: Sequence[str]) -> int:
 
 
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
-    from srgdqn.paper import reproduce as commands
     from srgdqn.paper.claims.evidence import write_evidence
     from srgdqn.paper.compose import make_report
+    from srgdqn.paper.confirmatory import confirm
+    from srgdqn.paper.readings_study import read_every_way
     from srgdqn.paper.report.files import write_report
+    from srgdqn.paper.reproduce import run_experiments
     from srgdqn.paper.studies import EXPERIMENTS
+    from srgdqn.paper.tuning import tune
 
     names = names or tuple(EXPERIMENTS)
     start = time.perf_counter()
     said: list[str] = []
     with _console(said, asked.checkpoints.pace, asked.engine.engine, shown=not (asked.quiet or asked.json)) as console:
         for wanted, command in (
-            (asked.confirm, commands.confirm),
-            (asked.tuned, commands.tune),
-            (asked.readings, commands.read_every_way),
+            (asked.confirm, confirm),
+            (asked.tuned, tune),
+            (asked.readings, read_every_way),
         ):
             if wanted:
                 write_evidence(command(folder, console), folder)
         scale = _scale(asked)
-        outcomes = commands.run_experiments(names, scale, folder, console)
+        outcomes = run_experiments(names, scale, folder, console)
         report = make_report(names, scale, outcomes, folder, time.perf_counter() - start, said)
         write_report(report, folder)
     return report

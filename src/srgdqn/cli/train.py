@@ -32,8 +32,8 @@ from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compil
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import loggers_with_options
-from srgdqn.runs.checkpoint_options import CheckpointOptions, claimed
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
 
 if TYPE_CHECKING:
     from srgdqn.integrations import Logger

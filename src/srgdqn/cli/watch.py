@@ -14,7 +14,7 @@ from srgdqn.cli.parsing import parse
 from srgdqn.errors import InputError
 from srgdqn.integrations.watching import LineReader, RunState, is_abandoned, rows_file, state_of_result
 from srgdqn.runs.destination import MANIFEST
-from srgdqn.runs.run_folder import how_to_go_on
+from srgdqn.runs.run_folder import how_to_resume
 
 _PAUSE = 0.5  # seconds between two looks
 _GONE = "its process is gone"
@@ -71,7 +71,7 @@ class _Source:
         return not self.is_file and (self.given / MANIFEST).exists()
 
     def lost(self) -> InputError:
-        advice = None if self.is_file else how_to_go_on(self.given)
+        advice = None if self.is_file else how_to_resume(self.given)
         return InputError(
             f"the run to {self.given} ended without being saved. What it had come to is in {self.rows}, as far as it "
             f"was written. {advice or 'Train it again.'}"

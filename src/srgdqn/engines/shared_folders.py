@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from srgdqn.errors import InputError
 from srgdqn.runs.destination import disk_errors_reported, write_file
-from srgdqn.runs.folders import read_ordinary
 from srgdqn.runs.locks import locked
+from srgdqn.runs.untrusted import read_file
 
 _MARK, _LOCKS = ".shared", ".locks"
 
@@ -27,7 +27,7 @@ class Mark(NamedTuple):
     def is_seen(self) -> bool:
         """Whether the folder here is the one that was marked."""
         try:
-            return read_ordinary(self.folder / _MARK, len(self.word)) == self.word.encode()
+            return read_file(self.folder / _MARK, len(self.word)) == self.word.encode()
         except InputError:
             return False
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -87,8 +87,6 @@ class Chart:
     caption: str
     panels: tuple[Panel, ...]
     columns: int = 3
-    alternatives: tuple[str, ...] = field(default=())
-    """Names of charts that show the same in another way."""
 
 
 def data_of(chart: Chart) -> pl.DataFrame:

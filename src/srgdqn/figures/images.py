@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,50 +84,24 @@ def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[
     return handles
 
 
-def curve_panel(
-    axes: Axes,
-    results: Sequence[Result],
-    *,
-    x: Axis | None = None,
-    band: Band = "interval",
-    labels: Sequence[str] | None = None,
-    without_band: Collection[str] = (),
-    title: str | None = None,
-    legend: bool = True,
-) -> None:
-    """Draws the learning curves of runs of one task, as `figures.learning_panels.learning_panel` describes them.
+def comparison_figure(
+    results: Sequence[Result], *, x: Axis | None = None, band: Band = "interval", labels: Sequence[str] | None = None
+) -> Figure:
+    """The learning curves of runs of one task in one panel, as `learning_panel` describes them, with a caption.
 
     Args:
-      axes: where to draw.
       results: the runs.
       x: what the curves are drawn against; by default the budget's unit.
       band: what is drawn around the mean.
       labels: one per run.
-      without_band: algorithms that are drawn without their band.
-      title: by default the task.
-      legend: whether to draw one.
 
     """
-    panel = learning_panel(
-        results,
-        axes=default_axes(results)[:1] if x is None else (x,),
-        band=band,
-        labels=labels,
-        without_band=without_band,
-        title=title,
-        count_diverged=True,
-    )
-    draw_panel(axes, panel)
-    if legend:
-        axes.legend(frameon=False, fontsize="small")
-
-
-def comparison_figure(
-    results: Sequence[Result], *, x: Axis | None = None, band: Band = "interval", labels: Sequence[str] | None = None
-) -> Figure:
-    """A figure of one panel, with a caption."""
+    along = default_axes(results)[:1] if x is None else (x,)
+    panel = learning_panel(results, axes=along, band=band, labels=labels, count_diverged=True)
     figure = Figure(figsize=(6.8, 4.4), layout="constrained")
-    curve_panel(figure.subplots(), results, x=x, band=band, labels=labels)
+    axes = figure.subplots()
+    draw_panel(axes, panel)
+    axes.legend(frameon=False, fontsize="small")
     shown = {
         "interval": "mean over rounds and its 95 % bootstrap interval",
         "sd": "mean over rounds and one standard deviation to either side",

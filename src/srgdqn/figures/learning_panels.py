@@ -8,25 +8,9 @@ from typing import Literal
 import numpy as np
 
 from srgdqn.errors import InputError, unknown
-from srgdqn.figures.charts import (
-    BLACK,
-    OLIVE,
-    RED,
-    SKY,
-    STYLES,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLACK, OLIVE, RED, SKY, STYLES, Panel, Series, Style
 from srgdqn.results.comparison import distinct_labels, require_one_task
-from srgdqn.results.curves import (
-    AXES,
-    SMOOTHING,
-    Axis,
-    Points,
-    curves_along,
-    points_of,
-)
+from srgdqn.results.curves import AXES, SMOOTHING, Axis, Points, curves_along, points_of
 from srgdqn.results.result import Result
 
 Band = Literal["interval", "sd", "none"]

@@ -34,7 +34,7 @@ from srgdqn.inspection.trace import Traced, Tracer, inner_table, iterations_tabl
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.destination import check_file, write_file
-from srgdqn.runs.parquet import encode_any
+from srgdqn.runs.tables import encode_any
 
 _AXIS = {"outer_iterations": "outer iteration, with its inner ones"}
 DEFAULT_STRETCH = 16

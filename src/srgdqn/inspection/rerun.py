@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.adapters.environments import close
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, warn_unusable
 from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
-from srgdqn.learner.replay import ring_length, unpack
+from srgdqn.learner.replay import made_at, ring_length, unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
 from srgdqn.training.clock import limits_of, next_stop
@@ -25,10 +26,14 @@ from srgdqn.training.draws import draw_block
 from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.task import make_player
-from srgdqn.training.host.train_round import restored_round
+from srgdqn.training.host.train_round import evaluation_environment, restored_round
 from srgdqn.training.lane import TERMINATED, TRUNCATED, Lane
 from srgdqn.training.lanes import LaneRounds
+from srgdqn.training.loop import train
 from srgdqn.training.program import lane_numbers
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import Listener, ProgressReporter
+from srgdqn.training.tables import Tables, endings_of
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -139,6 +144,27 @@ class Rerun:
             while copy.blocks < block and copy.active:
                 copy.advance(block)
 
+    def retrain(self, blocks: int, listener: Listener) -> tuple[Tables, str | None]:
+        """Trains the round for at least that many blocks: its tables, and what its environment did wrong, if it did."""
+        own, configuration, number = self._rounds[0], self._configuration, self._number
+        task, failure = self._saved.task, None
+        recorder = Recorder(configuration, endings_of(task) if isinstance(task, Task) else task.endings, 1)
+        progress = ProgressReporter(recorder, configuration, [number], listener)
+        if isinstance(own, HostRound):
+            own.evaluation_environment = evaluation_environment(own.task)
+            if own.evaluation_environment is not None:
+                self._ending.callback(close, own.evaluation_environment, own.task.name)
+        try:
+            train(
+                own,
+                recorder,
+                lambda segment: progress.report(segment.divergence, whole=segment.last, ended=segment.last),
+                halt=lambda: own.blocks >= blocks,
+            )
+        except EnvironmentFailedError as error:
+            failure = str(error)
+        return recorder.tables(slice(0, 1), [number], configuration, own.divergence) if own.blocks else {}, failure
+
     def _run(self, stop: int) -> None:
         own, steps = self._rounds[0], self.steps
         own.advance(stop)
@@ -165,7 +191,7 @@ class Rerun:
             after=after.learner,
             normaliser=after.normaliser,
             transitions=jax.tree.map(np.asarray, after.gather(slots)),
-            made_at=self.steps - (self.steps - 1 - slots) % self._slots,
+            made_at=made_at(slots, self._slots, self.steps),
             picks=picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
@@ -191,8 +217,7 @@ class Rerun:
             return _State(*given, lambda slots: unpack(jnp.asarray(lane.ring[slots])))
 
         def gather(slots: np.ndarray) -> Transitions:
-            batch = own.memory.gather(slots)
-            return batch if isinstance(batch, Transitions) else unpack(jnp.asarray(batch))
+            return unpack(jax.tree.map(jnp.asarray, own.memory.gather(slots)))
 
         learner = jax.tree.map(np.array, own.learner)
         return _State(jax.random.key_data(own.key), learner, own.normaliser, own.episodes, gather)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,18 +24,14 @@ from srgdqn.inspection.differences import (
     parameter_differences,
     table_differences,
 )
+from srgdqn.inspection.rerun import rerun
 from srgdqn.inspection.saved_run import SavedRun, open_run
 from srgdqn.inspection.segments import SegmentCheck, check_segments
 from srgdqn.integrations.progress import reporting
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.tasks import Task
-from srgdqn.training.host.task import HostTask
-from srgdqn.training.host.train_round import train_round
-from srgdqn.training.job import Job, train_job
-from srgdqn.training.loop import identity
-from srgdqn.training.reports import Listener, Progress
+from srgdqn.training.reports import Listener
 from srgdqn.training.rounds import train_rounds
-from srgdqn.training.schedule import Share
 from srgdqn.training.tables import Tables
 
 How = Literal["auto", "whole", "segments"]
@@ -196,52 +191,17 @@ def _check_one(saved: SavedRun, number: int, steps: int | None, listener: Listen
     whole = steps is None or steps >= made
     until = made if steps is None else min(steps, made)
     blocks = -(-until // saved.block)
-    tables, arrays = (_compiled if isinstance(saved.task, Task) else _hosted)(saved, number, blocks, listener)
+    with rerun(saved, number) as round_:
+        tables, failure = round_.retrain(blocks, listener)
+        # An environment that failed at the run's last step fails there once more, which is compared like any other end.
+        if failure is not None and round_.steps < min(blocks * saved.block, made):
+            raise _failed(number, failure)
+        [arrays] = round_.policies()
     return _compared(saved, number, tables, arrays if whole else {}, None if whole else until)
-
-
-def _compiled(saved: SavedRun, number: int, blocks: int, listener: Listener) -> tuple[Tables, dict[str, np.ndarray]]:
-    """A compiled round, trained for at least that many blocks. Like an interrupted run, it stops after a segment."""
-    assert isinstance(saved.task, Task)
-    steps, block = 0, saved.block
-
-    def listen(progress: Progress) -> None:
-        nonlocal steps
-        steps += progress.steps
-        listener(progress)
-
-    configuration = saved.configuration
-    share = Share(identity(configuration), range(number, number + 1), 0)
-    job = Job((share,), (configuration,), saved.task, saved.network)
-    [result] = train_job(job, listener=listen, stopping=lambda: steps >= blocks * block)
-    return result.tables, {path: array[0] for path, array in result.policies.items()}
-
-
-def _hosted(saved: SavedRun, number: int, blocks: int, listener: Listener) -> tuple[Tables, dict[str, np.ndarray]]:
-    assert isinstance(saved.task, HostTask)
-    outcome = train_round(
-        saved.configuration,
-        saved.task,
-        number,
-        saved.network,
-        listener=listener,
-        stopping=_after(blocks),
-    )
-    steps = int(outcome.tables["rounds"]["steps"][0]) if outcome.tables else 0
-    # An environment that failed at the run's last step fails there again; that is compared like any other end.
-    if outcome.failure is not None and steps < min(blocks * saved.block, saved.row_of(number)["steps"]):
-        raise _failed(number, outcome.failure)
-    return outcome.tables, {path: array[0] for path, array in outcome.policies.items()}
 
 
 def _failed(number: int, failure: str) -> EnvironmentFailedError:
     return EnvironmentFailedError(f"round {number} could not be recomputed: {failure}")
-
-
-def _after(blocks: int) -> Callable[[], bool]:
-    """Returns True once it was called before each of that many blocks."""
-    asked = itertools.count()
-    return lambda: next(asked) >= blocks
 
 
 def _compared(

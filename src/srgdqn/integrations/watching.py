@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, RECENT, RETURN, REWARD
 from srgdqn.integrations.loggers.json_lines import JsonLines, Line, header
-from srgdqn.runs import strict_json
-from srgdqn.runs.folders import open_ordinary
-from srgdqn.runs.metadata import is_count
+from srgdqn.runs.provenance import is_count
+from srgdqn.runs.untrusted import open_file, parse_json
 
 try:
     import fcntl
@@ -189,7 +188,7 @@ class LineReader:
     def read(self) -> list[Line] | None:
         """The new lines since the last call; None if there is no file. A replaced file is read from its beginning."""
         try:
-            with open_ordinary(self._path, follow=True) as file:
+            with open_file(self._path, follow=True) as file:
                 identity = os.fstat(file.fileno()).st_ino
                 if identity != self._identity:
                     self._place, self._identity = 0, identity
@@ -207,7 +206,7 @@ class LineReader:
 
 def _parsed(text: bytes) -> Line | None:
     try:
-        line = strict_json.parse(text)
+        line = parse_json(text)
     except InputError:
         return None
     return line if isinstance(line, dict) else None
@@ -262,7 +261,7 @@ def is_abandoned(path: Path) -> bool:
     if fcntl is None:
         return False
     try:
-        with open_ordinary(path, follow=True) as file:
+        with open_file(path, follow=True) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except (OSError, InputError):
         return False

@@ -24,10 +24,9 @@ from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
 from srgdqn.runs import measurement
 from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
-from srgdqn.runs.inputs import hashed
 from srgdqn.runs.interrupts import StopRequestedError, let_interrupts_through
 from srgdqn.runs.measurement import Measured
-from srgdqn.runs.provenance import LOCAL, provenance, stale, what_bits_depend_on
+from srgdqn.runs.provenance import LOCAL, hashed, provenance, stale, what_bits_depend_on
 from srgdqn.runs.run_folder import UNFINISHED_CELLS, check_stays_within
 
 
@@ -78,7 +77,7 @@ Measure = Callable[[Any, Report, threading.Event], dict[str, pl.DataFrame]]
 
 @dataclass(frozen=True)
 class MeasurementCell:
-    """A measurement: a function of a module that has a version (`srgdqn.runs.versions`), and its plan (a dataclass)."""
+    """A measurement: a function of a module with a version (`srgdqn.runs.provenance`), and its plan (a dataclass)."""
 
     name: str
     measure: Measure

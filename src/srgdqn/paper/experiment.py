@@ -18,6 +18,7 @@ from srgdqn.paper.cells import StudyCell
 from srgdqn.paper.report.contents import Section
 from srgdqn.paper.scale import Scale
 from srgdqn.results.result import Result
+from srgdqn.results.statistics import Interval, bootstrap_interval
 
 Outcomes = Mapping[str, Any]
 """Outcomes of cells by name: a `Result`, or the `Measured` of a measurement."""
@@ -39,6 +40,8 @@ class Experiment:
     """The section of the report for a scale and the sets of readings that were run."""
     budget_seconds: float
     """Single-core seconds that its own cells may take at the paper's scale, compiling included."""
+    in_all_readings: bool = False
+    """Whether it is shown with every set of readings at the paper's scale, and not with the primary one alone."""
 
     def section(self, **content: Any) -> Section:
         """A section of the report under the experiment's own title."""
@@ -58,6 +61,12 @@ def configured(scale: Scale, task: str, arm: str, readings: str, **options: Any)
     if scale.lanes is not None:
         common.setdefault("lanes", scale.lanes)
     return configure(task, "dqn-sgd" if arm == RANDOM else arm, **common)
+
+
+def measured_arm(scale: Scale, arm: str, readings: str, rounds: int, steps: int, **options: Any) -> Configuration:
+    """The configuration of a run on MountainCar that is measured, and so not evaluated."""
+    budget = {"rounds": rounds, "steps": steps, "evaluation_interval": None}
+    return configured(scale, "MountainCar", arm, readings, **budget, **options)
 
 
 LAST_SHARE = 0.2  # of a step budget
@@ -97,6 +106,29 @@ def _means(result: Result, rows: pl.DataFrame, column: str, random_score: float)
     joined = result.rounds.join(means, on="round", how="left").sort("round")
     scores = joined["score"].to_numpy().astype(float)
     return np.where(joined["diverged_at"].is_not_null().to_numpy(), random_score, scores)
+
+
+def interval_text(interval: Interval, digits: str = "+.3f") -> str:
+    """An estimate and its bounds; a dash where there is no spread at all, as where every round diverged."""
+    if not np.isfinite(interval.estimate):
+        return "–"
+    return f"{interval.estimate:{digits}} [{interval.low:{digits}}, {interval.high:{digits}}]"
+
+
+def score_columns(values: np.ndarray, result: Result) -> dict[str, str]:
+    """The score of a run's rounds in tables: its mean with an interval, its spread, and how many diverged."""
+    interval = bootstrap_interval(values)
+    return {
+        "score": f"{interval.estimate:.3f}",
+        "95 %": f"[{interval.low:.3f}, {interval.high:.3f}]",
+        "sd over rounds": f"{values.std(ddof=1):.3f}",
+        "diverged": diverged_text(result),
+    }
+
+
+def diverged_text(result: Result) -> str:
+    """How many rounds diverged, of how many."""
+    return f"{diverged_rounds(result)} of {result.rounds.height}"
 
 
 def seconds_of(outcomes: Outcomes, names: Iterable[str]) -> float:

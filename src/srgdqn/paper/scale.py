@@ -127,3 +127,8 @@ CONFIRMATORY_PRINTED = dataclasses.replace(
     spread_rounds=50,
     dose_rounds=25,
 )
+
+CONFIRMATORY_SCALES: Mapping[str, Scale] = {"corrected": CONFIRMATORY, "printed": CONFIRMATORY_PRINTED}
+"""By set of readings: what verdicts are taken on."""
+SETS = tuple(CONFIRMATORY_SCALES)
+"""The sets of readings, the primary one first."""

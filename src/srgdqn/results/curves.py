@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.results.result import Result
-from srgdqn.runs.memory_limit import check_room
+from srgdqn.runs.untrusted import check_room
 
 Points = Literal["windows", "episodes", "returns"]
 Axis = Literal["episodes", "steps", "queries", "seconds"]

@@ -13,7 +13,7 @@ from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.runs.metadata import required
+from srgdqn.runs.provenance import required
 from srgdqn.runs.run import Run
 
 if TYPE_CHECKING:

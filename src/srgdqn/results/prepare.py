@@ -24,9 +24,8 @@ from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.results.result import Result
 from srgdqn.results.user_code import user_code
-from srgdqn.runs.inputs import inputs_of
 from srgdqn.runs.interrupts import let_interrupts_through
-from srgdqn.runs.provenance import LOCAL, provenance, what_bits_depend_on
+from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depend_on
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds

@@ -20,17 +20,18 @@ from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
 from srgdqn.runs.checkpoint_manager import CheckpointManager, leave_newest
-from srgdqn.runs.checkpoint_options import DEFAULT_KEEP, CheckpointOptions
 from srgdqn.runs.destination import MANIFEST, check_destination
 from srgdqn.runs.provenance import LOCAL, OF_RUNS, unidentified, what_bits_depend_on
 from srgdqn.runs.run_folder import (
+    DEFAULT_KEEP,
     JOBS,
+    CheckpointOptions,
     Request,
     beside,
     changes,
     clear,
     has_checkpoints,
-    how_to_go_on,
+    how_to_resume,
     move_checkpoints,
     read_request,
     write_request,
@@ -126,7 +127,7 @@ class _Folder:
         refusal = error.__cause__
         if not isinstance(refusal, OSError):
             return str(error)
-        advice = how_to_go_on(self._out) or "Then train it again, as there is no checkpoint of it either."
+        advice = how_to_resume(self._out) or "Then train it again, as there is no checkpoint of it either."
         reason = refusal.strerror or refusal
         return (
             f"the run could not be saved in {self._out}: {reason}. Nothing was changed there. Free some space. {advice}"

@@ -1,12 +1,12 @@
 """The identity of the user's own code in a run: a network, an estimator, an environment.
 
-Of a program a run keeps nothing but its identity: a name, a digest of its source file, and a digest of its `values`.
+Of a program a run stores nothing but its identity: a name, a digest of its source file, and a digest of its `values`.
 These are whatever it was made with: the code of functions, their defaults, closures and the globals they use, what is
 bound by `functools.partial`, and the state of objects. Arrays count with all their bytes. The identity is the same in
 another process.
 
-An object whose state cannot be read (a generator, an open file, an object of a compiled library) cannot be told from
-another one. Then the identity says so (`unidentified`), and equals none (`runs.provenance`).
+An object whose state cannot be read (a generator, an open file, an object of a compiled library) cannot be compared.
+Then the identity says so (`unidentified`), and equals none (`runs.provenance`).
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
 from srgdqn.learner.estimators import Estimator, own_estimators
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.inputs import digest_of_bytes
+from srgdqn.runs.provenance import digest_of_bytes
 
 _OURS = "srgdqn"
 _PACKAGE = Path(__file__).parents[1]
-# Of Gymnasium's own environments, whose version every run tells, these are made of what others have written, too.
+# Of Gymnasium's own environments, whose version every run records, these are made of other packages, too.
 _MADE_OF = {"gymnasium.envs.box2d": "Box2D", "gymnasium.envs.mujoco": "mujoco"}
 _FROZEN = "<frozen "  # how the files of modules begin that Python has within it
 _NO_SOURCE = "its source file cannot be found, so that a change of it would not be seen"
 
-# Reading stops here, some seconds on: what is larger cannot be told.
+# Reading stops here, some seconds on: what is larger is unidentified.
 _MOST_BYTES, _MOST_OBJECTS, _DEEPEST = 2**30, 250_000, 100
 
 
@@ -80,7 +80,7 @@ def _estimator(estimator: Estimator) -> dict[str, Any]:
 
 def identity_of(thing: Any) -> dict[str, Any]:
     """The identity of a function, a class or an object: its name, the digest of its source file (None where there is
-    none), and the digest of its values; `unidentified` is why two such things cannot be told apart, where they cannot.
+    none), and the digest of its values; `unidentified` is why two such things cannot be compared, where they cannot.
     """
     definition = _definition(thing)
     values = _values(thing, definition.__qualname__)
@@ -156,7 +156,7 @@ def identity_of_entry_point(entry_point: str) -> dict[str, Any]:
 # Reading values
 
 _ATOMS = (type(None), bool, complex, range, type(Ellipsis), type(NotImplemented))
-_NAMED = (
+_BUILT_IN = (
     types.BuiltinFunctionType,
     types.WrapperDescriptorType,
     types.MethodDescriptorType,
@@ -169,7 +169,7 @@ _NAMED = (
 _ALIKE = (type(threading.Lock()), type(threading.RLock()))
 # What Python writes into classes, some of it late.
 _OF_CLASSES = frozenset(
-    {
+    [
         "__module__",
         "__qualname__",
         "__doc__",
@@ -187,7 +187,7 @@ _OF_CLASSES = frozenset(
         "__orig_bases__",
         "__dataclass_fields__",
         "__dataclass_params__",
-    }
+    ]
 )
 # Random numbers of an environment and its spaces, which every round seeds.
 _SEEDED = frozenset({"_np_random", "_np_random_seed"})
@@ -201,7 +201,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.unidentified: str | None = None
-        """The first thing that could not be read, in words."""
+        """The first object that could not be read, in words."""
         self._done: dict[int, tuple[Any, bytes]] = {}  # with the object, so that no other gets its id
         self._within: dict[int, int] = {}  # how deep the objects lie that are being read
         self._objects = self._bytes = 0
@@ -240,35 +240,36 @@ class _Reader:
         return found
 
     def _read(self, thing: Any, where: str) -> bytes:
-        if isinstance(thing, type):
-            return self._class(thing, where)
-        if isinstance(thing, types.FunctionType):
-            return self._function(thing, where)
-        if isinstance(thing, types.CodeType):
-            return self._code(thing, where)
-        if isinstance(thing, types.MethodType):
-            return self._all("method", (thing.__func__, thing.__self__), where)
-        if isinstance(thing, types.CellType):
-            return self._all("cell", _content(thing), where)
-        if isinstance(thing, types.ModuleType):
-            return self._module(thing)
-        if isinstance(thing, staticmethod | classmethod):
-            return self._all(type(thing).__name__, (thing.__func__,), where)
-        if isinstance(thing, property):
-            return self._all("property", (thing.fget, thing.fset, thing.fdel), where)
-        if isinstance(thing, _NAMED):
+        match thing:
+            case type():
+                return self._class(thing, where)
+            case types.FunctionType():
+                return self._function(thing, where)
+            case types.CodeType():
+                return self._code(thing, where)
+            case types.MethodType():
+                return self._all("method", (thing.__func__, thing.__self__), where)
+            case types.CellType():
+                return self._all("cell", _content(thing), where)
+            case types.ModuleType():
+                file = getattr(thing, "__file__", None)
+                return self._hashed("module", repr((thing.__name__, _library(file) or _source(file))).encode())
+            case staticmethod() | classmethod():
+                return self._all(type(thing).__name__, (thing.__func__,), where)
+            case property():
+                return self._all("property", (thing.fget, thing.fset, thing.fdel), where)
+            case np.ndarray() | np.generic() | jax.Array():
+                return self._array(thing, where)
+            case np.dtype():
+                return self._hashed("dtype", repr(thing.descr).encode())
+            case enum.Enum():
+                return self._all("enum", (type(thing), thing.name), where)
+            case pathlib.PurePath() | logging.Logger():
+                return self._all("named", (type(thing).__name__, getattr(thing, "name", ""), str(thing)), where)
+        if isinstance(thing, _BUILT_IN):
             bound = getattr(thing, "__self__", None)
             owner = None if isinstance(bound, types.ModuleType) else bound
-            module = getattr(thing, "__module__", None)
-            return self._all("builtin", (module, thing.__qualname__, owner), where)
-        if isinstance(thing, np.ndarray | np.generic | jax.Array):
-            return self._array(thing, where)
-        if isinstance(thing, np.dtype):
-            return self._hashed("dtype", repr(thing.descr).encode())
-        if isinstance(thing, enum.Enum):
-            return self._all("enum", (type(thing), thing.name), where)
-        if isinstance(thing, pathlib.PurePath | logging.Logger):
-            return self._all("named", (type(thing).__name__, getattr(thing, "name", ""), str(thing)), where)
+            return self._all("builtin", (getattr(thing, "__module__", None), thing.__qualname__, owner), where)
         if isinstance(thing, _ALIKE):
             return self._hashed("alike", type(thing).__name__.encode())
         return self._object(thing, where)
@@ -283,7 +284,7 @@ class _Reader:
         elif isinstance(thing, dict | types.MappingProxyType):
             parts += [self._mapping(thing, where), getattr(thing, "default_factory", None)]
         elif isinstance(thing, set | frozenset):
-            parts.append(self._sorted("set", (self.digest(each, f"an element of {where}") for each in thing)))
+            parts.append(self._hashed("set", *sorted(self.digest(each, f"an element of {where}") for each in thing)))
         elif isinstance(thing, functools.partial):
             parts += [thing.func, self._all("items", thing.args, where), self._mapping(thing.keywords, where)]
         elif isinstance(thing, memoryview):
@@ -296,7 +297,7 @@ class _Reader:
         return self._all("object", parts, where)
 
     def _reduced(self, thing: Any, where: str) -> bytes:
-        """What pickle would take of an object of a compiled type; what it refuses cannot be told."""
+        """What pickle would take of an object of a compiled type; what it refuses is unidentified."""
         try:
             registered = copyreg.dispatch_table.get(type(thing))
             how = thing.__reduce_ex__(4) if registered is None else registered(thing)
@@ -353,18 +354,12 @@ class _Reader:
             "class", (name, _source(_file_of(kind)), kind.__bases__, self._named(members.items(), name)), where
         )
 
-    def _module(self, module: types.ModuleType) -> bytes:
-        file = getattr(module, "__file__", None)
-        return self._hashed("module", repr((module.__name__, _library(file) or _source(file))).encode())
-
     def _mapping(self, given: Mapping[Any, Any], where: str) -> bytes:
-        return self._sorted(
-            "mapping",
-            (
-                self.digest(key, f"a key of {where}") + self.digest(value, f"{where}[{_key(key)}]")
-                for key, value in list(given.items())
-            ),
+        digests = (
+            self.digest(key, f"a key of {where}") + self.digest(value, f"{where}[{_key(key)}]")
+            for key, value in list(given.items())
         )
+        return self._hashed("mapping", *sorted(digests))
 
     def _named(self, given: Iterable[tuple[str, Any]], where: str) -> bytes:
         pairs = sorted(given, key=lambda pair: str(pair[0]))
@@ -374,9 +369,6 @@ class _Reader:
 
     def _all(self, kind: str, things: Iterable[Any], where: str) -> bytes:
         return self._hashed(kind, *[self.digest(thing, where) for thing in things])
-
-    def _sorted(self, kind: str, digests: Iterable[bytes]) -> bytes:
-        return self._hashed(kind, *sorted(digests))
 
     def _hashed(self, kind: str, *parts: bytes | memoryview) -> bytes:
         self._count()
@@ -410,13 +402,10 @@ def _content(cell: types.CellType) -> tuple[Any, ...]:
 
 
 def _state(thing: Any) -> dict[str, Any]:
-    """An object's attributes: those in its dictionary and those in slots."""
-    slots = {
-        name: value
-        for kind in type(thing).__mro__
-        for name, value in ((name, getattr(thing, name, None)) for name in _slots(kind))
-    }
-    state = {**slots, **(vars(thing) if hasattr(thing, "__dict__") else {})}
+    """An object's attributes, in its dictionary or in slots, whatever its own `__getstate__` leaves out."""
+    found = object.__getstate__(thing)
+    attributes, slots = found if isinstance(found, tuple) else (found, None)
+    state = {**(slots or {}), **(attributes or {})}
     if isinstance(thing, gym.Env | gym.Space | gym.vector.VectorEnv):
         kind: Any = type(thing)
         passing = _SEEDED | _reset_by_library(kind)
@@ -438,23 +427,11 @@ def _reset_by_library(kind: type) -> frozenset[str]:
     return frozenset(str(each.argval) for each in instructions if each.opname == "STORE_ATTR")
 
 
-def _slots(kind: type) -> list[str]:
-    """The names that a class written in Python reserves room for."""
-    given = vars(kind).get("__slots__", ())
-    names = (given,) if isinstance(given, str) else tuple(given)
-    mangled = f"_{kind.__name__.lstrip('_')}"
-    return [
-        f"{mangled}{name}" if name.startswith("__") and not name.endswith("__") else name
-        for name in names
-        if name not in ("__dict__", "__weakref__")
-    ]
-
-
 def _hides_state(kind: type) -> bool:
     """Whether objects of a type have more in them than attributes: those of a type that is written in C have."""
-    pointer = struct.calcsize("P")
-    known = sum(len(_slots(each)) for each in kind.__mro__) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    return kind.__itemsize__ != 0 or kind.__basicsize__ > object.__basicsize__ + pointer * known
+    slots = len(copyreg._slotnames(kind))  # type: ignore[attr-defined]
+    known = slots + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    return kind.__itemsize__ != 0 or kind.__basicsize__ > object.__basicsize__ + struct.calcsize("P") * known
 
 
 def _globals(code: types.CodeType) -> set[str]:

@@ -1,4 +1,4 @@
-"""When jobs are checkpointed, how many checkpoints are kept, and warnings where the disk refuses."""
+"""When jobs are checkpointed, how many checkpoints stay, and warnings where the disk refuses."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot
+from srgdqn.runs.run_folder import DEFAULT_KEEP
 
 EVERY = 60.0
 """Seconds between two checkpoints, where nobody says otherwise."""
@@ -29,7 +29,7 @@ _OTHER_STAMP = "it was made by another version or on another kind of machine"
 
 
 class Pace(NamedTuple):
-    """How often jobs are checkpointed, and how many checkpoints of each are kept."""
+    """How often jobs are checkpointed, and how many checkpoints of each stay."""
 
     every: float | None = None  # seconds; None: a minute, or as seldom as keeps it cheap
     keep: int | None = DEFAULT_KEEP  # None: all
@@ -64,7 +64,7 @@ class WarnOnce:
         with self._lock:
             before, self._made = self._made, True
         if not before:
-            warn(f"no checkpoint could be made: {error} The run goes on without, and tries again.")
+            warn(f"no checkpoint could be made: {error} Training continues without, and tries again.")
 
     def of_checkpoint(self, problem: str) -> None:
         """Warns of a checkpoint that cannot be used."""
@@ -94,7 +94,7 @@ class CheckpointManager:
         Args:
           folder: where they are.
           every: seconds between checkpoints; None: a minute, or more if writing takes more than 1 % of the time.
-          keep: how many of each job are kept (None: all); at least two, should the newest be damaged.
+          keep: how many of each job stay (None: all); at least two, should the newest be damaged.
           stamp: a digest of what determines the bits. Checkpoints with another stamp are not resumed from.
           warn_once: shared by managers that should warn only once together.
 
@@ -161,7 +161,7 @@ class JobCheckpoints:
     """The checkpoints of one job."""
 
     def __init__(self, manager: CheckpointManager, journal: Journal, stamp: str) -> None:
-        self._keeping, self._journal, self._stamp = manager, journal, stamp
+        self._manager, self._journal, self._stamp = manager, journal, stamp
         self._since = time.monotonic()  # when the unsaved work began; a clock that nobody sets
         self._last = 0.0  # seconds that the last one took
         self._closed = False
@@ -173,19 +173,19 @@ class JobCheckpoints:
 
     def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
         """What `build` makes of the newest good checkpoint; None if there is none."""
-        return self._journal.restore(_if_stamped(self._stamp, build), self._keeping.warn_once.of_checkpoint)
+        return self._journal.restore(_if_stamped(self._stamp, build), self._manager.warn_once.of_checkpoint)
 
     def due(self) -> bool:
         """Whether it is time for a checkpoint, of this job or of an ended one that waits."""
-        every = self._keeping.every
+        every = self._manager.every
         pause = min(max(EVERY, self._last / _MOST), _LONGEST) if every is None else every
-        return time.monotonic() - min(self._since, self._keeping.waiting_since) >= pause
+        return time.monotonic() - min(self._since, self._manager.waiting_since) >= pause
 
     def save(self, snapshot: Snapshot) -> float:
         """Writes a checkpoint, and final snapshots that wait; returns the seconds it took."""
         before = time.perf_counter()
         self.write(snapshot)
-        self._keeping.flush()
+        self._manager.flush()
         self._last = time.perf_counter() - before
         self._since = time.monotonic()
         return self._last
@@ -193,9 +193,9 @@ class JobCheckpoints:
     def finish(self, end: Snapshot) -> None:
         """Writes the final snapshot: now if it is due, otherwise with the next checkpoint of any job."""
         due = self.due()
-        self._keeping.put_off(self._since, self, end)
+        self._manager.put_off(self._since, self, end)
         if due:
-            self._keeping.flush()
+            self._manager.flush()
 
     def write(self, snapshot: Snapshot) -> bool:
         """Writes a checkpoint; returns False if the disk refused."""
@@ -204,7 +204,7 @@ class JobCheckpoints:
         try:
             self.bytes += self._journal.save(snapshot._replace(about={**snapshot.about, _STAMP: self._stamp}))
         except InputError as error:
-            self._keeping.warn_once(error)
+            self._manager.warn_once(error)
             return False
         return True
 

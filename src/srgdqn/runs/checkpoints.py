@@ -5,7 +5,7 @@ A checkpoint consists of a few files. `000012.checkpoint` has what is small, who
 what is new, since the checkpoint before, of a group of *streams*: sequences of rows that only grow, such as the
 transitions of a replay. Where that is much, as after a disk was full for hours, it is shared out to several pieces
 (`000012.replay.1.piece`): to write one takes some times its size in memory. A checkpoint names the pieces that it needs
-with their digests; those that no kept checkpoint needs are removed.
+with their digests; those that no checkpoint needs any more are removed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoint_options import DEFAULT_KEEP
 from srgdqn.runs.destination import disk_errors_reported, sync_folder, write_file
-from srgdqn.runs.digest_file import Form, Opened, Tensors, seal, unseal
-from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.run_folder import DEFAULT_KEEP
 from srgdqn.runs.snapshots import Rows, Snapshot, Spans, Stream, rows_among, rows_as_tensors, spans_of
+from srgdqn.runs.tensors import Form, Opened, Tensors, seal, unseal
+from srgdqn.runs.untrusted import read_file
 
 _CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 3, oldest=3)
 _PIECE = Form("piece", "srgdqn-piece", 1)
@@ -53,7 +53,7 @@ class _Piece(NamedTuple):
 
 
 class Checkpoint:
-    """What was kept at some moment."""
+    """A checkpoint that was read back."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Journal:
     """The checkpoints in a folder."""
 
     def __init__(self, folder: Path, keep: int | None = DEFAULT_KEEP) -> None:
-        """Of which the `keep` newest are kept; None: all of them."""
+        """The `keep` newest stay; None: all of them."""
         self.folder, self._keep = folder, keep
         self._pieces: list[_Piece] = []  # that the newest checkpoint needs
         self._reached: dict[str, int] = {}  # rows of each stream that are in pieces
@@ -98,7 +98,7 @@ class Journal:
         return sorted(int(match[1]) for match in _named(self.folder, _CHECKPOINT_NAME))
 
     def save(self, snapshot: Snapshot) -> int:
-        """Keeps what is there now, and tells how many bytes that took; an `InputError` if the disk refuses."""
+        """Writes a checkpoint and returns how many bytes that took; an `InputError` if the disk refuses."""
         with disk_errors_reported(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
         there = [*_named(self.folder, _CHECKPOINT_NAME), *_named(self.folder, _PIECE_NAME)]
@@ -144,10 +144,10 @@ class Journal:
         return groups
 
     def restore(self, build: Callable[[Checkpoint], Built], warn: Callable[[str], None]) -> Built | None:
-        """What `build` makes of the newest checkpoint that is good, from which the journal goes on; None if none is.
+        """What `build` makes of the newest good checkpoint, which the journal then continues; None if there is none.
 
-        One that is damaged, or that `build` cannot use (an `InputError`), is told of, and the one before is tried. It
-        stays until the next is saved.
+        Of one that is damaged, or that `build` cannot use (an `InputError`), `warn` is called, and the one before is
+        tried. It stays until the next is saved.
         """
         found = None
         for number in reversed(self.numbers()):
@@ -180,13 +180,13 @@ class Journal:
             raise InputError(f"its content is not that of a checkpoint ({error})") from error
 
     def prune(self) -> None:
-        """Removes all but the newest that are to be kept, where nobody goes on any more."""
+        """Removes all but the newest, of a job that has ended."""
         for number in self.numbers():
             self._remember(number)
         self._prune()
 
     def _remember(self, number: int) -> None:
-        """Takes note of what an older checkpoint needs; a damaged one is not kept any longer."""
+        """Notes what an older checkpoint needs; a damaged one is removed with the next save."""
         with contextlib.suppress(InputError):
             self._needed[number] = {piece.name for piece in self.open(number).pieces}
 
@@ -229,14 +229,14 @@ def _check(pieces: list[_Piece], needed: Spans) -> None:
         raise ValueError("a piece that has nothing it needs")
 
 
-def _group(told: Any) -> str:
-    if not _GROUP.fullmatch(told):
-        raise ValueError(f"{told!r} is no group of streams")
-    return str(told)
+def _group(given: Any) -> str:
+    if not _GROUP.fullmatch(given):
+        raise ValueError(f"{given!r} is no group of streams")
+    return str(given)
 
 
 def _opened(path: Path, form: Form) -> Opened:
-    data = read_ordinary(path)
+    data = read_file(path)
     try:
         return unseal(form, data)
     except InputError as error:

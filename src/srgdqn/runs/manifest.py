@@ -1,25 +1,26 @@
-"""The manifest of a stored folder: what is in it, digests to tell damage by, and where it came from."""
+"""The manifest of a stored folder: its files with their digests, and where it came from."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from srgdqn.errors import InputError
-from srgdqn.runs import strict_json
+from srgdqn.runs.destination import MANIFEST
+from srgdqn.runs.untrusted import NewerFormatError, damaged, decoded, parse_json, read_file
 
 RUN, MEASUREMENT, UNFINISHED_RUN = "srgdqn-run", "srgdqn-measurement", "srgdqn-unfinished"
 """The kinds of folder there are."""
-_CALLED = {RUN: "a run", MEASUREMENT: "a measurement", UNFINISHED_RUN: "a run under way"}
+_CALLED = {RUN: "a run", MEASUREMENT: "a measurement", UNFINISHED_RUN: "an unfinished run"}
 VERSION = 1
 """Version of the folder's format: raised when an older release could no longer read what is written."""
-
-
-class NewerFormatError(InputError):
-    """A run that a later release wrote."""
+_LONGEST = 2**20  # bytes: a manifest names a handful of files
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def render(files: Mapping[str, bytes], provenance: Mapping[str, Any], kind: str 
 
 def parse(data: bytes, kind: str = RUN) -> Manifest:
     """The manifest of that kind in these bytes."""
-    content = strict_json.parse(data)
+    content = parse_json(data)
     if not isinstance(content, dict) or content.get("kind") != kind:
         raise InputError(f"not the manifest of {_CALLED[kind]} (its kind should be {kind!r})")
     version = content.get("version")
@@ -79,6 +80,28 @@ def parse(data: bytes, kind: str = RUN) -> Manifest:
         return Manifest(files, dict(content["provenance"].items()))
     except (TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
         raise InputError(f"incomplete ({error})") from error
+
+
+def read_manifest(path: Path, kind: str) -> Manifest:
+    """The manifest in a folder."""
+    what = "measurement" if kind == MEASUREMENT else "run"
+    if not os.path.lexists(path / MANIFEST):
+        reason = "it does not exist"
+        if os.path.isdir(path):
+            reason = f"it has no {MANIFEST}"
+        elif os.path.exists(path):
+            reason = "it is a file (one that an agent was saved in is read by srgdqn.Agent.load, in Python)"
+        raise InputError(f"{path} is not the folder of a {what}: {reason}. Give a folder that a {what} was saved in.")
+    file = path / MANIFEST
+    return decoded(file, functools.partial(parse, kind=kind), read_file(file, _LONGEST))
+
+
+def verified(path: Path, entry: Entry) -> bytes:
+    """The bytes of a file, if they are those that the manifest lists."""
+    data = read_file(path, entry.size)
+    if Entry.of(data) != entry:
+        raise damaged(path, f"it is not the file that {MANIFEST} lists")
+    return data
 
 
 def _digest(content: Mapping[str, Any]) -> str:

@@ -10,30 +10,32 @@ from typing import Any
 
 import polars as pl
 
-from srgdqn.runs import manifest, parquet
+from srgdqn.runs import manifest
 from srgdqn.runs.destination import MANIFEST, write_folder
-from srgdqn.runs.folders import damaged, decoded, read_manifest, verified
-from srgdqn.runs.tables import in_order
+from srgdqn.runs.manifest import read_manifest, verified
+from srgdqn.runs.tables import encode_any, in_order
+from srgdqn.runs.untrusted import damaged, decoded
+from srgdqn.runs.untrusted_parquet import decode_any
 
 _TABLE = re.compile(r"[a-z0-9_]+\.parquet")
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """What is kept of a measurement."""
+    """What is stored of a measurement."""
 
     tables: dict[str, pl.DataFrame]
     about: dict[str, Any]
     """The question, the time it took, versions and machine: JSON values."""
 
     def __post_init__(self) -> None:
-        """Marks what is sorted, be it computed now or read, so that both are summed alike."""
+        """Marks what is sorted, be it computed now or read, so that both are summed in the same order."""
         object.__setattr__(self, "tables", {name: in_order(table) for name, table in self.tables.items()})
 
 
 def save(measured: Measured, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Writes the measurement into a new folder, whole or not at all."""
-    files = {f"{name}.parquet": parquet.encode_any(table) for name, table in measured.tables.items()}
+    files = {f"{name}.parquet": encode_any(table) for name, table in measured.tables.items()}
     contents = {**files, MANIFEST: manifest.render(files, measured.about, manifest.MEASUREMENT)}
     return write_folder(folder, contents, overwrite=overwrite)
 
@@ -46,7 +48,5 @@ def load(folder: str | os.PathLike[str]) -> Measured:
         if not _TABLE.fullmatch(name):
             raise damaged(path / MANIFEST, f"it lists {name!r}, which is no file of a measurement")
     data = {name: verified(path / name, entry) for name, entry in listed.files.items()}
-    tables = {
-        name.removesuffix(".parquet"): decoded(path / name, parquet.decode_any, read) for name, read in data.items()
-    }
+    tables = {name.removesuffix(".parquet"): decoded(path / name, decode_any, read) for name, read in data.items()}
     return Measured(tables, listed.provenance)

@@ -1,18 +1,51 @@
-"""What a run's bits depend on beside its configuration: versions and the instruction set. No host names, no paths."""
+"""What a run stores about itself: versions, the kind of machine, its inputs. No host names, no paths."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from srgdqn.runs.versions import identity
+from srgdqn.config import Configuration
+from srgdqn.errors import InputError, shown
+from srgdqn.runs import configurations
+
+VERSIONS = {
+    "training": 1,  # tasks, learner and rounds: by XLA's programs and by the kernel
+    "host": 1,  # rounds in ordinary Gymnasium environments, which have the same learner
+    "measurement.anchors": 1,
+    "measurement.dose_response": 1,
+    "measurement.exact_anchors": 1,
+    "measurement.gradient_spread": 1,
+    "measurement.step_times": 1,
+    "measurement.theorem_1": 1,
+    "claims": 1,  # claims, rules, statistics, margins, and what is run and measured for verdicts
+}
+"""The versions of what is computed, by which stored results are compared.
+
+A version is raised by hand when the bits of its computation change, and only then: `tests/runs/test_versions.py`
+compares them with `tests/golden_bits.json`. Moving or rewording a file changes no version.
+"""
+
+
+def identity(computation: str) -> str:
+    """The computation with its version; and with training's, on which the others but the claims depend.
+
+    >>> identity("training")
+    'training 1'
+    >>> identity("measurement.anchors")
+    'measurement.anchors 1, training 1'
+    """
+    names = [computation] if computation in ("training", "claims") else [computation, "training"]
+    return ", ".join(f"{name} {VERSIONS[name]}" for name in names)
+
 
 PACKAGES = ("srgdqn", "jax", "jaxlib", "equinox", "optax", "numpy", "gymnasium")
 
@@ -28,7 +61,7 @@ _LEFT_BY_ISA = {"SSE4_2": (), "AVX": (), "AVX2": ("avx2", "fma")}
 
 
 def provenance(computation: str = "training") -> dict[str, Any]:
-    """Versions and the kind of machine, as JSON values; None for what is not installed or cannot be told.
+    """Versions and the kind of machine, as JSON values; None for what is not installed or unknown.
 
     `computation` is what made the result, by its name in `versions.VERSIONS`.
     """
@@ -64,7 +97,7 @@ def stale(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     if any(then[name] != now[name] for name in OF_RUNS):
         return "it was made in another precision, or with another network, estimator or environment of yours"
     reason = unidentified(now)
-    return None if reason is None else f"whether it was made with the same cannot be told: {reason}"
+    return None if reason is None else f"it cannot be compared with what would be made now: {reason}"
 
 
 def unidentified(about: Mapping[str, Any]) -> str | None:
@@ -112,3 +145,104 @@ def _processor(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str | None, froze
     fields = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     flags = fields.get("flags") or fields.get("features") or ""
     return fields.get("model name") or platform.processor() or None, frozenset(flags.split())
+
+
+# What a result was computed from, and its hash
+
+_LENGTH = 16  # letters of a digest
+
+
+def inputs_of(configuration: Configuration, user_code: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The inputs of a run, as JSON values: the digest of its configuration, the identity of the user's code by part
+    (`results.user_code`), and the `digest` of both.
+    """
+    text = configurations.dumps(configuration)
+    return hashed({"configuration": digest_of_bytes(text.encode()), "user_code": dict(user_code or {})})
+
+
+def hashed(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs that are JSON values, with the digest of all of them."""
+    return {"digest": digest_of_bytes(json.dumps(inputs, sort_keys=True).encode()), **inputs}
+
+
+def digest_of_bytes(data: bytes) -> str:
+    """The digest by which inputs are compared."""
+    return hashlib.sha256(data).hexdigest()[:_LENGTH]
+
+
+# What is read back: of the right types, wherever it comes from
+
+# No count of anything is larger: they are 32 bits wide where they are used.
+_LARGEST = 2**31 - 1
+
+NUMBER_TYPES = frozenset({"bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))}) | {
+    "float16",
+    "float32",
+    "float64",
+}
+"""What the numbers in an action may be."""
+
+
+def check_metadata(about: Mapping[str, Any]) -> None:
+    """An `InputError` if something stored about a run or an agent is not of its kind; nothing has to be there."""
+    for name, (holds, kind) in _KINDS.items():
+        if name in about and not holds(about[name]):
+            raise InputError(f"its {name} is {shown(about[name])}, which is not {kind}")
+
+
+def required(about: Mapping[str, Any], name: str) -> Any:
+    """What is stored under a name; an `InputError` where nothing is."""
+    if name not in about:
+        raise InputError(f"this run has no {name} stored with it, so that no policy can be made of it. Train it again.")
+    return about[name]
+
+
+def is_count(value: Any, least: int = 0) -> bool:
+    """Whether it is a whole number that can count something."""
+    return type(value) is int and least <= value <= _LARGEST
+
+
+def _is_positive(value: Any) -> bool:
+    return is_count(value, 1)
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and len(value) <= 8 and all(map(_is_positive, value))
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _are_versions(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+def _are_inputs(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(part, dict) for part in _code(value).values())
+
+
+def _code(inputs: dict[str, Any]) -> dict[str, Any]:
+    code = inputs.get("user_code", {})
+    return code if isinstance(code, dict) else {"user_code": code}
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+_KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "observation_size": (_is_positive, "a number of numbers"),
+    "observation_kind": (_is_text, "a name"),
+    "observation_shape": (_is_shape, "a shape"),
+    "observations": (lambda value: isinstance(value, dict), "an object"),
+    "actions": (_is_positive, "a number of actions"),
+    "action_type": (lambda value: _is_text(value) and value in (None, *NUMBER_TYPES), "a type of numbers"),
+    "action_table": (lambda value: isinstance(value, list) and len(value) > 0, "a list of actions"),
+    "evaluation_limit": (_is_positive, "a number of steps"),
+    "interrupted": (lambda value: isinstance(value, bool), "true or false"),
+    "versions": (_are_versions, "names and versions"),
+    "inputs": (_are_inputs, "an object with an object per part"),
+    "instruction_sets": (_are_texts, "a list of names"),
+    **dict.fromkeys(("computation", "system", "machine", "processor", "precision", "backend"), (_is_text, "a text")),
+}

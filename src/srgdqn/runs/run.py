@@ -13,13 +13,13 @@ import polars as pl
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check_stored
 from srgdqn.errors import InputError
-from srgdqn.runs import configurations, manifest, parameters, parquet, tables
+from srgdqn.runs import configurations, manifest, tables
 from srgdqn.runs.destination import MANIFEST, check_destination, write_folder
-from srgdqn.runs.folders import damaged, decoded, read_manifest, verified
-from srgdqn.runs.metadata import check_metadata
-from srgdqn.runs.run_folder import how_to_go_on
-
-__all__ = ["Run", "check_destination", "load", "save"]
+from srgdqn.runs.manifest import read_manifest, verified
+from srgdqn.runs.provenance import check_metadata
+from srgdqn.runs.run_folder import how_to_resume
+from srgdqn.runs.tensors import Tensors, decode_parameters, encode_parameters
+from srgdqn.runs.untrusted import damaged, decoded
 
 _CONFIGURATION = "configuration.toml"
 _PARAMETERS = "parameters.safetensors"
@@ -28,16 +28,16 @@ _TABLES = {f"{name}.parquet": name for name in tables.SCHEMAS}
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Everything that is kept of a run."""
+    """Everything that is stored of a run."""
 
     configuration: Configuration
     """What decided it."""
     tables: dict[str, pl.DataFrame]
     """What was recorded, by the names of `srgdqn.runs.tables.SCHEMAS`."""
-    parameters: parameters.Parameters
+    parameters: Tensors
     """The final parameters by path, each with the round axis first."""
     provenance: dict[str, Any] = field(default_factory=dict)
-    """Versions and machine, as `srgdqn.runs.provenance` tells them."""
+    """Versions and machine, as `srgdqn.runs.provenance` gives them."""
 
 
 def save(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -45,8 +45,8 @@ def save(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -
     check_destination(folder, overwrite=overwrite)
     files = {
         _CONFIGURATION: _configuration_bytes(run.configuration),
-        **{f"{name}.parquet": parquet.encode(name, table) for name, table in run.tables.items()},
-        _PARAMETERS: parameters.encode(run.parameters),
+        **{f"{name}.parquet": tables.encode(name, table) for name, table in run.tables.items()},
+        _PARAMETERS: encode_parameters(run.parameters),
     }
     return write_folder(folder, {**files, MANIFEST: manifest.render(files, run.provenance)}, overwrite=overwrite)
 
@@ -54,8 +54,8 @@ def save(run: Run, folder: str | os.PathLike[str], *, overwrite: bool = False) -
 def load(folder: str | os.PathLike[str]) -> Run:
     """The run in a folder, if not a byte of it differs from what was saved. Runs no code from it, follows no links."""
     path = Path(folder)
-    if not os.path.lexists(path / MANIFEST) and (advice := how_to_go_on(path)) is not None:
-        raise InputError(f"the run to {path} is not finished: 'srgdqn watch' shows if it is under way. {advice}")
+    if not os.path.lexists(path / MANIFEST) and (advice := how_to_resume(path)) is not None:
+        raise InputError(f"the run to {path} is not finished: 'srgdqn watch' shows whether it is running. {advice}")
     listed = read_manifest(path, manifest.RUN)
     for name in (_CONFIGURATION, _PARAMETERS):
         if name not in listed.files:
@@ -68,11 +68,11 @@ def load(folder: str | os.PathLike[str]) -> Run:
     return Run(
         configuration=decoded(path / _CONFIGURATION, _configuration, data[_CONFIGURATION]),
         tables={
-            table: decoded(path / name, functools.partial(parquet.decode, table), data[name])
+            table: decoded(path / name, functools.partial(tables.decode, table), data[name])
             for name, table in _TABLES.items()
             if name in data
         },
-        parameters=decoded(path / _PARAMETERS, parameters.decode, data[_PARAMETERS]),
+        parameters=decoded(path / _PARAMETERS, decode_parameters, data[_PARAMETERS]),
         provenance=listed.provenance,
     )
 

@@ -1,7 +1,7 @@
-"""The folder of an unfinished run, beside the one that it will be saved in: what was asked, and its checkpoints.
+"""The folder of an unfinished run, beside the one that it will be saved in, and the options of its checkpoints.
 
 `runs/srg.unfinished` has the checkpoints of what will be `runs/srg`, in `jobs`; its manifest has what was asked and
-with which versions. It is removed once the run is saved; checkpoints that are to be kept are then in
+with which versions. It is removed once the run is saved; checkpoints that should stay are then in
 `runs/srg/checkpoints`.
 """
 
@@ -9,20 +9,30 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from srgdqn.errors import InputError
 from srgdqn.runs import manifest
-from srgdqn.runs.destination import MANIFEST, disk_errors_reported, sync_folder, write_file
-from srgdqn.runs.folders import read_manifest, verified
+from srgdqn.runs.destination import (
+    MANIFEST,
+    check_destination,
+    disk_errors_reported,
+    remove_what_is_left,
+    sync_folder,
+    write_file,
+)
+from srgdqn.runs.interrupts import is_interrupt
 from srgdqn.runs.locks import LOCK, locked
-from srgdqn.runs.metadata import is_count
-from srgdqn.runs.scratch import remove_what_is_left
+from srgdqn.runs.manifest import read_manifest, verified
+from srgdqn.runs.provenance import is_count
+from srgdqn.runs.untrusted import read_file
 
 JOBS, CHECKPOINTS = "jobs", "checkpoints"
 UNFINISHED_CELLS = "unfinished"
@@ -100,13 +110,13 @@ def has_checkpoints(folder: Path) -> bool:
     return any((folder / JOBS).glob("*/*.checkpoint"))
 
 
-def how_to_go_on(out: str | os.PathLike[str]) -> str | None:
+def how_to_resume(out: str | os.PathLike[str]) -> str | None:
     """Where the checkpoints of a run to `out` are, and the command that resumes it; None if there are none."""
     path = Path(os.path.abspath(out))
     if not path.name or not has_checkpoints(beside(path)):
         return None
     command = f"srgdqn train --out {shlex.quote(str(out))} --resume"
-    return f"Its checkpoints are in {beside(path)}, and '{command}' (resume=True in Python) goes on from there."
+    return f"Its checkpoints are in {beside(path)}, and '{command}' (resume=True in Python) resumes it."
 
 
 @contextlib.contextmanager
@@ -182,3 +192,85 @@ def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _word(value: Any) -> str:
     text = (" ".join(map(str, value)) or "none") if isinstance(value, list) else str(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+# Where a run is saved and how it is checkpointed: checked before anything is computed
+
+DEFAULT_KEEP = 2
+"""Checkpoints of a job while it runs: should the newest be damaged, there is one before it."""
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """Where a run is saved and how it is checkpointed. None: as was said last, where it resumes, or else by default."""
+
+    out: Path
+    """The folder that it is saved in."""
+    resume: bool = False
+    """Continue from its checkpoints."""
+    overwrite: bool = False
+    """Replace the run that is in the folder."""
+    every: float | None = None
+    """Seconds between checkpoints."""
+    keep: int | Literal["all"] | None = None
+    """Checkpoints of each job that stay, also in the finished run."""
+
+    def checked(self) -> CheckpointOptions:
+        """Itself, if every value can be used and a run can be saved there."""
+        if self.every is not None and not (math.isfinite(self.every) and self.every >= 0):
+            raise InputError(f"checkpoint_every is {self.every}, but must be seconds: 0 or more. Give 60 for a minute.")
+        if self.keep is not None and self.keep != "all" and not (type(self.keep) is int and self.keep >= 1):
+            raise InputError(f"keep_checkpoints is {self.keep!r}. Give a whole number from 1 on, or 'all'.")
+        # Checkpoints that are there may be another process's: they are refused once the folder is claimed.
+        replaces = self.overwrite or self.resume or has_checkpoints(beside(self.out))
+        if not replaces and _is_interrupted(self.out):
+            raise InputError(
+                f"{self.out} exists already: it is what was reached of a run that was interrupted, of which no "
+                "checkpoint is left. Begin it again (--resume, or resume=True in Python), or give another folder."
+            )
+        check_destination(self.out, overwrite=replaces)
+        return self
+
+
+@contextlib.contextmanager
+def claimed(options: CheckpointOptions | None) -> Iterator[None]:
+    """Locks the folder of a run's checkpoints, where it has one. An `InputError` if another process has it.
+
+    A KeyboardInterrupt meanwhile gets a message that says what is left of the run, if anything is.
+    """
+    if options is None:
+        yield
+        return
+    before = _saved(options.out)
+    try:
+        with occupied(beside(options.out), what="the folder of a run"):
+            yield
+    except (KeyboardInterrupt, ImportError) as error:
+        left = _left(options.out, before)
+        if left is None or not is_interrupt(error):
+            raise
+        raise KeyboardInterrupt(left) from error
+
+
+def _left(out: Path, before: bytes | None) -> str | None:
+    """What is left of an interrupted run, in words; `before` is the manifest that was there when it began."""
+    folder = beside(out)
+    if has_checkpoints(folder):
+        return f"its checkpoints are in {folder}, and --resume (resume=True in Python) resumes it."
+    return None if _saved(out) in (None, before) else f"what was reached is saved in {out}."
+
+
+def _saved(out: Path) -> bytes | None:
+    """The manifest of the run that is saved there."""
+    try:
+        return read_file(out / MANIFEST)
+    except InputError:
+        return None
+
+
+def _is_interrupted(out: Path) -> bool:
+    """Whether the manifest that is there says that its run was interrupted."""
+    try:
+        return bool(read_manifest(out, manifest.RUN).provenance.get("interrupted"))
+    except InputError:
+        return False

@@ -1,4 +1,4 @@
-"""What a checkpoint and an agent's file hold: small arrays, and streams of rows that only grow."""
+"""What a checkpoint and an agent's file hold: small arrays, and streams of rows that only grow; an agent's file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from srgdqn.errors import InputError
+from srgdqn.runs.tensors import Form, Tensors, seal, unseal
 
-Tensors = dict[str, np.ndarray]
 Rows = dict[str, np.ndarray]
 Spans = dict[str, tuple[int, int]]  # rows of each stream, from the first to before the last
 
@@ -116,8 +116,83 @@ def rows_among(tensors: Mapping[str, np.ndarray], spans: Spans) -> Iterator[tupl
 
 
 def spans_of(stored: Any) -> Spans:
-    """The spans in JSON values; a ValueError, TypeError or AttributeError where there are none."""
+    """The spans in JSON values; a ValueError, TypeError or AttributeError for others."""
     spans = {str(name): (int(first), int(stop)) for name, (first, stop) in stored.items()}
     if not all(0 <= first <= stop for first, stop in spans.values()):
         raise ValueError("rows that there cannot be")
     return spans
+
+
+# Trees of arrays by the paths of their leaves, as they are stored
+
+
+def by_path(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree, by path.
+
+    >>> by_path({"network": [np.ones(2)]})
+    {'network.0': array([1., 1.])}
+    """
+    import jax
+
+    return {_name_of(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def _name_of(path: Any) -> str:
+    """The name of a leaf's path."""
+    import jax
+
+    return jax.tree_util.keystr(path, simple=True, separator=".")
+
+
+def filled(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """A tree of the same form with the arrays that `by_path` gave of another; an `InputError` where one has none."""
+    import jax
+
+    def leaf(path: Any, like: Any) -> np.ndarray:
+        found = arrays.get(_name_of(path))
+        if found is None or found.shape != like.shape or found.dtype != like.dtype:
+            got = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
+            raise InputError(
+                f"it holds {got} for {_name_of(path)}, where {like.dtype} of shape {like.shape} is expected."
+            )
+        return found
+
+    return jax.tree_util.tree_map_with_path(leaf, tree)
+
+
+# A saved agent: one sealed file with everything that it is
+
+AGENT = Form("agent", "srgdqn-agent", 2, oldest=2)
+
+
+class SavedAgent(NamedTuple):
+    """What is in an agent's file."""
+
+    tensors: Tensors
+    configuration: str  # as TOML
+    about: dict[str, Any]  # JSON values: the task and the provenance
+    spans: Spans = {}  # noqa: RUF012  # of the rows that stand among the tensors
+
+    def rows(self) -> Iterator[tuple[str, int, Rows]]:
+        """The rows of all streams: a stream's name, the number of the first row, the rows."""
+        return rows_among(self.tensors, self.spans)
+
+
+def encode_agent(configuration: str, snapshot: Snapshot) -> bytes:
+    """The bytes of an agent's file."""
+    content = {"configuration": configuration, "about": snapshot.about, "streams": snapshot.spans}
+    data, _ = seal(AGENT, content, snapshot.tensors | rows_as_tensors(snapshot.streams, snapshot.spans))
+    return data
+
+
+def decode_agent(data: bytes) -> SavedAgent:
+    """What is in the bytes that `encode_agent` gave, if not a bit of them differs. Runs no code from it."""
+    content, tensors, _ = unseal(AGENT, data)
+    configuration, about = content.get("configuration"), content.get("about")
+    if not isinstance(configuration, str) or not isinstance(about, dict):
+        raise InputError("it is not the file of an agent")
+    try:
+        spans = spans_of(content["streams"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InputError(f"it is not the file of an agent ({error})") from error
+    return SavedAgent(tensors, configuration, about, spans)

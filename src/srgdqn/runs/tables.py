@@ -1,13 +1,15 @@
-"""The tables of a run: their columns, what they mean, and how a frame is built and checked against them."""
+"""The tables of a run: their columns, what they mean, and how a frame is built, checked and stored."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from srgdqn.errors import InputError, unknown
+from srgdqn.runs.untrusted_parquet import decode_any
 
 Schema = dict[str, pl.DataType]
 
@@ -122,6 +124,23 @@ def in_order(table: pl.DataFrame) -> pl.DataFrame:
     if "round" in table.columns and table["round"].is_sorted():
         return table.with_columns(pl.col("round").set_sorted())
     return table
+
+
+def encode(name: str, table: pl.DataFrame) -> bytes:
+    """The bytes of a Parquet file with the table of that name."""
+    return encode_any(conforming(name, table))
+
+
+def encode_any(table: pl.DataFrame) -> bytes:
+    """The bytes of a Parquet file with any table."""
+    buffer = io.BytesIO()
+    table.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def decode(name: str, data: bytes) -> pl.DataFrame:
+    """The table of that name in the bytes of a Parquet file."""
+    return conforming(name, decode_any(data))
 
 
 def _check_names(name: str, given: list[str]) -> None:

@@ -16,12 +16,10 @@ from typing import Any, NamedTuple
 
 from srgdqn.config.checks import check_option
 from srgdqn.errors import InputError
-from srgdqn.runs import strict_json
-from srgdqn.runs.destination import check_destination, make_folder, write_file
-from srgdqn.runs.folders import read_ordinary
+from srgdqn.runs.destination import check_destination, is_scratch, make_folder, write_file
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.run_folder import UNFINISHED_CELLS, changes, check_stays_within
-from srgdqn.runs.scratch import is_scratch
+from srgdqn.runs.untrusted import parse_json, read_file
 from srgdqn.sweeps.grid import Base, Score, Values, check_score, read_value, written
 
 ABOUT, TABLE, CELLS, FAILED, STUDY = "sweep.json", "table.parquet", "cells", "failed", "optuna.sqlite3"
@@ -131,7 +129,7 @@ def read_about(path: Path) -> About:
         reason = f"it has no {ABOUT}" if path.exists() else "it does not exist"
         raise InputError(f"{path} is not the folder of a sweep: {reason}. Give a folder that a sweep was saved in.")
     try:
-        content = strict_json.parse(read_ordinary(place, _LONGEST))
+        content = parse_json(read_file(place, _LONGEST))
         if content["kind"] != _KIND or content["version"] != _VERSION:
             raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
         options = _values(content["options"])

@@ -14,7 +14,7 @@ import polars as pl
 from srgdqn.errors import InputError
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.destination import write_file
-from srgdqn.runs.parquet import encode_any
+from srgdqn.runs.tables import encode_any
 from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, check_folder, read_about, write_about
 from srgdqn.sweeps.grid import SweepCell, Values, name_of, written
 from srgdqn.sweeps.scores import row_of

@@ -15,8 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors
-from srgdqn.runs.trees import by_path, filled
+from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.clock import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane

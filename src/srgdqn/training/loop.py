@@ -21,8 +21,7 @@ from srgdqn.learner.normalisation import Normaliser
 from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.configurations import dumps
-from srgdqn.runs.snapshots import Saveable, Snapshot, Tensors, restore_from, snapshot_of
-from srgdqn.runs.trees import by_path
+from srgdqn.runs.snapshots import Saveable, Snapshot, Tensors, by_path, restore_from, snapshot_of
 from srgdqn.training.clock import evaluation_due, next_stop
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import BlockLog

@@ -12,7 +12,7 @@ from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, w
 from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import Table
 from srgdqn.results.statistics import Interval
-from srgdqn.runs.versions import VERSIONS
+from srgdqn.runs.provenance import VERSIONS
 
 
 def judgements() -> dict[str, list[Judgement]]:
@@ -76,14 +76,6 @@ def test_the_file_is_strict_json_that_others_can_read(tmp_path: Path) -> None:
     assert (wide["low"], wide["high"]) == ("-inf", "inf")
 
 
-def test_it_says_what_it_was_made_with() -> None:
-    about = made().about
-    assert (about["seed"], about["rounds"], about["seconds"]) == (7, "4 on CartPole", 62)
-    assert about["claims"] == VERSIONS["claims"]
-    assert "jax" in about["versions"]
-    assert len(about["date"]) == 10
-
-
 def test_it_is_current_as_long_as_the_rules_are(monkeypatch: pytest.MonkeyPatch) -> None:
     found = made()
     assert found.is_current
@@ -107,13 +99,6 @@ def test_a_results_folder_comes_before_the_package(tmp_path: Path, released: Pat
     assert find_evidence("tuned", tmp_path) is None
 
 
-def test_it_replaces_what_was_there_before(tmp_path: Path) -> None:
-    write_evidence(made(seed=1), tmp_path)
-    write_evidence(made(seed=2), tmp_path)
-    assert find_evidence("confirmatory", tmp_path).about["seed"] == 2  # type: ignore[union-attr]
-    assert [file.name for file in tmp_path.iterdir()] == ["confirmatory.json"]
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -135,12 +120,6 @@ def test_a_damaged_file_is_named(damage: object, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"confirmatory\.json cannot be read \(.*\)\. Move it away, or run") as caught:
         find_evidence("confirmatory", tmp_path)
     assert str(file) in str(caught.value)
-
-
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
-    (tmp_path / "tuned.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InputError, match=r"tuned\.json cannot be read"):
-        find_evidence("tuned", tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["confirmatory", "tuned", "readings"])

@@ -11,13 +11,14 @@ import polars as pl
 import pytest
 
 import reference
-from measured import shares_until_stopped, watched
+from measured import watched
+from srgdqn.config.configure import configure
 from srgdqn.paper.measurements import anchors
-from srgdqn.paper.measurements.anchor_error import fresh_transitions
-from srgdqn.paper.measurements.anchors import Plan
-from srgdqn.paper.measurements.recorded import RecordedRun, batch_at, probed_at
+from srgdqn.paper.measurements.anchors import Plan, fresh_transitions
+from srgdqn.paper.measurements.recorded import RecordedRun, alike, batch_at
+from srgdqn.paper.measurements.smoothness import local_smoothness
 from tiny import BLOCK, HIDDEN, tiny
-from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of
+from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of, to_transitions
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -37,6 +38,23 @@ def measured(double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
     return watched(anchors, plan())
 
 
+@pytest.fixture(
+    scope="module",
+    params=[
+        None,
+        dict(inner_batch=2, coefficient=0.5, activation="tanh"),
+        dict(mask_terminal=False, anchor_step=False, algorithm="sgd-inner-adam"),  # whose run it is does not matter
+    ],
+    ids=str,
+)
+def varied(request: pytest.FixtureRequest, measured: Any) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
+    return measured if request.param is None else watched(anchors, plan(**request.param))
+
+
+def probed(run: RecordedRun, number: int, position: int) -> Any:
+    return jax.tree.map(lambda leaf: leaf[number, position], run.probed[0])
+
+
 def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, list[reference.Transition], Any]]:
     """Where and when, the block, θ_0, D and the picks."""
     again = jax.jit(lambda rows, number, block: batch_at(run.configuration, run.network, rows, number, block, 2))
@@ -45,13 +63,13 @@ def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, lis
         for position, block in enumerate(STEPS.values()):
             batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
             place = {"round": number, "step": (block + 1) * BLOCK}  # the steps made when the outer iteration is
-            theta = flat(probed_at(run, number, position)[0])
+            theta = flat(probed(run, number, position))
             found.append((place, block, theta, from_transitions(batch), np.asarray(picks).tolist()))
     return found
 
 
-def test_distances_of_every_round_step_estimator_and_inner_iteration(measured: Any) -> None:
-    run, tables = measured
+def test_distances_of_every_round_step_estimator_and_inner_iteration(varied: Any) -> None:
+    run, tables = varied
     o = options_of(run.configuration, SIZES)
     expected = []
     for place, _, theta, batch, picks in moments(run):
@@ -88,7 +106,7 @@ def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
         spent = written / 208  # the steps of 13 blocks
         exploration = acting.epsilon_start + spent * (acting.epsilon_end - acting.epsilon_start)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), number), block)
-        now = probed_at(run, number, list(STEPS.values()).index(block))[0]
+        now = probed(run, number, list(STEPS.values()).index(block))
         fresh = [fresh_program(now, exploration, each) for each in jax.random.split(key)]
         rows = run.recording[number]
         parts = (rows[max(0, written - CAPACITY) : written], rows, *fresh)
@@ -106,6 +124,20 @@ def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
     compare(tables["anatomy"], expected)
 
 
+def test_whether_the_step_size_satisfies_theorem_1_at_every_round_and_step(measured: Any) -> None:
+    """The bound from the Hessians at θ, which have tests of their own; at one step size it holds, at another not."""
+    run, tables = measured
+    expected = []
+    for place, block, _, batch, _ in moments(run):
+        now = probed(run, place["round"], list(STEPS.values()).index(block))
+        constants = local_smoothness(run.configuration, run.network, now, to_transitions(batch))
+        bound = 2 / (np.sqrt(np.mean(np.square(constants))) * (np.sqrt(4 * INNER + 1) + 1))
+        expected.append({"step": place["step"], "bound": bound, "eta": 0.01, "satisfied": bool(bound >= 0.01)})
+    compare(tables["bounds"], expected)
+    assert tables["bounds"]["satisfied"].all()
+    assert not watched(anchors, plan(eta=0.1))[1]["bounds"]["satisfied"].all()
+
+
 def compare(table: pl.DataFrame, expected: list[dict[str, Any]]) -> None:
     assert table.columns == list(expected[0])
     for got, wanted in zip(table.iter_rows(named=True), expected, strict=True):
@@ -114,24 +146,9 @@ def compare(table: pl.DataFrame, expected: list[dict[str, Any]]) -> None:
         assert got == pytest.approx(wanted, rel=CLOSE)
 
 
-def test_rounds_that_diverged_are_counted_and_left_out() -> None:
-    run, tables = watched(anchors, plan(rounds=6, eta=0.5, seed=1))
-    assert 0 < len(run.finite) < 6
-    assert tables["rounds"].rows(named=True) == [{"rounds": 6, "diverged": 6 - len(run.finite)}]
-    for name in ("distances", "anatomy"):
-        assert tables[name]["round"].unique().sort().to_list() == run.finite
-        assert not tables[name].select(pl.selectors.float().is_finite().all().not_()).row(0).count(True)
-
-
-def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
-    _, tables = watched(anchors, plan(eta=1e30))
-    assert tables["rounds"].rows() == [(ROUNDS, ROUNDS)]
-    for name in ("distances", "anatomy"):
-        assert tables[name].is_empty()
-        assert tables[name].schema == measured[1][name].schema
-
-
-def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard = shares_until_stopped(anchors, plan(), beyond=0.5)
-    assert heard == sorted(heard)
-    assert 0.5 < heard[-1] < 0.7
+def test_alike_changes_the_estimator_and_the_adam_process_alone() -> None:
+    before = configure("MountainCar", "srg-dqn", gamma=0.7, eta=0.02)
+    after = alike(before, "svrg")
+    changed = {name for name, value in after.options().items() if value != before.options()[name]}
+    assert changed == {"estimator", "adam_process"}
+    assert (after.estimator.estimator, after.optimiser.adam_process) == ("svrg", False)

@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 
 import reference
-from measured import shares_until_stopped, watched
+from measured import watched
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.measurements.dose_response import Plan
-from srgdqn.paper.measurements.recorded import batch_at, probed_at
+from srgdqn.paper.measurements.recorded import batch_at
 from tiny import HIDDEN, tiny
 from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of
 
@@ -42,7 +42,8 @@ def test_the_error_is_the_mean_distance_of_estimates_from_the_exact_gradient(coe
         everything = from_packed(run.recording[number])
         for position, block in enumerate(STEPS.values()):
             batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
-            start = reference.init(o, flat(probed_at(run, number, position)[0]))
+            theta = jax.tree.map(lambda leaf, at=(number, position): leaf[at], run.probed[0])
+            start = reference.init(o, flat(theta))
             _, told = reference.outer_iteration(
                 "srg-dqn", o, start, from_transitions(batch), np.asarray(picks).tolist()
             )
@@ -66,16 +67,3 @@ def test_rewards_and_divergence_are_those_of_the_very_run() -> None:
     assert tables["rounds"]["round"].to_list() == list(range(6))
     assert kept == run.finite == tables["errors"]["round"].unique().sort().to_list()
     assert tables["errors"]["error"].is_finite().all()
-
-
-def test_if_all_diverged_there_is_no_error_to_tell() -> None:
-    _, tables = watched(dose_response, plan(eta=1e30))
-    assert tables["rounds"]["diverged"].all()
-    assert tables["errors"].is_empty()
-    assert tables["errors"].columns == ["round", "step", "error", "norm"]
-
-
-def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard = shares_until_stopped(dose_response, plan(), beyond=0.75)
-    assert heard == sorted(heard)
-    assert 0.75 < heard[-1] < 0.85

@@ -23,7 +23,6 @@ from srgdqn.paper.measurements.recorded import (
     at_steps,
     batch_at,
     block_of,
-    probed_at,
     record,
 )
 from srgdqn.runs.interrupts import StopRequestedError
@@ -165,15 +164,9 @@ def test_chosen_blocks_are_kept_and_no_others(run: RecordedRun) -> None:
     assert run.blocks.tolist() == list(range(BLOCKS))
     assert some.blocks.tolist() == [2, 3, 12]
     assert bits(some.probed) == bits(jax.tree.map(lambda leaf: leaf[:, some.blocks], run.probed))
-    assert bits(probed_at(some, 4, 1)) == bits(jax.tree.map(lambda leaf: leaf[4, 3], run.probed))
     none = recorded(at_steps(run.configuration, ()))
     assert none.blocks.tolist() == []
     assert bits(none.recording) == bits(run.recording)
-
-
-def test_where_there_was_no_outer_iteration_there_is_no_row(run: RecordedRun) -> None:
-    made = np.isfinite(flat(run.probed, axes=2)).all(-1)
-    assert (made == ((np.arange(BLOCKS) >= FIRST) & (np.arange(BLOCKS) < BLOCKS - 1))).all()
 
 
 def test_rounds_have_rows_until_they_diverge(diverging: RecordedRun) -> None:
@@ -215,15 +208,6 @@ def test_at_the_papers_scale_step_1000_is_before_the_first_outer_iteration() -> 
 
 
 # On the way
-
-
-def test_shares_are_told_up_to_the_whole() -> None:
-    heard: list[float] = []
-    configuration, _ = tiny(**OPTIONS, evaluation_interval=48)
-    record(configuration, heard.append, threading.Event(), probe_at=everything)
-    assert heard == sorted(heard)
-    assert len(heard) == 5  # segments of one chunk with two boards
-    assert heard[-1] == 1.0
 
 
 def test_being_told_to_stop_is_no_result() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import hypothesis.strategies as st
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,26 +19,14 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import make_network
-from srgdqn.learner.networks.mlp import MLP, Layer
 from srgdqn.paper.measurements.smoothness import (
-    bound_step_size,
     linear_smoothness,
     local_smoothness,
     tanh_smoothness,
     theory_step_size,
 )
-
-
-def to_parameters(theta: np.ndarray, sizes: tuple[int, ...], activation: str) -> MLP:
-    return MLP(tuple(Layer(jnp.asarray(w), jnp.asarray(b)) for w, b in reference.unpack(theta, sizes)), activation)
-
-
-def to_transitions(data: list[reference.Transition]) -> Transitions:
-    columns = zip(*data, strict=True)
-    s, a, r, s_next, terminal = (np.array(column) for column in columns)
-    return Transitions(*map(jnp.asarray, (s, a.astype(np.int32), r, s_next, terminal.astype(float))))
+from translation import to_parameters, to_transitions
 
 
 def hessian(o: reference.Options, theta: np.ndarray, x: reference.Transition, y: float) -> np.ndarray:
@@ -208,26 +195,3 @@ def test_the_tanh_constants_are_not_far_off() -> None:
     worst = np.linalg.norm(hessian(o, at_rest, x, 0.0), 2)
     assert worst == pytest.approx(2 * (1 + 4))
     assert worst <= bound <= 3 * worst
-
-
-@given(st.floats(1.01, 5), st.sampled_from(["weights", "biases", "targets"]))
-def test_a_larger_region_has_larger_constants(factor: float, grown: str) -> None:
-    region = dict(weights=0.5, biases=1.0, targets=1.0)
-    x = np.array([[0.3, -1.0]])
-    larger = region | {grown: factor * region[grown]}
-    assert tanh_smoothness(x, width=5, **larger) > tanh_smoothness(x, width=5, **region)
-
-
-# Both together
-
-
-def test_the_bound_of_a_batch() -> None:
-    sizes = (3, 4, 2)
-    theta, data, _ = reference.random_problem(11, sizes, 5, 1)
-    o = reference.Options(sizes)
-    configuration = Configuration().with_options({"hidden": (4,), "inner_iterations": 6})
-    with jax.enable_x64(True):
-        network = make_network(configuration.network, 3, 2)
-        bound = bound_step_size(configuration, network, to_parameters(theta, sizes, "relu"), to_transitions(data))
-    norms = [np.linalg.norm(hessian(o, theta, x, reference.bellman_target(o, theta, x)), 2) for x in data]
-    assert bound == pytest.approx(2 / (math.sqrt(np.mean(np.square(norms))) * (5 + 1)), rel=1e-6)

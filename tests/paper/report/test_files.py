@@ -1,12 +1,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from srgdqn.figures.charts import data_of
-from srgdqn.paper.report.files import write_report
+from srgdqn.figures.charts import Chart, data_of
+from srgdqn.paper.report import files
+from srgdqn.paper.report.files import draw_files, write_report
 from synthetic_report import points_chart, synthetic_report
 
 
@@ -67,3 +69,62 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
     section = replace(synthetic_report().sections[0], charts=(replace(points_chart(), name="table-2"),))
     with pytest.raises(ValueError, match="several called table-2"):
         write_report(replace(synthetic_report(), sections=(section,)), tmp_path / "out")
+
+
+# Charts are drawn again exactly if they would look otherwise
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the charts that are drawn."""
+    names: list[str] = []
+    real = files.draw_chart
+
+    def draw(chart: Chart) -> object:
+        names.append(chart.name)
+        return real(chart)
+
+    monkeypatch.setattr(files, "draw_chart", draw)
+    return names
+
+
+def test_the_same_chart_is_drawn_once(tmp_path: Path, drawn: list[str]) -> None:
+    first = draw_files([points_chart()], tmp_path, ("png", "pdf"))
+    before = [path.read_bytes() for path in first["scores"]]
+    assert draw_files([points_chart()], tmp_path, ("png", "pdf")) == first
+    assert drawn == ["scores"]
+    assert [path.suffix for path in first["scores"]] == [".png", ".pdf"]
+    assert [path.read_bytes() for path in first["scores"]] == before
+
+
+def other_number() -> Chart:
+    chart = points_chart()
+    (panel,) = chart.panels
+    first, *rest = panel.series
+    moved = replace(first, y=np.asarray(first.y) + 0.3)
+    return replace(chart, panels=(replace(panel, series=(moved, *rest)),))
+
+
+def other_label() -> Chart:
+    chart = points_chart()
+    (panel,) = chart.panels
+    return replace(chart, panels=(replace(panel, y_label="another"),))
+
+
+@pytest.mark.parametrize("other", [other_number, other_label])
+def test_another_number_or_label_is_drawn_anew(tmp_path: Path, drawn: list[str], other: object) -> None:
+    (png,) = draw_files([points_chart()], tmp_path, ("png",))["scores"]
+    before = png.read_bytes()
+    draw_files([other()], tmp_path, ("png",))  # type: ignore[operator]
+    assert drawn == ["scores", "scores"]
+    assert png.read_bytes() != before
+
+
+def test_a_missing_file_or_a_damaged_memory_is_no_obstacle(tmp_path: Path, drawn: list[str]) -> None:
+    (png,) = draw_files([points_chart()], tmp_path, ("png",))["scores"]
+    png.unlink()
+    draw_files([points_chart()], tmp_path, ("png",))
+    assert png.exists()
+    (tmp_path / ".drawn.json").write_text("{")
+    draw_files([points_chart()], tmp_path, ("png",))
+    assert drawn == ["scores"] * 3

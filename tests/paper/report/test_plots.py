@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series, Style
-from srgdqn.paper.report.plots import dash_of, description, plot_data, rounded
+from srgdqn.paper.report.plots import dash_of, plot_data, rounded
 from synthetic_report import bars_chart, curves_chart, points_chart
 
 
@@ -41,10 +41,6 @@ def test_rounding_keeps_five_digits_and_what_json_can_hold(values: list[float]) 
         assert kept == pytest.approx(value, rel=1e-4) if np.isfinite(value) else kept is None
 
 
-def test_whole_numbers_keep_all_digits() -> None:
-    assert rounded(np.array([12_345_678.0, -1.0])) == [12_345_678, -1]
-
-
 def test_texts_are_no_markup_to_plotly() -> None:
     series = Series("<b>x</b>", STYLES["srg-dqn"], {"n": np.arange(2.0)}, np.arange(2.0), group="a&b")
     panel = Panel("<i>", "one\n<two>", {"n": "<n>"}, (series,), categories=("<u>", "&"))
@@ -70,8 +66,3 @@ def test_axes_are_as_the_panel_wants_them() -> None:
 def test_every_style_has_dashes_in_plotlys_words() -> None:
     assert {dash_of(style.dashes) for style in STYLES.values()} == {"solid", "dash", "dot"}
     assert dash_of(Style("#000000", (0, (3, 1, 1, 1))).dashes) == "6px,2px,2px,2px"
-
-
-def test_a_panel_is_told_in_words() -> None:
-    assert description(bars_chart().panels[1]) == "Variance & <size>: variance, for dqn-sgd, 1/n"
-    assert description(points_chart().panels[0]) == "score, for dqn-sgd, svr-dqn, srg-dqn-no-adam"

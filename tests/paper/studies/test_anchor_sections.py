@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
-from srgdqn.paper.scale import CONFIRMATORY, PAPER_SCALE, QUICK
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies import anatomy, figure_3_right
 from synthetic_outcomes import anchors
 
@@ -41,39 +41,6 @@ def test_a_rounds_shares_are_those_of_sums_over_both_runs(outcomes: dict[str, An
         rows = [row for table in tables for row in table.iter_rows(named=True) if row["round"] == number]
         expected.append(sum(row[part] for row in rows) / sum(row[each] for row in rows for each in anatomy.PARTS))
     np.testing.assert_allclose(anatomy.shares(outcomes, "corrected", part), expected)
-
-
-def test_rows_may_lie_in_any_order(outcomes: dict[str, Any]) -> None:
-    before = [
-        figure_3_right.log_ratios(outcomes, "corrected", "own"),
-        anatomy.shares(outcomes, "corrected", "drift"),
-    ]
-    for measured in outcomes.values():
-        for name, table in measured.tables.items():
-            measured.tables[name] = table.sample(fraction=1.0, shuffle=True, seed=1)
-    after = [
-        figure_3_right.log_ratios(outcomes, "corrected", "own"),
-        anatomy.shares(outcomes, "corrected", "drift"),
-    ]
-    np.testing.assert_allclose(after, before)
-
-
-@pytest.mark.parametrize("scale", [PAPER_SCALE, QUICK, CONFIRMATORY], ids=lambda scale: scale.name)
-def test_both_experiments_have_the_same_cells(scale: Any) -> None:
-    cells = figure_3_right.cells(scale, "printed")
-    assert [cell.name for cell in cells] == ["anchors-svr-dqn-printed", "anchors-srg-dqn-printed"]
-    for cell, algorithm in zip(cells, ("svr-dqn", "srg-dqn"), strict=True):
-        configuration = cell.plan.configuration
-        assert configuration.algorithm == algorithm
-        assert (configuration.training.rounds, configuration.training.steps) == (
-            scale.anchor_rounds,
-            scale.anchor_steps,
-        )
-        steps = cell.plan.steps
-        assert len(set(steps)) == scale.anchor_moments
-        assert steps[-1] == scale.anchor_steps
-        # By then the replay is full, or learning has begun at least.
-        assert steps[0] >= (configuration.replay.replay_capacity if scale is not QUICK else 1_100)
 
 
 def test_distances_are_shown_over_training_and_by_inner_iteration(outcomes: dict[str, Any]) -> None:

@@ -3,12 +3,16 @@
 import dataclasses
 import itertools
 import json
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
+from srgdqn.paper import studies
 from srgdqn.paper.cells import RunCell
 from srgdqn.paper.claims import CLAIMS
 from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE, QUICK, Scale
@@ -30,6 +34,20 @@ def test_every_claim_has_a_section() -> None:
         assert experiment.title
         assert experiment.paper_says
         assert experiment.budget_seconds > 0
+
+
+def test_a_file_is_a_study_by_itself_in_the_place_it_asks_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, place in (("new_figure", 15), ("figure_1", 20)):
+        source = f"from types import SimpleNamespace as Study\nEXPERIMENT = Study(name={name!r}, place={place})\n"
+        (tmp_path / f"{name}.py").write_text(source)
+    spec = spec_from_file_location("found", str(studies.__file__), submodule_search_locations=[str(tmp_path)])
+    assert spec is not None
+    found = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "found", found)
+    spec.loader.exec_module(found)  # type: ignore[union-attr]
+    assert found.NAMES == ("figure-1", "new-figure")
+    assert list(found.EXPERIMENTS) == ["new_figure", "figure_1"]
+    assert set(studies.NAMES) == set(EXPERIMENTS)
 
 
 def test_both_confirmatory_scales_share_a_folder() -> None:

@@ -77,17 +77,6 @@ def test_rounds_that_diverged_score_as_the_random_policy_at_their_doses_error() 
     assert response(errors, rewards) == pytest.approx(ERRORS[0.0, 4] - ERRORS[1.0, 4])
 
 
-def test_cells_are_every_dose_of_srg_dqn() -> None:
-    cells = dose_response.cells(PAPER_SCALE, "printed")
-    assert len(cells) == 12
-    for cell, (coefficient, batch) in zip(cells, PAPER_SCALE.doses, strict=True):
-        assert cell.name == f"dose-c{coefficient:g}-b{batch}-printed"
-        settings = cell.plan.configuration.estimator
-        assert (settings.estimator, settings.coefficient, settings.inner_batch) == ("srg", coefficient, batch)
-        assert len(cell.plan.steps) == 4
-        assert cell.plan.steps[-1] == PAPER_SCALE.dose_steps
-
-
 def test_the_section_shows_planted_numbers(scale: Scale, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dose_response, "read_pilot", lambda: PILOT)
     section = dose_response.show(scale, ("corrected",), outcomes())

@@ -3,24 +3,12 @@ import pytest
 
 from srgdqn.figures.charts import data_of
 from srgdqn.paper.measurements.exact_anchors import ARMS
-from srgdqn.paper.scale import PAPER_SCALE, QUICK
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies import figure_1
 from srgdqn.paper.studies.figure_1 import evaluation_matrix, evaluation_steps
 from synthetic_outcomes import PILOT, exact_anchors
 
 REWARDS = {"ordinary": np.array([1.0, 2.0, 4.0]), "exact": np.array([2.0, 4.0, 8.0]), "oracle": np.zeros(3)}
-
-
-def test_one_cell_holds_the_three_arms() -> None:
-    (cell,) = figure_1.cells(PAPER_SCALE, "printed")
-    configuration = cell.plan.configuration
-    assert cell.name == "exact-anchors-printed"
-    assert (configuration.algorithm, configuration.readings) == ("svr-dqn-no-adam", "printed")
-    assert not configuration.optimiser.adam_process
-    training = configuration.training
-    assert (training.rounds, training.steps) == (PAPER_SCALE.exact_rounds, PAPER_SCALE.exact_steps)
-    assert training.steps // training.evaluation_interval == 20
-    assert figure_1.cells(QUICK, "corrected")[0].plan.configuration.training.lanes == 2
 
 
 def test_rows_of_the_matrix_are_rounds() -> None:

@@ -3,11 +3,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import data_of
-from srgdqn.paper.scale import PAPER_SCALE, QUICK
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies import controls, figure_2
-from synthetic_outcomes import CHANCE, ROUNDS, TASKS, planted_run, world
+from synthetic_outcomes import CHANCE, ROUNDS, planted_run, world
 
 
 @pytest.fixture(scope="module")
@@ -20,32 +20,11 @@ def outcomes() -> dict[str, Any]:
     return found
 
 
-def test_cells_are_at_the_papers_own_scale() -> None:
-    cells = {cell.name: cell.configuration for cell in figure_2.cells(PAPER_SCALE, "corrected")}
-    assert list(cells) == [f"{task}-{name}-corrected" for task in TASKS for name in (*PAPER, "random")]
-    car, pendulum = cells["MountainCar-srg-dqn-corrected"], cells["Pendulum-svr-dqn-corrected"]
-    pole = cells["CartPole-dqn-sgd-corrected"]
-    assert (car.training.rounds, car.training.steps, car.replay.batch_size) == (50, 100_000, 64)
-    assert (pendulum.training.rounds, pendulum.training.steps, pendulum.replay.batch_size) == (50, 20_000, 32)
-    assert (pole.training.rounds, pole.training.episodes, pole.network.hidden) == (10, 800, (8,))
-    assert {configuration.readings for configuration in cells.values()} == {"corrected"}
-    assert {cell.configuration.readings for cell in figure_2.cells(QUICK, "printed")} == {"printed"}
-
-
 def test_the_random_policy_always_explores_and_never_learns() -> None:
     (random,) = (cell for cell in figure_2.cells(PAPER_SCALE, "corrected") if cell.name == "Pendulum-random-corrected")
     options = random.configuration.options()
     assert (options["epsilon_start"], options["epsilon_end"], options["eta"]) == (1.0, 1.0, 0.0)
     assert not options["adam_process"]
-
-
-def test_controls_stand_beside_the_papers_own_cells() -> None:
-    names = [cell.name for cell in controls.cells(PAPER_SCALE, "corrected")]
-    assert len(names) == len(set(names)) == 3 * (len(ALGORITHMS) + 1)
-    preview = {cell.name for cell in controls.cells(QUICK, "corrected")}
-    assert preview - {cell.name for cell in figure_2.cells(QUICK, "corrected")} == {
-        "MountainCar-sgd-inner-adam-corrected"
-    }
 
 
 def test_scores_of_diverged_rounds_are_the_random_policys(outcomes: dict[str, Any]) -> None:
@@ -120,9 +99,3 @@ def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) ->
 def test_there_is_no_interaction_without_the_whole_factorial(outcomes: dict[str, Any]) -> None:
     some = {name: result for name, result in outcomes.items() if name != "CartPole-sgd-inner-corrected"}
     assert controls.interaction_table(some, ("corrected",)).frame["task"].to_list() == ["MountainCar", "Pendulum"]
-
-
-def test_an_interval_that_cannot_be_told_is_a_dash() -> None:
-    constant = controls.log_sd_ratio_interval(np.ones(4), np.arange(4.0))
-    assert controls.interval_text(constant) == "–"
-    assert controls.interval_text(controls.Interval(0.5, -0.25, 1.0)) == "+0.500 [-0.250, +1.000]"

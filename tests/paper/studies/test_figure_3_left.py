@@ -21,18 +21,6 @@ def outcomes() -> dict:
     return found
 
 
-def test_cells_are_150_episodes_of_100_rounds_without_a_time_limit() -> None:
-    cells = {cell.name: cell.configuration for cell in figure_3_left.cells(PAPER_SCALE, "corrected")}
-    assert list(cells) == [f"episodes-{name}-corrected" for name in (*PAPER, "random")]
-    for name, configuration in cells.items():
-        training = configuration.training
-        # Of the random policy only a mean is needed.
-        assert (training.episodes, training.rounds, training.steps) == (150, 25 if "random" in name else 100, None)
-        assert training.episode_cap == 2_000
-        assert configuration.task.time_limit is None
-    assert cells["episodes-random-corrected"].acting.epsilon_end == 1.0
-
-
 def test_the_control_that_a_claim_needs_is_run_where_it_is_judged() -> None:
     for scale, readings in ((CONFIRMATORY, "corrected"), (CONFIRMATORY_PRINTED, "printed")):
         names = [cell.name for cell in figure_3_left.cells(scale, readings)]

@@ -132,15 +132,6 @@ def test_rounds_are_resampled_jointly(outcomes: dict[str, Measured]) -> None:
         assert spreads.of("across", picks)[name][0] == pytest.approx(stack.std(0, ddof=1).sum())
 
 
-def test_cells_are_both_algorithms_at_the_scale() -> None:
-    cells = {cell.name: cell.plan for cell in table_2.cells(PAPER_SCALE, "printed")}
-    assert list(cells) == ["spread-svr-dqn-printed", "spread-srg-dqn-printed"]
-    for plan in cells.values():
-        assert plan.steps == table_2.steps(PAPER_SCALE)
-        assert plan.window == 1_000
-        assert plan.configuration.readings == "printed"
-
-
 def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> None:
     outcomes = {
         "spread-svr-dqn-corrected": spread("svr-dqn", 1.0, 0.5, rounds=5),

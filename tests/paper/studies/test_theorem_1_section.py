@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
-from srgdqn.paper.scale import PAPER_SCALE, QUICK
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies import theorem_1
 from synthetic_outcomes import anchors, theorem
 
@@ -44,14 +44,6 @@ def test_replications_that_neither_finishes_are_not_compared(outcomes: dict[str,
     np.testing.assert_allclose(without(first & (pl.col("estimator") == "svrg")), before)
 
 
-def test_problems_have_no_readings_and_the_scales_own_seed() -> None:
-    names = [{cell.name for cell in theorem_1.cells(PAPER_SCALE, each)} for each in ("corrected", "printed")]
-    assert names[0] & names[1] == {"theorem-1"}
-    whole, quick = (theorem_1.cells(scale, "corrected")[0].plan for scale in (PAPER_SCALE, QUICK))
-    assert whole.replications > quick.replications
-    assert (whole.seed, quick.seed) == (PAPER_SCALE.seed, QUICK.seed)
-
-
 def test_the_section_shows_planted_numbers(outcomes: dict[str, Any]) -> None:
     section = theorem_1.show(PAPER_SCALE, ("corrected",), outcomes)
     assert "violated in 0 of 4 settings" in section.found
@@ -75,8 +67,3 @@ def test_the_section_shows_planted_numbers(outcomes: dict[str, Any]) -> None:
     assert set(bound["η within the bound"]) == {"50 %"}
     points = data_of(section.charts[0]).filter(panel="network, tuned step size", series="SGD", epsilon=1e-2)
     assert points["y"].item() == pytest.approx(mean)
-
-
-def test_violations_are_counted(outcomes: dict[str, Any]) -> None:
-    section = theorem_1.show(PAPER_SCALE, ("corrected",), {**outcomes, "theorem-1": theorem(False)})
-    assert "violated in 4 of 4 settings" in section.found

@@ -19,15 +19,12 @@ from typing import Any, get_args
 import polars as pl
 
 from srgdqn.errors import InputError, shown
-from srgdqn.paper.claims.judgement import Judgement
-from srgdqn.paper.claims.rules import MeasuredContrast, Verdict
-from srgdqn.paper.report.contents import Table
+from srgdqn.paper.claims.rules import Judgement, MeasuredContrast
+from srgdqn.paper.report.contents import Table, Verdict
 from srgdqn.results.statistics import Interval
-from srgdqn.runs import strict_json
 from srgdqn.runs.destination import write_file
-from srgdqn.runs.folders import read_ordinary
-from srgdqn.runs.provenance import provenance
-from srgdqn.runs.versions import VERSIONS
+from srgdqn.runs.provenance import VERSIONS, provenance
+from srgdqn.runs.untrusted import parse_json, read_file
 
 # Claims had a hash before they had a version; such evidence is read, and is not current.
 _ABOUT = {"claims": (int, str), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
@@ -51,6 +48,19 @@ class Evidence:
     def is_current(self) -> bool:
         """Whether it was judged by the rules as they are now."""
         return bool(self.about["claims"] == VERSIONS["claims"])
+
+    def made(self) -> str:
+        """When, on which seeds and in what time it was made, as a sentence that follows another."""
+        about = self.about
+        seeds = f"seed {about['seed']}; rounds: {about['rounds']}"
+        return f" Made on {about['date']} ({seeds}) in {about['seconds'] / 60:.0f} minutes of one core." + self.stale()
+
+    def stale(self) -> str:
+        """A sentence that follows another where the rules are others by now, and nothing otherwise."""
+        if self.is_current:
+            return ""
+        present = VERSIONS["claims"]
+        return f" Its verdicts were taken by other rules or margins than the present ones (version {present})."
 
 
 def evidence_of(
@@ -101,7 +111,7 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
     """The evidence in a results folder, or else what the package was released with; None where there is neither."""
     if folder is not None and os.path.lexists(file := folder / f"{kind}.json"):
         try:
-            return _parse(strict_json.parse(read_ordinary(file, _LONGEST)))
+            return _parse(parse_json(read_file(file, _LONGEST)))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pl.exceptions.PolarsError) as error:
             raise InputError(
                 f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "

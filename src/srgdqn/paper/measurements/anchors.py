@@ -1,4 +1,12 @@
-"""The anchors of one algorithm's training run: their distances from exact ones, and the anatomy of their error."""
+"""The anchors of one algorithm's training run: their distances from exact ones, and the anatomy of their error.
+
+Distances (the paper's Figure 3, right, and claim C7): from one θ_0, one D and the same picks, SRG and SVRG each make an
+outer iteration. At its inner iteration m, SRG's anchor is Δ_{m-1} and SVRG's is Δ_0. The exact gradient at a θ is that
+over all recorded transitions.
+
+Anatomy (claim C11): how far apart the gradients at one θ are: those on D, on the replay that D was drawn from, on all
+recorded transitions, and on fresh transitions of the present policy.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +14,69 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import polars as pl
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.config import Configuration
-from srgdqn.learner.exploration import epsilon
-from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.exploration import epsilon, epsilon_greedy
+from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.learner.replay import pack
-from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, Distances, alike, anchor_distances
-from srgdqn.paper.measurements.anchor_error import AnchorError, anchor_error, fresh_transitions
-from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
+    ESTIMATORS,
+    Moment,
     RecordedRun,
     Report,
+    alike,
     at_steps,
     batch_at,
     call_compiled,
-    probed_at,
+    exact_gradient,
+    first_layers,
+    from_share,
+    moments,
     record,
+    rounds_table,
 )
-from srgdqn.paper.measurements.theorem_1 import paper_eta_rows
-from srgdqn.runs.interrupts import StopRequestedError
-from srgdqn.training.interaction import action_count
+from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
+from srgdqn.paper.measurements.theorem_problems import compiled
+from srgdqn.tasks import Task
+from srgdqn.training.interaction import Situation, action_count, begin_episode, take_step
 
 _TRAINING_SHARE = 0.2  # of the time, roughly
+BOUNDS_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
+
+
+class Distances(NamedTuple):
+    """For m = 1 … M. The first three are claim C7's definitions."""
+
+    own: Float[Array, " M"]  # of the anchor from the exact gradient at the anchor's own θ
+    present: Float[Array, " M"]  # of the anchor from the exact gradient at θ_m
+    estimate: Float[Array, " M"]  # of Δ_m from the exact gradient at θ_m
+    floor: Float[Array, " M"]  # of the gradient on D from the exact gradient at θ_m: D's own error
+    own_norm: Float[Array, " M"]  # of the exact gradient at the anchor's own θ
+    norm: Float[Array, " M"]  # of the exact gradient at θ_m
+
+
+class AnchorError(NamedTuple):
+    """Squared distances between gradients at one θ.
+
+    Fresh transitions are a sample, and so is the replay: their errors must not pass for drift. The product of the
+    distances from two independent fresh samples is free of these samples' errors, and half of their squared distance
+    from each other estimates that of a sample as long as they are, the replay. What is left may come out below 0.
+    """
+
+    sampling: Float[Array, ""]  # D against the replay
+    unseen: Float[Array, ""]  # the replay against all recorded: the paper's first reason
+    drift: Float[Array, ""]  # the replay against the present policy: the paper's second reason
+    total: Float[Array, ""]  # D against all recorded
 
 
 @dataclass(frozen=True)
@@ -48,38 +91,25 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     """Distances for every estimator and inner iteration, the anatomy, and Theorem 1's bound on η, at every moment of
     every round that did not diverge.
     """
-    run = record(
-        plan.configuration,
-        lambda share: report(_TRAINING_SHARE * share),
-        stop,
-        probe=first_layers,  # Table 2's, so that both have the same program
-        probe_at=at_steps(plan.configuration, plan.steps),
-    )
+    training, looking = from_share(report, _TRAINING_SHARE)
+    # Table 2's probe, so that both have the same program.
+    probe_at = at_steps(plan.configuration, plan.steps)
+    run = record(plan.configuration, training, stop, probe=first_layers, probe_at=probe_at)
     look = _Look(run)
     distances: list[dict[str, Any]] = []
     anatomy: list[dict[str, Any]] = []
-    moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
-    for count, (number, position) in enumerate(moments):
-        if stop.is_set():
-            raise StopRequestedError
-        place: dict[str, Any] = {"round": number, "step": run.steps_of(int(run.blocks[position]))}
-        distances += [place | row for row in look.distances(number, position)]
-        anatomy.append(place | look.anatomy(number, position))
-        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
-    bounds = paper_eta_rows(
-        run.configuration,
-        run.network,
-        [probed_at(run, *moment)[0] for moment in moments],
-        [look.batch(*moment) for moment in moments],
-        [row["step"] for row in anatomy],
-    )
-    diverged = plan.configuration.training.rounds - len(run.finite)
+    bounds: list[dict[str, Any]] = []
+    for moment in moments(run, looking, stop):
+        place: dict[str, Any] = {"round": moment.number, "step": moment.step}
+        distances += [place | row for row in look.distances(moment)]
+        anatomy.append(place | look.anatomy(moment))
+        bounds.append({"step": moment.step, **look.bound(moment)})
     place_of = {"round": int, "step": int}
     return {
         "distances": pl.DataFrame(distances, schema={**place_of, "estimator": str, "m": int, **_reals(Distances)}),
         "anatomy": pl.DataFrame(anatomy, schema={**place_of, **_reals(AnchorError)}),
-        "bounds": bounds,
-        "rounds": pl.DataFrame({"rounds": [plan.configuration.training.rounds], "diverged": [diverged]}),
+        "bounds": pl.DataFrame(bounds, schema=BOUNDS_SCHEMA),
+        "rounds": rounds_table(run),
     }
 
 
@@ -93,6 +123,7 @@ class _Look:
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
         self.plain = alike(run.configuration, ESTIMATORS[0])
+        self.smoothness = compiled(functools.partial(local_smoothness, run.configuration, run.network))
 
     def _batch(self, recording: Any, number: Any, block: Any) -> Any:
         actions = action_count(self.run.task.environment)
@@ -123,38 +154,141 @@ class _Look:
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return call_compiled((__name__, name, self.plain), function, *arguments)
 
-    def distances(self, number: int, position: int) -> list[dict[str, Any]]:
+    def distances(self, moment: Moment) -> list[dict[str, Any]]:
         """A row per estimator and inner iteration."""
-        theta, recording, block = self._moment(number, position)
         rows: list[dict[str, Any]] = []
         for name in ESTIMATORS:
-            place = theta, recording, np.uint32(number), jnp.int32(block)
-            found = jax.tree.map(np.asarray, self._call(name, functools.partial(self._distances, name), *place))
+            distances = functools.partial(self._distances, name)
+            found = jax.tree.map(np.asarray, self._call(name, distances, moment.theta, *moment.batch_place))
             for m in range(len(found.own)):
                 values = {column: float(values[m]) for column, values in found._asdict().items()}
                 rows.append({"estimator": name, "m": m + 1, **values})
         return rows
 
-    def batch(self, number: int, position: int) -> Transitions:
-        """The batch D of one moment."""
-        _, recording, block = self._moment(number, position)
-        return self._call("batch", self._batch, recording, np.uint32(number), jnp.int32(block))[0]
-
-    def anatomy(self, number: int, position: int) -> dict[str, Any]:
+    def anatomy(self, moment: Moment) -> dict[str, float]:
         """The squared distances of one moment."""
-        theta, recording, block = self._moment(number, position)
-        progress = self.run.steps_of(block) / recording.shape[0]
-        found = self._call(
-            "anatomy",
-            self._anatomy,
-            theta,
-            recording,
-            self.run.replay_at(number, block),
-            np.uint32(number),
-            jnp.int32(block),
-            epsilon(self.run.configuration.acting, progress),
-        )
+        recording, number, block = moment.batch_place
+        exploration = epsilon(self.run.configuration.acting, moment.step / recording.shape[0])
+        found = self._call("anatomy", self._anatomy, moment.theta, recording, moment.replay, number, block, exploration)
         return {name: float(value) for name, value in found._asdict().items()}
 
-    def _moment(self, number: int, position: int) -> tuple[Any, np.ndarray, int]:
-        return probed_at(self.run, number, position)[0], self.run.recording[number], int(self.run.blocks[position])
+    def bound(self, moment: Moment) -> dict[str, Any]:
+        """Whether the run's η satisfies Theorem 1's bound for θ and D.
+
+        The bound comes from the Hessians at θ and can only be too large: what is not satisfied here certainly is not.
+        """
+        settings = self.run.configuration
+        transitions, _ = self._call("batch", self._batch, *moment.batch_place)
+        constants = self.smoothness(moment.theta, transitions)
+        bound, eta = theory_step_size(constants, settings.estimator.inner_iterations), float(settings.optimiser.eta)
+        return {"bound": bound, "eta": eta, "satisfied": eta <= bound}
+
+
+# Distances
+
+
+def anchor_distances(
+    configuration: Configuration,
+    network: Network,
+    theta: Parameters,
+    batch: Transitions,
+    picks: Int[Array, "M b"],
+    recording: Float[Array, "steps width"],
+    estimator: str,
+) -> Distances:
+    """The distances within one outer iteration, made without the Adam process, of one estimator."""
+    chosen = alike(configuration, estimator)
+    _, trace = outer_iteration(chosen, network, init_learner(chosen, theta), batch, picks, keep_iterates=True)
+    before = jax.tree.map(lambda leaf: leaf[:-1], trace.iterates)  # θ_0 … θ_M
+    exact = jax.lax.map(lambda at: exact_gradient(configuration, network, at, recording), before)
+    source = make_gradients(configuration.gradients, network)
+    rows = make_batch(configuration.gradients, network, batch, None)
+    on_batch = jax.vmap(lambda at: source.mean(at, rows)[0])(before)
+
+    deltas = trace.deltas
+    later, earlier = slice(1, None), slice(None, -1)
+    if estimator == "srg":
+        anchor, exact_at_anchor = _at(deltas, earlier), _at(exact, earlier)
+    else:
+        anchor, exact_at_anchor = (_first_repeated(tree) for tree in (deltas, exact))
+    return Distances(
+        own=_norms(_minus(anchor, exact_at_anchor)),
+        present=_norms(_minus(anchor, _at(exact, later))),
+        estimate=_norms(_minus(_at(deltas, later), _at(exact, later))),
+        floor=_norms(_minus(_at(on_batch, later), _at(exact, later))),
+        own_norm=_norms(exact_at_anchor),
+        norm=_norms(_at(exact, later)),
+    )
+
+
+def _at(tree: Parameters, index: slice) -> Parameters:
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def _first_repeated(tree: Parameters) -> Parameters:
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], leaf[1:].shape), tree)
+
+
+def _minus(a: Parameters, b: Parameters) -> Parameters:
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def _norms(stack: Parameters) -> Float[Array, " M"]:
+    return jax.vmap(optax.tree.norm)(stack)
+
+
+# The anatomy
+
+
+def anchor_error(
+    configuration: Configuration,
+    network: Network,
+    theta: Parameters,
+    batch: Float[Array, "N width"],
+    replay: Float[Array, "filled width"],
+    recording: Float[Array, "steps width"],
+    fresh: Float[Array, "2 fresh width"],
+) -> AnchorError:
+    """The squared distances at θ; all transitions are packed rows."""
+    on_batch, on_replay, on_all, on_one, on_other = (
+        exact_gradient(configuration, network, theta, rows) for rows in (batch, replay, recording, *fresh)
+    )
+    return AnchorError(
+        sampling=_squared_distance(on_batch, on_replay),
+        unseen=_squared_distance(on_replay, on_all),
+        drift=optax.tree.vdot(optax.tree.sub(on_replay, on_one), optax.tree.sub(on_replay, on_other))
+        - _squared_distance(on_one, on_other) / 2,
+        total=_squared_distance(on_batch, on_all),
+    )
+
+
+def fresh_transitions(
+    task: Task,
+    network: Network,
+    theta: Parameters,
+    exploration: Float[Array, ""] | float,
+    key: PRNGKeyArray,
+    *,
+    steps: int,
+    reward_scale: Array | float = 1.0,
+) -> Float[Array, "steps width"]:
+    """Packed transitions of the ε-greedy policy of θ, from a fresh episode on."""
+    environment = task.environment
+    first, rest = jax.random.split(key)
+
+    def step(situation: Situation, step_key: PRNGKeyArray) -> tuple[Situation, Array]:
+        explore, act, episode, observe, move = jax.random.split(step_key, 5)
+        q_values = network.q_values(theta, situation.observation[None])[0]
+        random_action = jax.random.randint(act, (), 0, action_count(environment))
+        action = epsilon_greedy(q_values, jnp.asarray(exploration), jax.random.uniform(explore), random_action)
+        fresh = begin_episode(environment, episode, observe)
+        after, outcome = take_step(environment, situation, action, fresh, task.time_limit, move)
+        made = outcome.transition
+        return after, pack(made._replace(reward=made.reward * reward_scale))
+
+    start = begin_episode(environment, *jax.random.split(first))
+    return jax.lax.scan(step, start, jax.random.split(rest, steps))[1]
+
+
+def _squared_distance(a: Parameters, b: Parameters) -> Float[Array, ""]:
+    return optax.tree.norm(optax.tree.sub(a, b), squared=True)

@@ -20,17 +20,17 @@ import polars as pl
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
-from srgdqn.paper.measurements.gradient_spread import first_layers
 from srgdqn.paper.measurements.recorded import (
     Report,
     at_steps,
     batch_at,
     call_compiled,
     exact_gradient,
-    probed_at,
+    first_layers,
+    from_share,
+    moments,
     record,
 )
-from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training.interaction import action_count
 
 _TRAINING_SHARE = 0.7  # of the time, roughly
@@ -47,25 +47,16 @@ class Plan:
 
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Errors by round and step, and the curves of the run."""
-    run = record(
-        plan.configuration,
-        lambda share: report(_TRAINING_SHARE * share),
-        stop,
-        probe=first_layers,  # Table 2's, so that both may have the same program
-        probe_at=at_steps(plan.configuration, plan.steps),
-    )
+    training, looking = from_share(report, _TRAINING_SHARE)
+    # Table 2's probe, so that both may have the same program.
+    probe_at = at_steps(plan.configuration, plan.steps)
+    run = record(plan.configuration, training, stop, probe=first_layers, probe_at=probe_at)
     shape, numbers = run.configuration.shape(), run.configuration.numbers()
     error_of = _error_function(shape, run.network, action_count(run.task.environment))
     rows: list[dict[str, Any]] = []
-    moments = [(number, position) for number in run.finite for position in range(len(run.blocks))]
-    for count, (number, position) in enumerate(moments):
-        if stop.is_set():
-            raise StopRequestedError
-        block = int(run.blocks[position])
-        place = probed_at(run, number, position)[0], run.recording[number], np.uint32(number), jnp.int32(block)
-        error, norm = call_compiled((__name__, shape), error_of, *place, numbers)
-        rows.append({"round": number, "step": run.steps_of(block), "error": float(error), "norm": float(norm)})
-        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(moments))
+    for moment in moments(run, looking, stop):
+        error, norm = call_compiled((__name__, shape), error_of, moment.theta, *moment.batch_place, numbers)
+        rows.append({"round": moment.number, "step": moment.step, "error": float(error), "norm": float(norm)})
     curves = run.trained.tables["curves"]
     rounds = run.trained.tables["rounds"]
     return {

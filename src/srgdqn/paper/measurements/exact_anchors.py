@@ -57,7 +57,7 @@ def from_recording(occasion: Occasion) -> Served:
 
 
 def with_oracle(occasion: Occasion) -> Served:
-    """The live replay's batch and picks, with the exact anchor of the recorded run at the present θ."""
+    """The lane's own batch and picks, with the exact anchor of the recorded run at the present θ."""
     return from_replay(occasion)._replace(anchor=_exact(occasion))
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,11 +22,22 @@ import polars as pl
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.config import Configuration
-from srgdqn.learner.networks import MLP, Network, Parameters
-from srgdqn.learner.outer_iteration import LearnerState, Trace, init_learner, outer_iteration
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
-from srgdqn.paper.measurements.anchor_distances import ESTIMATORS, alike
-from srgdqn.paper.measurements.recorded import RecordedRun, Report, block_of, call_compiled, record
+from srgdqn.paper.measurements.recorded import (
+    ESTIMATORS,
+    FirstLayer,
+    RecordedRun,
+    Report,
+    alike,
+    block_of,
+    call_compiled,
+    first_layers,
+    from_share,
+    record,
+    rounds_table,
+)
 from srgdqn.runs.interrupts import StopRequestedError
 
 QUANTITIES = ("delta", "gradient")
@@ -44,18 +55,6 @@ class Plan:
     picks: int = 8
 
 
-class FirstLayer(NamedTuple):
-    """The first layer's part of a vector in parameter space, flat: weights first, then biases."""
-
-    delta: Float[Array, " size"]
-    gradient: Float[Array, " size"]
-
-
-def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer]:
-    """A probe: θ_0, and the first layers of Δ_M and g_M."""
-    return learner.parameters, FirstLayer(_flat(trace.last_delta), _flat(trace.last_gradient))
-
-
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Vectors at each step, spreads within each window, and spreads over redraws, round by round."""
     configuration = plan.configuration
@@ -67,9 +66,8 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     def in_a_window(blocks: np.ndarray) -> np.ndarray:
         return np.isin(blocks, [block for window in windows.values() for block in window])
 
-    run = record(
-        configuration, lambda share: report(_TRAINING_SHARE * share), stop, probe=first_layers, probe_at=in_a_window
-    )
+    training, looking = from_share(report, _TRAINING_SHARE)
+    run = record(configuration, training, stop, probe=first_layers, probe_at=in_a_window)
     weights = run.probed[0].layers[0].weight[0, 0].size
     vectors, within_windows, redraws = [], [], []
     for count, step in enumerate(plan.steps):
@@ -82,15 +80,12 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
             made = stack[:, np.isfinite(stack).all((0, 2))]
             within_windows.append(_labelled(step, quantity, run.finite, **_spreads(made, weights)))
         redraws += _redraws(run, plan, last, step, weights, stop)
-        report(_TRAINING_SHARE + (1 - _TRAINING_SHARE) * (count + 1) / len(plan.steps))
-    diverged = configuration.training.rounds - len(run.finite)
+        looking((count + 1) / len(plan.steps))
     return {
         "vectors": pl.concat(vectors),
         "windows": pl.concat(within_windows),
         "redraws": pl.concat(redraws),
-        "rounds": pl.DataFrame(
-            {"rounds": [configuration.training.rounds], "diverged": [diverged], "weights": [weights]}
-        ),
+        "rounds": rounds_table(run, weights=weights),
     }
 
 
@@ -99,7 +94,7 @@ def redrawn(
     network: Network,
     theta: Parameters,
     replay: Float[Array, "capacity width"],
-    live: Int[Array, ""] | int,
+    filled: Int[Array, ""] | int,
     key: PRNGKeyArray,
     *,
     batches: int,
@@ -107,14 +102,14 @@ def redrawn(
 ) -> FirstLayer:
     """The first layers after outer iterations from θ on `batches` fresh Ds, each with `picks` fresh sequences of picks.
 
-    Ds are drawn from the first `live` rows of the replay. The axes of the result are batches, picks and elements.
+    Ds are drawn from the first `filled` rows of the replay. The axes of the result are batches, picks and elements.
     """
     inner, rows = configuration.estimator, configuration.replay.batch_size
     state = init_learner(configuration, theta)
 
     def one(batch_key: PRNGKeyArray) -> FirstLayer:
         slots_key, picks_key = jax.random.split(batch_key)
-        drawn = unpack(replay[jax.random.randint(slots_key, (rows,), 0, live)])
+        drawn = unpack(replay[jax.random.randint(slots_key, (rows,), 0, filled)])
         shape = (picks, inner.inner_iterations, inner.inner_batch)
 
         def with_picks(chosen: Array) -> FirstLayer:
@@ -142,16 +137,16 @@ def _redraws(
     numbers = np.array(run.finite, int)
     thetas = jax.tree.map(lambda leaf: leaf[numbers, position], run.probed[0])
     block, capacity = int(run.blocks[position]), plan.configuration.replay.replay_capacity
-    live = min(run.steps_of(block), capacity)
+    filled = min(run.steps_of(block), capacity)
     padded = np.zeros((len(numbers), capacity, run.recording.shape[-1]), run.recording.dtype)
     for row, number in enumerate(run.finite):
-        padded[row, :live] = run.replay_at(number, block)
+        padded[row, :filled] = run.replay_at(number, block)
     root = jax.random.fold_in(jax.random.key(plan.configuration.training.seed), step)
     keys = jax.vmap(lambda number: jax.random.fold_in(root, number))(jnp.asarray(numbers))
     frames = []
     for estimator in ESTIMATORS:
         other = alike(plan.configuration, estimator)
-        found = _redraw_all(other, run.network, plan, thetas, padded, keys, jnp.int32(live))
+        found = _redraw_all(other, run.network, plan, thetas, padded, keys, jnp.int32(filled))
         for quantity in QUANTITIES:
             stacks = np.asarray(getattr(found, quantity), np.float64)
             flat = stacks.reshape(len(stacks), plan.batches * plan.picks, stacks.shape[-1])
@@ -170,19 +165,19 @@ def _redraws(
 
 
 def _redraw_all(
-    configuration: Configuration, network: Network, plan: Plan, thetas: Any, replays: Any, keys: Any, live: Any
+    configuration: Configuration, network: Network, plan: Plan, thetas: Any, replays: Any, keys: Any, filled: Any
 ) -> FirstLayer:
     """A round after the other, so that memory stays small; one program for all steps."""
 
-    def every(thetas: Any, replays: Any, keys: Any, live: Any) -> FirstLayer:
+    def every(thetas: Any, replays: Any, keys: Any, filled: Any) -> FirstLayer:
         def one(given: Any) -> FirstLayer:
             theta, replay, key = given
-            return redrawn(configuration, network, theta, replay, live, key, batches=plan.batches, picks=plan.picks)
+            return redrawn(configuration, network, theta, replay, filled, key, batches=plan.batches, picks=plan.picks)
 
         return jax.lax.map(one, (thetas, replays, keys))
 
     key = (__name__, configuration, plan.batches, plan.picks)
-    return call_compiled(key, every, thetas, replays, keys, live)
+    return call_compiled(key, every, thetas, replays, keys, filled)
 
 
 def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:
@@ -197,9 +192,3 @@ def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:
 def _labelled(step: int, quantity: str, rounds: list[int], **columns: Any) -> pl.DataFrame:
     labels = [pl.lit(step, pl.Int64).alias("step"), pl.lit(quantity).alias("quantity")]
     return pl.DataFrame({"round": np.array(rounds, int), **columns}).select(*labels, pl.all())
-
-
-def _flat(parameters: Parameters) -> Float[Array, " size"]:
-    assert isinstance(parameters, MLP)  # Table 2 is about the built-in perceptron's first layer
-    first = parameters.layers[0]
-    return jnp.concatenate([first.weight.ravel(), first.bias])

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 from jaxtyping import Array, Float, Int
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
-from srgdqn.learner.networks import Network, Parameters, make_network
+from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows
 from srgdqn.learner.replay import unpack
 from srgdqn.runs.interrupts import StopRequestedError
@@ -31,6 +33,9 @@ from srgdqn.training.single_flight import Once
 from srgdqn.training.xla_flags import some_effort
 
 Report = Callable[[float], None]
+
+ESTIMATORS = ("srg", "svrg")
+"""Whose outer iterations are made again from the same θ_0, D and picks."""
 
 
 class RecordedRun(NamedTuple):
@@ -65,6 +70,24 @@ def theta_before(learner: LearnerState, trace: Trace) -> Parameters:
     """A probe: θ_0 of every outer iteration."""
     del trace
     return learner.parameters
+
+
+class FirstLayer(NamedTuple):
+    """The first layer's part of a vector in parameter space, flat: weights first, then biases."""
+
+    delta: Float[Array, " size"]
+    gradient: Float[Array, " size"]
+
+
+def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer]:
+    """A probe: θ_0, and the first layers of Δ_M and g_M."""
+    return learner.parameters, FirstLayer(_flat(trace.last_delta), _flat(trace.last_gradient))
+
+
+def _flat(parameters: Parameters) -> Float[Array, " size"]:
+    assert isinstance(parameters, MLP)  # Table 2 is about the built-in perceptron's first layer
+    first = parameters.layers[0]
+    return jnp.concatenate([first.weight.ravel(), first.bias])
 
 
 def record(
@@ -122,9 +145,59 @@ def batch_at(
     return served.transitions, served.picks
 
 
-def probed_at(run: RecordedRun, number: int, position: int) -> Any:
-    """What was probed of a round at one of the blocks."""
-    return jax.tree.map(lambda leaf: leaf[number, position], run.probed)
+def alike(configuration: Configuration, estimator: str) -> Configuration:
+    """The configuration with another estimator and without the Adam process, which ends an outer iteration: the same
+    for all algorithms that differ in these only.
+    """
+    return dataclasses.replace(
+        configuration,
+        algorithm="",
+        estimator=dataclasses.replace(configuration.estimator, estimator=estimator),
+        optimiser=dataclasses.replace(configuration.optimiser, adam_process=False),
+    )
+
+
+class Moment(NamedTuple):
+    """An outer iteration of a recorded round."""
+
+    number: int  # of the round
+    block: int
+    step: int
+    theta: Parameters  # θ_0
+    recording: np.ndarray  # of the round
+    replay: np.ndarray  # the rows that were in it
+
+    @property
+    def batch_place(self) -> tuple[np.ndarray, np.uint32, Array]:
+        """What `batch_at` finds its D and picks by."""
+        return self.recording, np.uint32(self.number), jnp.int32(self.block)
+
+
+def moments(run: RecordedRun, report: Report, stop: threading.Event) -> Iterator[Moment]:
+    """Every probed outer iteration of every round that did not diverge; the probe is `first_layers`.
+
+    Reports the share that is done; raises `StopRequestedError` once `stop` is set.
+    """
+    places = [(number, position) for number in run.finite for position in range(len(run.blocks))]
+    for count, (number, position) in enumerate(places):
+        if stop.is_set():
+            raise StopRequestedError
+        block = int(run.blocks[position])
+        theta = jax.tree.map(lambda leaf, at=(number, position): leaf[at], run.probed[0])
+        replay = run.replay_at(number, block)
+        yield Moment(number, block, run.steps_of(block), theta, run.recording[number], replay)
+        report((count + 1) / len(places))
+
+
+def from_share(report: Report, first: float) -> tuple[Report, Report]:
+    """Reports of two stages of a measurement, the first of which takes this share of the time."""
+    return lambda share: report(first * share), lambda share: report(first + (1 - first) * share)
+
+
+def rounds_table(run: RecordedRun, **more: int) -> pl.DataFrame:
+    """One row: how many rounds there were, and how many diverged."""
+    rounds = run.configuration.training.rounds
+    return pl.DataFrame([{"rounds": rounds, "diverged": rounds - len(run.finite), **more}])
 
 
 _PIECE = 1_000  # rows whose activations are held at once, so that they stay in the processor's cache

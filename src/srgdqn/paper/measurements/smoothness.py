@@ -22,8 +22,6 @@ from srgdqn.learner.gradients import Batch, Transitions, make_batch
 from srgdqn.learner.gradients.bellman import loss_of
 from srgdqn.learner.networks import Network, Parameters
 
-__all__ = ["bound_step_size", "linear_smoothness", "local_smoothness", "tanh_smoothness", "theory_step_size"]
-
 # The largest |tanh''|, which is 2a(1 - a²) at a = tanh = 1/√3.
 _TANH_CURVATURE = 4 / (3 * 3**0.5)
 
@@ -107,17 +105,6 @@ def _spectral_norm(product: Callable[[Array], Array], like: Float[Array, " d"]) 
 
 def _length(vector: Float[Array, " d"]) -> Float[Array, ""]:
     return jnp.sqrt(jnp.sum(jnp.square(vector)))
-
-
-def bound_step_size(
-    configuration: Configuration, network: Network, parameters: Parameters, transitions: Transitions
-) -> float:
-    """Theorem 1's bound on η for a batch, from the Hessians at these parameters.
-
-    As those norms are at most the β_i, the true bound is at most this.
-    """
-    constants = local_smoothness(configuration, network, parameters, transitions)
-    return theory_step_size(constants, configuration.estimator.inner_iterations)
 
 
 def linear_smoothness(observations: np.ndarray) -> np.ndarray:

@@ -6,7 +6,6 @@ The problems are smooth and their targets y are frozen, as the theorem assumes (
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +15,13 @@ import jax
 import numpy as np
 import polars as pl
 
-from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.learner.gradients import Transitions
-from srgdqn.learner.networks import Network, Parameters
 from srgdqn.paper.measurements.recorded import Report
-from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
+from srgdqn.paper.measurements.smoothness import theory_step_size
 from srgdqn.paper.measurements.theorem_inequality import RunLoop, inequality_rows, make_loop, with_verdicts
-from srgdqn.paper.measurements.theorem_problems import Problem, compiled, first_terms, make_problem
+from srgdqn.paper.measurements.theorem_problems import Problem, first_terms, make_problem
 from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows, start_of
 from srgdqn.runs.interrupts import StopRequestedError
-
-PAPER_ETA_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
 
 
 class Setting(NamedTuple):
@@ -154,7 +148,7 @@ def _inequality(
     rng: np.random.Generator,
     programs: dict[tuple[int, int], RunLoop],
 ) -> list[dict[str, Any]]:
-    """The rows of one setting; `programs` keeps what has been compiled for settings that differ in S alone."""
+    """The rows of one setting; `programs` holds what was compiled for settings that differ in S alone."""
     terms, loop_length, outer_loops = setting
     problem = first_terms(whole, terms)
     if (terms, loop_length) not in programs:
@@ -180,36 +174,6 @@ def _queries(plan: TheoremPlan, problem: Problem, loop_length: int, rng: np.rand
     race = Race(loop_length, plan.query_budget, plan.query_replications, plan.step_sizes)
     measured = query_rows(problem, race, plan.precisions, rng)
     return [{"problem": problem.name, "n": problem.terms, "M": loop_length, **row} for row in measured]
-
-
-def paper_eta_rows(
-    configuration: Configuration,
-    network: Network,
-    thetas: Sequence[Parameters],
-    batches: Sequence[Transitions],
-    steps: Sequence[int] | None = None,
-) -> pl.DataFrame:
-    """Whether the configuration's η satisfies Theorem 1's bound at snapshots of training.
-
-    Each snapshot is a θ and a batch D; `steps` label them (0, 1, … by default). The bound comes from the Hessians at θ
-    and can only be too large: what is not satisfied here certainly is not.
-    """
-    labels = list(range(len(thetas))) if steps is None else list(steps)
-    if not len(thetas) == len(batches) == len(labels):
-        raise InputError(
-            f"there are {len(thetas)} thetas, {len(batches)} batches and {len(labels)} steps. Give as many of each."
-        )
-    smoothness = compiled(functools.partial(local_smoothness, configuration, network))
-    eta, inner_iterations = float(configuration.optimiser.eta), configuration.estimator.inner_iterations
-    bounds = [
-        theory_step_size(smoothness(theta, batch), inner_iterations)
-        for theta, batch in zip(thetas, batches, strict=True)
-    ]
-    rows = [
-        {"step": step, "bound": bound, "eta": eta, "satisfied": eta <= bound}
-        for step, bound in zip(labels, bounds, strict=True)
-    ]
-    return pl.DataFrame(rows, schema=PAPER_ETA_SCHEMA)
 
 
 GROWTH_SCHEMA = {

@@ -25,8 +25,6 @@ from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.paper.measurements.theorem_problems import Problem, at, compiled
 from srgdqn.results.statistics import Interval
 
-__all__ = ["INEQUALITY_SCHEMA", "Loop", "inequality_rows", "make_loop", "mean_interval", "with_verdicts"]
-
 INEQUALITY_SCHEMA = {
     "problem": pl.String,
     "varied": pl.String,
@@ -166,7 +164,7 @@ def mean_interval(values: np.ndarray, level: float) -> Interval:
 
 
 def _differences(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Left - right; infinity where numbers overflowed, because F has then risen beyond what can be told."""
+    """Left - right; infinity where numbers overflowed, because F has then risen beyond any number."""
     with np.errstate(invalid="ignore", over="ignore"):
         difference = left - right
     return np.where(np.isfinite(difference), difference, np.inf)

@@ -25,8 +25,6 @@ from srgdqn.paper.measurements.smoothness import linear_smoothness, tanh_smoothn
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.training.xla_flags import some_effort
 
-__all__ = ["PROBLEMS", "At", "Problem", "at", "compiled", "first_terms", "make_problem", "term_losses"]
-
 # Least squares: the standard deviations of the features fall from 1 to the last of them.
 FEATURES, LAST_SCALE, NOISE = 8, 0.2, 0.5
 

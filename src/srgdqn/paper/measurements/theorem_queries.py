@@ -25,22 +25,6 @@ from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.paper.measurements.smoothness import theory_step_size
 from srgdqn.paper.measurements.theorem_problems import Problem, compiled
 
-__all__ = [
-    "CONTESTANTS",
-    "QUERIES_SCHEMA",
-    "Race",
-    "Start",
-    "best_step_size",
-    "first_below",
-    "looks_within",
-    "make_descent",
-    "queries_between_looks",
-    "query_rows",
-    "start_of",
-    "step_size_grid",
-    "theory_step_sizes",
-]
-
 CONTESTANTS = ("sgd", "svrg", "srg")
 
 QUERIES_SCHEMA = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Sequence
@@ -103,17 +104,7 @@ def verdicts_json(report: Report) -> str:
         "question": report.question,
         "answer": report.answer,
         "note": report.claims_note,
-        "claims": [
-            {
-                "name": row.name,
-                "claim": row.claim,
-                "where": row.where,
-                "verdicts": dict(row.verdicts),
-                "evidence": dict(row.evidence),
-                "section": row.section,
-            }
-            for row in report.claims
-        ],
+        "claims": [dataclasses.asdict(row) for row in report.claims],
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 

@@ -16,7 +16,6 @@ from plotly.offline import get_plotlyjs
 
 from srgdqn.figures.charts import Chart, Series, Style
 from srgdqn.paper.report.contents import Report, readings_of
-from srgdqn.paper.report.drawings import small_image
 from srgdqn.paper.report.markdown import text_of, time_text
 from srgdqn.paper.report.plots import dash_of, description, groups_of, labels_of, plot_data
 
@@ -25,22 +24,14 @@ _MARKS = ("", "■", "▲", "◆", "▼")
 _PATTERNS = {"solid": "", "dash": "6 3", "dot": "2 3", "dashdot": "6 3 2 3"}
 
 
-def render_page(report: Report, images: Mapping[str, bytes] | None = None) -> str:
-    """The page of a report.
-
-    Args:
-      report: what it says.
-      images: PNGs of its charts by name; those that are missing are drawn.
-
-    """
+def render_page(report: Report, images: Mapping[str, bytes]) -> str:
+    """The page of a report, with PNGs of its charts by name."""
     charts = [chart for section in report.sections for chart in section.charts]
-    given = images or {}
     return _template().render(
         report=report,
         readings=readings_of(report.claims),
         titles={section.name: section.title for section in report.sections},
-        charts={chart.name: chart.title for chart in charts},
-        controls={chart.name: _controls(chart, given.get(chart.name) or small_image(chart)) for chart in charts},
+        controls={chart.name: _controls(chart, images[chart.name]) for chart in charts},
         style=Markup(_resource("page.css")),
         scripts=[trusted_script(get_plotlyjs()), trusted_script(_resource("page.js"))] if charts else [],
     )

@@ -109,7 +109,7 @@ def _series(series: Series, groups: Sequence[str]) -> dict[str, Any]:
         "line": {"color": series.style.color, "width": _LINE_WIDTH, "dash": dash_of(series.style.dashes)},
         "symbol": _SYMBOLS[place % len(_SYMBOLS)],
         "hatch": _HATCHES[place % len(_HATCHES)],
-        # Lines of the first group are bare; those of others have a few marks to be told from them.
+        # Lines of the first group are bare; those of others have a few marks to differ from them.
         "marked": place > 0,
     }
     if series.low is not None and series.high is not None:

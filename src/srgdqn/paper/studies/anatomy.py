@@ -7,22 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    PURPLE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
-from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, rounds_used
+from srgdqn.figures.charts import BLACK, BLUE, ORANGE, PURPLE, Chart, Panel, Series, Style
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, interval_text, rounds_used
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_3_right
-from srgdqn.paper.studies.controls import interval_text
-from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
+from srgdqn.paper.studies.figure_3_right import TRAJECTORIES, of_both_runs
 from srgdqn.results.statistics import bootstrap_interval
 
 PARTS = {
@@ -30,15 +20,7 @@ PARTS = {
     "unseen": ("replay against all recorded (first reason)", Style(PURPLE)),
     "drift": ("replay against fresh on-policy data (second reason)", Style(ORANGE)),
 }
-
-
-def errors(outcomes: Outcomes, readings: str) -> pl.DataFrame:
-    """Every measured squared error, of both algorithms' runs."""
-    frames = []
-    for trajectory in TRAJECTORIES:
-        table = outcomes[figure_3_right.cell_name(readings, trajectory)].tables["anatomy"]
-        frames.append(table.with_columns(pl.lit(trajectory).alias("trajectory")))
-    return pl.concat(frames)
+_TOTAL = ("D against all recorded", Style(BLACK, ":"))
 
 
 def shares(outcomes: Outcomes, readings: str, part: str) -> np.ndarray:
@@ -47,7 +29,7 @@ def shares(outcomes: Outcomes, readings: str, part: str) -> np.ndarray:
     A round counts if it diverged in neither run.
     """
     runs = pl.col("trajectory").n_unique()
-    sums = errors(outcomes, readings).group_by("round").agg(pl.col(*PARTS).sum(), runs.alias("runs"))
+    sums = of_both_runs(outcomes, readings, "anatomy").group_by("round").agg(pl.col(*PARTS).sum(), runs.alias("runs"))
     both = sums.filter(pl.col("runs") == len(TRAJECTORIES)).sort("round")
     return (both[part] / both.select(pl.sum_horizontal(*PARTS)).to_series()).to_numpy()
 
@@ -59,31 +41,23 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     for trajectory in TRAJECTORIES:
         series = []
         for each in readings:
-            mine = errors(outcomes, each).filter(pl.col("trajectory") == trajectory)
+            mine = of_both_runs(outcomes, each, "anatomy").filter(pl.col("trajectory") == trajectory)
             sizes = {part: float(np.mean(mine[part].to_numpy())) for part in PARTS}
-            for part, (label, style) in PARTS.items():
+            for part, (label, style) in {**PARTS, "total": _TOTAL}.items():
                 means = mine.group_by("step").agg(pl.col(part).mean()).sort("step")
                 x = {"steps": means["step"].to_numpy()}
                 series.append(Series(label, style, x, means[part].to_numpy(), group=each))
-                rows.append(
-                    {
-                        "readings": each,
-                        "run of": trajectory,
-                        "part": label,
-                        "mean squared error": f"{sizes[part]:.4g}",
-                        "share of the three": f"{sizes[part] / sum(sizes.values()):.0%}",
-                        "rounds": rounds_used(outcomes, both[each], mine["round"].n_unique()),
-                    }
-                )
-            means = mine.group_by("step").agg(pl.col("total").mean()).sort("step")
-            whole = Series(
-                "D against all recorded",
-                Style(BLACK, ":"),
-                {"steps": means["step"].to_numpy()},
-                means["total"].to_numpy(),
-                group=each,
-            )
-            series.append(whole)
+            rows += [
+                {
+                    "readings": each,
+                    "run of": trajectory,
+                    "part": label,
+                    "mean squared error": f"{sizes[part]:.4g}",
+                    "share of the three": f"{sizes[part] / sum(sizes.values()):.0%}",
+                    "rounds": rounds_used(outcomes, both[each], mine["round"].n_unique()),
+                }
+                for part, (label, _) in PARTS.items()
+            ]
         panels.append(
             Panel(
                 f"run of {trajectory}",

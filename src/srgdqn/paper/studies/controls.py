@@ -9,12 +9,12 @@ import polars as pl
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
 from srgdqn.paper.cells import StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, diverged_rounds, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_rounds, interval_text, seconds_of
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
-from srgdqn.results.statistics import Interval, bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.results.statistics import bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
 
@@ -111,13 +111,6 @@ def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
         "four algorithms' rounds; they score as the random policy."
     )
     return Table("controls-interaction", "Do the Adam process and variance reduction add up?", pl.DataFrame(rows), note)
-
-
-def interval_text(interval: Interval) -> str:
-    """An interval as a reader wants it."""
-    if interval.estimate != interval.estimate or abs(interval.estimate) == float("inf"):
-        return "–"  # no spread at all in one of the two, as where every round diverged
-    return f"{interval.estimate:+.3f} [{interval.low:+.3f}, {interval.high:+.3f}]"
 
 
 def _controls(outcomes: Outcomes, readings: str, task: str = "MountainCar") -> list[str]:

@@ -7,18 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLACK, BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import LAST_SHARE, Experiment, Outcomes, configured, seconds_of
+from srgdqn.paper.experiment import LAST_SHARE, Experiment, Outcomes, measured_arm, seconds_of
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
@@ -41,17 +32,8 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     moments = np.linspace(scale.dose_steps / _MOMENTS, scale.dose_steps, _MOMENTS).astype(int)
     listed = []
     for coefficient, batch in scale.doses:
-        configuration = configured(
-            scale,
-            "MountainCar",
-            "srg-dqn",
-            readings,
-            rounds=scale.dose_rounds,
-            steps=scale.dose_steps,
-            coefficient=coefficient,
-            inner_batch=batch,
-            evaluation_interval=None,
-        )
+        dose = {"coefficient": coefficient, "inner_batch": batch}
+        configuration = measured_arm(scale, "srg-dqn", readings, scale.dose_rounds, scale.dose_steps, **dose)
         plan = dose_response.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))
         listed.append(MeasurementCell(cell_name(readings, (coefficient, batch)), dose_response.measure, plan))
     return listed

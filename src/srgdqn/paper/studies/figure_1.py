@@ -7,17 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, configured, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes, configured, interval_text, seconds_of
 from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
@@ -94,13 +86,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 )
             )
             last = values[:, -max(1, len(steps) // 5) :].mean(1)
-            ending, area = bootstrap_interval(last), bootstrap_interval(values.mean(1))
             rows.append(
                 {
                     "readings": each,
                     "arm": _MEANING[arm],
-                    "area [95 %]": f"{area.estimate:.3f} [{area.low:.3f}, {area.high:.3f}]",
-                    "last 20 % [95 %]": f"{ending.estimate:.3f} [{ending.low:.3f}, {ending.high:.3f}]",
+                    "area [95 %]": interval_text(bootstrap_interval(values.mean(1)), ".3f"),
+                    "last 20 % [95 %]": interval_text(bootstrap_interval(last), ".3f"),
                     "sd over rounds": f"{last.std(ddof=1):.3f}",
                     "diverged": int(tables["rounds"].filter(pl.col("arm") == arm)["diverged"].sum()),
                 }

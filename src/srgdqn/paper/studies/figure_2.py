@@ -20,12 +20,12 @@ from srgdqn.paper.experiment import (
     configured,
     diverged_rounds,
     final_scores,
+    score_columns,
     seconds_of,
 )
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.results.result import Result
-from srgdqn.results.statistics import bootstrap_interval
 
 TASKS = tuple(FIGURE_2_ROUNDS)
 _LABELS = {"success": "share of greedy episodes that succeed", "length": "steps per episode"}
@@ -95,17 +95,12 @@ def score_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequenc
                 if cell_name(task, each, algorithm) not in outcomes:
                     continue
                 result: Result = outcomes[cell_name(task, each, algorithm)]
-                values = scores(outcomes, task, each, algorithm)
-                interval = bootstrap_interval(values)
                 rows.append(
                     {
                         "task": task,
                         "readings": each,
                         "algorithm": algorithm,
-                        "score": f"{interval.estimate:.3f}",
-                        "95 %": f"[{interval.low:.3f}, {interval.high:.3f}]",
-                        "sd over rounds": f"{values.std(ddof=1):.3f}",
-                        "diverged": f"{diverged_rounds(result)} of {result.rounds.height}",
+                        **score_columns(scores(outcomes, task, each, algorithm), result),
                         **_endings(result),
                     }
                 )
@@ -227,4 +222,5 @@ EXPERIMENT = Experiment(
     cells=cells,
     show=show,
     budget_seconds=400,
+    in_all_readings=True,
 )

@@ -15,7 +15,8 @@ from srgdqn.paper.experiment import (
     Experiment,
     Outcomes,
     configured,
-    diverged_rounds,
+    diverged_text,
+    interval_text,
     mean_lengths,
     seconds_of,
 )
@@ -83,16 +84,15 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 )
             )
             values = lengths(outcomes, each, algorithm)
-            interval = bootstrap_interval(values)
             cut = result.rounds["censored"].to_numpy().sum() / result.rounds["episodes"].to_numpy().sum()
             rows.append(
                 {
                     "readings": each,
                     "algorithm": algorithm,
-                    "mean length [95 %]": f"{interval.estimate:.0f} [{interval.low:.0f}, {interval.high:.0f}]",
+                    "mean length [95 %]": interval_text(bootstrap_interval(values), ".0f"),
                     "sd over rounds": f"{values.std(ddof=1):.0f}",
                     "cut at 2,000": f"{cut:.1%}",
-                    "diverged": f"{diverged_rounds(result)} of {result.rounds.height}",
+                    "diverged": diverged_text(result),
                 }
             )
     panel = Panel(TASK, "steps per episode (cut at 2,000)", {"episodes": "episodes"}, tuple(series))

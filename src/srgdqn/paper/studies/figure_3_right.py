@@ -10,21 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLACK,
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLACK, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
+from srgdqn.paper.experiment import (
+    Experiment,
+    Outcomes,
+    diverged_note,
+    interval_text,
+    measured_arm,
+    rounds_used,
+    seconds_of,
+)
 from srgdqn.paper.measurements import anchors
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.paper.studies.controls import interval_text
 from srgdqn.results.statistics import Interval, bootstrap_interval
 
 DEFINITIONS = {
@@ -48,27 +47,16 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     moments = np.linspace(_FIRST * scale.anchor_steps, scale.anchor_steps, scale.anchor_moments).round(-2)
     listed = []
     for trajectory in TRAJECTORIES:
-        configuration = configured(
-            scale,
-            "MountainCar",
-            trajectory,
-            readings,
-            rounds=scale.anchor_rounds,
-            steps=scale.anchor_steps,
-            evaluation_interval=None,
-        )
+        configuration = measured_arm(scale, trajectory, readings, scale.anchor_rounds, scale.anchor_steps)
         plan = anchors.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))
         listed.append(MeasurementCell(cell_name(readings, trajectory), anchors.measure, plan))
     return listed
 
 
-def distances(outcomes: Outcomes, readings: str) -> pl.DataFrame:
-    """Every measured distance, of both algorithms' runs."""
-    frames = []
-    for trajectory in TRAJECTORIES:
-        table = outcomes[cell_name(readings, trajectory)].tables["distances"]
-        frames.append(table.with_columns(pl.lit(trajectory).alias("trajectory")))
-    return pl.concat(frames)
+def of_both_runs(outcomes: Outcomes, readings: str, table: str) -> pl.DataFrame:
+    """A table of the measurement, of both algorithms' runs: `trajectory` says whose."""
+    runs = {name: outcomes[cell_name(readings, name)].tables[table] for name in TRAJECTORIES}
+    return pl.concat([rows.with_columns(pl.lit(name).alias("trajectory")) for name, rows in runs.items()])
 
 
 def log_ratios(outcomes: Outcomes, readings: str, definition: str) -> np.ndarray:
@@ -76,7 +64,7 @@ def log_ratios(outcomes: Outcomes, readings: str, definition: str) -> np.ndarray
 
     A round counts if it diverged in neither run.
     """
-    rows = distances(outcomes, readings)
+    rows = of_both_runs(outcomes, readings, "distances")
     keys = ["trajectory", "round", "step", "m"]
     srg, svrg = (rows.filter(pl.col("estimator") == name).select(*keys, definition) for name in ("srg", "svrg"))
     joined = srg.join(svrg, on=keys, suffix="_svrg").with_columns(
@@ -133,14 +121,14 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 
 
 def _floor_share(outcomes: Outcomes, readings: str) -> float:
-    mine = distances(outcomes, readings).filter(pl.col("estimator") == "srg")
+    mine = of_both_runs(outcomes, readings, "distances").filter(pl.col("estimator") == "srg")
     return float(mine["floor"].to_numpy().sum() / mine["estimate"].to_numpy().sum())
 
 
 def _panel(outcomes: Outcomes, readings: Sequence[str], definition: str, key: str, label: str, relative: bool) -> Panel:
     series = []
     for each in readings:
-        rows = distances(outcomes, each)
+        rows = of_both_runs(outcomes, each, "distances")
         norm = pl.col("own_norm" if definition == "own" else "norm") if relative else pl.lit(1.0)
         for estimator, style in _STYLES.items():
             mine = rows.filter(pl.col("estimator") == estimator)

@@ -7,16 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_note, rounds_used, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, measured_arm, rounds_used, seconds_of
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -60,15 +53,7 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per algorithm."""
     listed = []
     for algorithm in ALGORITHMS:
-        configuration = configured(
-            scale,
-            "MountainCar",
-            algorithm,
-            readings,
-            rounds=scale.spread_rounds,
-            steps=scale.spread_steps,
-            evaluation_interval=None,
-        )
+        configuration = measured_arm(scale, algorithm, readings, scale.spread_rounds, scale.spread_steps)
         plan = gradient_spread.Plan(configuration, steps(scale))
         listed.append(MeasurementCell(cell_name(readings, algorithm), gradient_spread.measure, plan))
     return listed

@@ -7,22 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
 from srgdqn.paper.experiment import Experiment, Outcomes, seconds_of
 from srgdqn.paper.measurements import theorem_1
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_3_right
-from srgdqn.paper.studies.figure_3_right import TRAJECTORIES
+from srgdqn.paper.studies.figure_3_right import of_both_runs
 from srgdqn.results.statistics import Interval
 
 PROBLEMS = ("convex", "network")
@@ -213,12 +205,8 @@ def _growth_table(growth: pl.DataFrame) -> Table:
 
 
 def _bounds(outcomes: Outcomes, readings: Sequence[str]) -> pl.DataFrame:
-    frames = []
-    for each in readings:
-        for trajectory in TRAJECTORIES:
-            table = outcomes[figure_3_right.cell_name(each, trajectory)].tables["bounds"]
-            frames.append(table.with_columns(pl.lit(each).alias("readings"), pl.lit(trajectory).alias("run")))
-    return pl.concat(frames)
+    frames = {each: of_both_runs(outcomes, each, "bounds").rename({"trajectory": "run"}) for each in readings}
+    return pl.concat([rows.with_columns(pl.lit(each).alias("readings")) for each, rows in frames.items()])
 
 
 def _bounds_table(bounds: pl.DataFrame) -> Table:

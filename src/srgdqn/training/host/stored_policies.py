@@ -13,7 +13,7 @@ from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser, normalise_observation
-from srgdqn.runs.metadata import required
+from srgdqn.runs.provenance import required
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.host.evaluation import judge
 from srgdqn.training.host.task import HostTask, check_same_spaces, host_task

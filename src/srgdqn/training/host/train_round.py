@@ -78,7 +78,7 @@ def train_round(
         else:
             round_, recorder = restored
             round_.resume_episodes(player)
-        round_.evaluation_environment = _evaluation_environment(task)
+        round_.evaluation_environment = evaluation_environment(task)
         if round_.evaluation_environment is not None:
             ending.callback(close, round_.evaluation_environment, task.name)
         if fresh:
@@ -121,7 +121,7 @@ def _recorder(configuration: Configuration, task: HostTask) -> Recorder:
     return Recorder(configuration, task.endings, 1)
 
 
-def _evaluation_environment(task: HostTask) -> gym.Env | None:
+def evaluation_environment(task: HostTask) -> gym.Env | None:
     """Another copy of the environment; none, with a warning, where there can be no other."""
     try:
         return task.source.fresh()

@@ -16,7 +16,6 @@ from srgdqn.errors import InputError
 from srgdqn.paper.cells import RunCell, compute
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import Pace
-from srgdqn.runs.provenance import provenance
 from tiny import TINY, bits
 
 PACE = Pace(0.0, 1)
@@ -101,21 +100,6 @@ def test_what_was_told_to_stop_because_of_another_goes_on(
     assert 0 < cut.counted() < STEPS
     assert outcome(compute(cells()[:1], tmp_path)) == {"seed-0": whole["seed-0"]}
     assert 0 < cut.counted() < STEPS
-
-
-def test_a_cell_of_another_version_begins_anew(
-    whole: dict[str, Any], cut: CutShort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = provenance()
-    cut.after = 3
-    with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
-        with pytest.raises(Killed):
-            compute(cells()[:1], tmp_path, pace=PACE)
-    cut.counted()
-    assert outcome(compute(cells()[:1], tmp_path)) == {"seed-0": whole["seed-0"]}
-    assert cut.counted() == STEPS
-    assert os.listdir(tmp_path) == ["seed-0"]
 
 
 def test_a_cell_whose_question_has_changed_begins_anew(cut: CutShort, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An agent's round to and from its file."""
+"""The round of an agent: made new, saved to a file, and loaded from it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,42 @@ from srgdqn.config.checks import check_stored
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.errors import InputError
+from srgdqn.kernel.support import resolved_on_host
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import ring_length
-from srgdqn.runs import agent_file, configurations
+from srgdqn.runs import configurations
 from srgdqn.runs.destination import check_file, write_file
-from srgdqn.runs.folders import read_ordinary
-from srgdqn.runs.memory_limit import check_room
-from srgdqn.runs.metadata import check_metadata, is_count
-from srgdqn.runs.snapshots import Saveable, restore_from, snapshot_of, tensors_below
-from srgdqn.runs.trees import filled
+from srgdqn.runs.provenance import check_metadata, is_count
+from srgdqn.runs.snapshots import (
+    Saveable,
+    SavedAgent,
+    decode_agent,
+    encode_agent,
+    filled,
+    restore_from,
+    snapshot_of,
+    tensors_below,
+)
+from srgdqn.runs.untrusted import check_room, read_file
 from srgdqn.training.host.program import PAGE_BLOCKS, host_program
 from srgdqn.training.host.round import HostRound, RoundState, state_form
 from srgdqn.training.host.task import HostTask, about_task, check_same_spaces, host_task
+from srgdqn.training.precision import is_double
+from srgdqn.training.random_numbers import check_random_numbers
 
 SUFFIX = ".safetensors"
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the step log.
 _PER_STEP = 64
+
+
+def new_round(configuration: Configuration, source: Source, network: eqx.Module | NetworkFactory | None) -> HostRound:
+    """A round before its first step, whose environment is not entered yet."""
+    check_random_numbers()
+    configuration = resolved_on_host(configuration, double=is_double())
+    task = host_task(configuration, source)
+    program, _ = host_program(configuration, task.network_input, task.actions.count, network)
+    return HostRound(configuration, task, program, None)
 
 
 def save_round(
@@ -45,7 +64,7 @@ def save_round(
         place = place.with_name(f"{place.name}{SUFFIX}")
     check_file(place, (SUFFIX,), what="agent", overwrite=overwrite)
     about = {**about_task(round_.task), **about, "replay": include_replay}
-    stored = agent_file.encode(
+    stored = encode_agent(
         configurations.dumps(round_.configuration), snapshot_of(about, _states(round_, include_replay))
     )
     return write_file(place, stored)
@@ -65,9 +84,9 @@ def load_round(
         run = (place / "manifest.json").is_file()
         what = "the folder of a run: srgdqn.load(folder).policy(round) acts as its agents do" if run else "a folder"
         raise InputError(f"{place} is {what}. Give a file that Agent.save wrote.")
-    data = read_ordinary(place)
+    data = read_file(place)
     try:
-        saved = agent_file.decode(data)
+        saved = decode_agent(data)
         configuration = check_stored(configurations.loads(saved.configuration))
         check_metadata(saved.about)
     except InputError as error:
@@ -92,7 +111,7 @@ def _states(round_: HostRound, replay: bool) -> dict[str, Saveable]:
 
 
 def _restored(
-    saved: agent_file.SavedAgent,
+    saved: SavedAgent,
     configuration: Configuration,
     env: Environment | None,
     network: eqx.Module | NetworkFactory | None,
