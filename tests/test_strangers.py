@@ -14,10 +14,11 @@ import srgdqn
 from fuzz.files import BOMBS, arrays, sealed
 from fuzz.inputs import _write_manifest
 from srgdqn import Agent, InputError
-from srgdqn.adapters.frame_replay import FrameMemory
+from srgdqn.adapters.replay import FrameMemory
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.cli import main
 from srgdqn.integrations.watching import LineReader, RunState
+from srgdqn.learner.gradients import Transitions
 from srgdqn.results.curves import curve
 from srgdqn.runs import manifest
 from srgdqn.runs.snapshots import SavedAgent, restore_from, rows_as_tensors, snapshot_of
@@ -157,12 +158,16 @@ def test_actions_that_none_are_are_refused(table: Any, kind: Any) -> None:
         Actions.from_metadata(table, kind)
 
 
+def append(memory: FrameMemory, environment: int, *transition: Any) -> None:
+    memory.write(Transitions(*(np.array(each)[None] for each in transition)), np.array([environment]))  # type: ignore[arg-type]
+
+
 def test_a_memory_of_frames_that_is_taken_in_can_be_used() -> None:
     generator = np.random.default_rng(0)
     kept = FrameMemory(32, (2, 6, 6), 2, 3, chunk_frames=8)
     for number in range(50):
         before, after = generator.integers(0, 255, (2, 2, 6, 6), np.uint8)
-        kept.append(number % 2, before, number % 3, 1.0, after, False)
+        append(kept, number % 2, before, number % 3, 1.0, after, False)
     taken = refused = 0
     stored = snapshot_of({}, {"memory": kept})
     everything = stored.tensors | rows_as_tensors(stored.streams, stored.spans)
@@ -177,7 +182,7 @@ def test_a_memory_of_frames_that_is_taken_in_can_be_used() -> None:
         taken += 1
         memory.gather(np.arange(32))
         for step in range(40):
-            memory.append(step % 2, np.zeros((2, 6, 6), np.uint8), 0, 0.0, np.full((2, 6, 6), step, np.uint8), False)
+            append(memory, step % 2, np.zeros((2, 6, 6), np.uint8), 0, 0.0, np.full((2, 6, 6), step, np.uint8), False)
     assert taken > 50
     assert refused > 200
 
