@@ -201,7 +201,7 @@ def test_a_run_is_begun_anew_on_request(
 ) -> None:
     killed(cut, *TRAIN, "--out", str(out))
     told = error([*TRAIN, "--out", str(out)], capsys)
-    assert told.startswith(f"{beside(out)} has the checkpoints of a run that was not finished. Go on with it (--resume")
+    assert told.startswith(f"{beside(out)} has the checkpoints of a run that was not finished. Resume it (--resume")
     assert cut.counted() == 0
     assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 0
     assert cut.counted() == WHOLE

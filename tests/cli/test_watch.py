@@ -202,7 +202,7 @@ def test_a_narrow_terminal_has_fewer_columns_and_none_is_cut(
 def test_a_terminal_of_few_lines_shows_a_summary(tmp_path: Path) -> None:
     rows = JsonLines(tmp_path / "rows.jsonl")
     rows.start(configure("CartPole", "dqn-sgd", rounds=10, steps=5_000), {})
-    rows.hear([report(number, 1_000 + number, returns=[number]) for number in range(10)])
+    rows.log([report(number, 1_000 + number, returns=[number]) for number in range(10)])
     rows.close()
     for lines, word in ((18, "median"), (40, "\r\n9 ")):
         with terminal("watch", str(rows.path), rows=lines) as screen:
@@ -216,7 +216,7 @@ def test_diverged_rounds_and_numbers_are_shown(tmp_path: Path, capsys: pytest.Ca
         rows.start(configure("MountainCar", "srg-dqn", rounds=2, steps=1_600), {})
         assert main(["watch", str(tmp_path / "a")]) == 0
         assert "starting, compiling" in capsys.readouterr().out
-        rows.hear([report(0, 800, returns=[2.0, 4.0], lengths=[30, 50]), report(1, 400, diverged_at=400)])
+        rows.log([report(0, 800, returns=[2.0, 4.0], lengths=[30, 50]), report(1, 400, diverged_at=400)])
         assert main(["watch", str(tmp_path / "a")]) == 0
     shown = capsys.readouterr().out
     assert "MountainCar · srg-dqn · 2 rounds · 1,600 steps" in shown

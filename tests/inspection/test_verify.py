@@ -117,7 +117,8 @@ def test_a_round_is_chosen_by_a_seed(compiled: Path) -> None:
     unseeded = srgdqn.verify(compiled, steps=64, progress=False)
     again = srgdqn.verify(compiled, seed=unseeded.seed, steps=64, progress=False)
     assert (again.seed, again.rounds[0].number) == (unseeded.seed, unseeded.rounds[0].number)
-    assert {srgdqn.verify(compiled, seed=seed, steps=64, progress=False).rounds[0].number for seed in range(8)} > {0}
+    chosen = {srgdqn.verify(compiled, seed=seed, steps=64, progress=False).rounds[0].number for seed in range(4)}
+    assert len(chosen) > 1
 
 
 def test_interrupted_runs_are_verified_as_far_as_they_went(tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def _compile(
     lanes = jax.eval_shape(init, *starts)
 
     def compile_init() -> Any:
-        key = _what_starts_depend_on(program, user_network, width)
+        key = _what_starts_depend_on(program, user_network, lanes)
         return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(no_effort()))[0]
 
     def compile_segment() -> Any:
@@ -200,19 +200,17 @@ def _policies(lanes: Lane) -> tuple[Parameters, Normaliser]:
     return lanes.learner.parameters, lanes.normaliser
 
 
-def _what_starts_depend_on(program: Program, user_network: Any, width: int) -> Hashable:
-    """Everything that `init_lane` reads."""
+def _what_starts_depend_on(program: Program, user_network: Any, lanes: Lane) -> Hashable:
+    """What `init_lane` reads: the sources of its values, and beyond them options that change the form of the lanes."""
     configuration, name = program.configuration, program.configuration.estimator.estimator
+    leaves, structure = jax.tree.flatten(lanes)
     return (
         Identity(program.task.environment),
         configuration.network,
         Identity(user_network),
-        configuration.normalisation,
-        configuration.gradients.target in ("hard", "polyak"),
         None if name == "none" else estimator(name).init,
-        program.slots,
-        width,
-        is_double(),
+        structure,
+        tuple((leaf.shape, leaf.dtype) for leaf in leaves),
     )
 
 

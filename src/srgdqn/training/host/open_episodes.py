@@ -9,7 +9,7 @@ from srgdqn.runs.untrusted import check_room
 
 _FIRST_ROOM = 4_096  # steps
 
-_KINDS = {"action": np.int32, "reward": np.float32, "seat": np.int32}
+_KINDS = {"action": np.int32, "reward": np.float32, "environment": np.int32}
 _ROW = sum(np.dtype(kind).itemsize for kind in _KINDS.values())  # bytes of a step
 
 
@@ -25,16 +25,16 @@ class OpenSteps:
         self.steps = 0  # of the round, so far
         self.observed: np.ndarray | None = None  # what each environment observes, where it can be brought there again
 
-    def write(self, action: np.ndarray, reward: np.ndarray, ended: np.ndarray, seat: np.ndarray) -> None:
+    def write(self, action: np.ndarray, reward: np.ndarray, ended: np.ndarray, environment: np.ndarray) -> None:
         """Takes in the next steps, of which some ended episodes."""
         start = self.steps - self._first
         stop = start + len(action)
         if stop > len(self._columns["action"]):
             start, stop = self._make_room(len(action))
-        for column, given in zip(self._columns.values(), (action, reward, seat), strict=True):
+        for column, given in zip(self._columns.values(), (action, reward, environment), strict=True):
             column[start:stop] = given
         for place in range(len(self._began)):
-            ends = np.flatnonzero(ended & (seat == place))
+            ends = np.flatnonzero(ended & (environment == place))
             if len(ends):
                 self._began[place] = self.steps + ends[-1] + 1
         self.steps += len(action)
@@ -46,7 +46,7 @@ class OpenSteps:
     def of(self, environment: int) -> tuple[np.ndarray, np.ndarray]:
         """The actions and rewards of an environment's unfinished episode."""
         rows = self._read(int(self._began[environment]), self.steps)
-        mine = rows["seat"] == environment
+        mine = rows["environment"] == environment
         return rows["action"][mine], rows["reward"][mine]
 
     def state(self) -> tuple[Tensors, dict[str, Stream]]:

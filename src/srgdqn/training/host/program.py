@@ -99,15 +99,15 @@ def _make(
     network = make_network(configuration.network, observation, actions, user_network)
     block = configuration.training.learning_frequency
     slots = ring_length(configuration.replay, block)
-    seats = configuration.training.environments
+    environments = configuration.training.environments
     size = observation if isinstance(observation, int) else int(np.prod(observation))
 
     def begin(seed: Array, number: Array) -> tuple[LearnerState, Normaliser, PRNGKeyArray]:
         network_key, _, key, _ = round_keys(seed, number)
         learner = init_learner(shape, network.init(network_key))
         normaliser = init_normaliser(shape.normalisation, size)
-        if normaliser.open_return is not None and seats > 1:
-            normaliser = normaliser._replace(open_return=jnp.zeros(seats))
+        if normaliser.open_return is not None and environments > 1:
+            normaliser = normaliser._replace(open_return=jnp.zeros(environments))
         return learner, normaliser, key
 
     def page(
@@ -139,17 +139,15 @@ def _make(
         picks: Array,
         progress: Array,
     ) -> tuple[LearnerState, Array]:
-        transitions = batch if isinstance(batch, Transitions) else unpack(batch)
-        served = Served(transitions, picks)
-        return learn_on(filled(numbers), network, learner, normaliser, served, progress)[:2]
+        return learn_on(filled(numbers), network, learner, normaliser, Served(unpack(batch), picks), progress)[:2]
 
     def watch(
-        normaliser: Normaliser, numbers: Array, seen: Array, rewards: Array, ended: Array, seat: Array
+        normaliser: Normaliser, numbers: Array, seen: Array, rewards: Array, ended: Array, environment: Array
     ) -> Normaliser:
         gamma = filled(numbers).gradients.gamma
-        if normaliser.returns is None or seats == 1:
+        if normaliser.returns is None or environments == 1:
             return observe(normaliser, seen, rewards, ended, gamma)
-        return _observe_seats(normaliser, seen, rewards, ended, seat, gamma)
+        return _observe_several(normaliser, seen, rewards, ended, environment, gamma)
 
     def greedy(parameters: Parameters, normaliser: Normaliser, rows: Array) -> Array:
         return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
@@ -166,8 +164,8 @@ def _make(
     )
 
 
-def _observe_seats(
-    normaliser: Normaliser, seen: Array, rewards: Array, ended: Array, seat: Array, gamma: Array | float
+def _observe_several(
+    normaliser: Normaliser, seen: Array, rewards: Array, ended: Array, environment: Array, gamma: Array | float
 ) -> Normaliser:
     """`observe` for environments side by side, each of which has an open episode and its return."""
     assert normaliser.returns is not None
@@ -179,5 +177,5 @@ def _observe_seats(
         total = gamma * totals[place] + reward
         return totals.at[place].set(jnp.where(end, 0.0, total)), total
 
-    open_return, totals = jax.lax.scan(add, normaliser.open_return, (rewards, ended, seat))
+    open_return, totals = jax.lax.scan(add, normaliser.open_return, (rewards, ended, environment))
     return Normaliser(moments, merge(normaliser.returns, totals), open_return)

@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.adapters.flat_replay import Block, FlatMemory, Memory
-from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.adapters.players import CopiesPlayer, Player, check_block
+from srgdqn.adapters.replay import Block, FlatMemory, FrameMemory, Memory
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
@@ -283,11 +282,11 @@ class HostRound:
             self.player.episodes = ended_before
             raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
-        self.memory.write(block, stored)
+        self.memory.write(block.transitions(stored), block.environment)
         if self.normaliser.observations is not None or self.normaliser.returns is not None:
             # Copies, as the program may still read them when the next block is being filled.
-            seen, ended, seats = block.observation.copy(), block.terminated | block.truncated, block.seat.copy()
-            self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, seats)
+            seen, ended, where = block.observation.copy(), block.terminated | block.truncated, block.environment.copy()
+            self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, where)
             self.policy.update(self.learner.parameters, self.normaliser)
         diagnostics = _NOTHING_LEARNT
         self.blocks += 1
@@ -299,10 +298,10 @@ class HostRound:
 
     def _mark_beginnings(self) -> None:
         """Of new episodes where others were left open."""
-        seats, places = np.unique(self._block.seat, return_index=True)
-        first = dict(zip(seats.tolist(), places.tolist(), strict=True))
+        environments, places = np.unique(self._block.environment, return_index=True)
+        first = dict(zip(environments.tolist(), places.tolist(), strict=True))
         here = self._left & set(first)
-        self.step_log["flags"][-1, [first[seat] for seat in here]] |= ANEW
+        self.step_log["flags"][-1, [first[each] for each in here]] |= ANEW
         self._left -= here
 
     def _learn(self, index: int) -> list[float]:
@@ -318,7 +317,8 @@ class HostRound:
         if self.open_steps is not None:
             log = self.step_log
             ended = (log["flags"] & (TERMINATED | TRUNCATED)) > 0
-            self.open_steps.write(*(column.ravel() for column in (log["action"], log["reward"], ended, log["seats"])))
+            columns = (log["action"], log["reward"], ended, log["environments"])
+            self.open_steps.write(*(column.ravel() for column in columns))
 
     @property
     def log(self) -> BlockLog:
@@ -328,7 +328,7 @@ class HostRound:
     @property
     def environments(self) -> np.ndarray | None:
         """Which environment each of those steps was made in, where there are several."""
-        return self.step_log["seats"][None] if self.configuration.training.environments > 1 else None
+        return self.step_log["environments"][None] if self.configuration.training.environments > 1 else None
 
     def evaluate(self, *, everyone: bool = True) -> Evaluation | None:
         """Greedy episodes in the evaluation environment; None where there is none."""

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.adapters.flat_replay import Block
+from srgdqn.adapters.replay import Block
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
 
 _FIRST_ROOM = 256  # blocks
 
 
 class StepLog:
-    """A buffer of blocks: action, reward, flags and seat (environment) of every step, diagnostics of every block."""
+    """A buffer of blocks: action, reward, flags and environment of every step, diagnostics of every block."""
 
     def __init__(self, block: int) -> None:
         """Of blocks of so many steps."""
         self._blocks = 0
-        kinds: dict[str, Any] = {"action": np.int32, "reward": np.float32, "flags": np.uint8, "seats": np.int32}
+        kinds: dict[str, Any] = {"action": np.int32, "reward": np.float32, "flags": np.uint8, "environments": np.int32}
         self._columns = {name: np.zeros((_FIRST_ROOM, block), kind) for name, kind in kinds.items()}
         self._columns["diagnostics"] = np.zeros((_FIRST_ROOM, 4), np.float32)
 
@@ -37,7 +37,7 @@ class StepLog:
         if place == len(self._columns["reward"]):
             self._columns = {name: np.concatenate([part, np.zeros_like(part)]) for name, part in self._columns.items()}
         flags = LIVED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
-        written = (block.action, block.reward, flags, block.seat, diagnostics)
+        written = (block.action, block.reward, flags, block.environment, diagnostics)
         for column, values in zip(self._columns.values(), written, strict=True):
             column[place] = values
         self._blocks += 1
