@@ -15,13 +15,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 import srgdqn
-from frames import COPIES, SHAPE, TRANSITIONS, transitions
+from frames import COPIES, SHAPE, TRANSITIONS, single, transitions
 from measuring import circumstances
 from reporting import place_for, print_table, write_report
-from srgdqn.adapters.frame_replay import FrameMemory
+from srgdqn.adapters.replay import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
 from srgdqn.runs.checkpoints import Journal, Snapshot
 from srgdqn.runs.run_folder import DEFAULT_KEEP
@@ -104,7 +105,7 @@ def _images(count: int) -> dict[str, float]:
         for _ in range(math.ceil(count / minute) + TIMED):
             for _ in range(minute):
                 copy, before, after, ended = next(play)
-                memory.append(copy, before, 1, 0.5, after, ended)
+                memory.write(single(before, after, ended), np.array([copy]))
             began = time.perf_counter()
             tensors, streams = memory.state()
             journal.save(Snapshot({}, tensors, streams))

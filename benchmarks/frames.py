@@ -13,12 +13,14 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, place_for, print_table, write_report
-from srgdqn.adapters.frame_replay import FrameMemory
+from srgdqn.adapters.replay import FrameMemory
+from srgdqn.learner.gradients import Transitions
 
 FRAMES, SIDE, COPIES, BATCH = 4, 84, 8, 32
 SHAPE = (FRAMES, SIDE, SIDE)
@@ -61,13 +63,20 @@ def main() -> None:
     write_report(options.out, report, [Panel(f"a replay of {count:,} transitions of images", "GB", bars)])
 
 
+def single(before: np.ndarray, after: np.ndarray, ended: bool) -> Transitions:
+    """One transition as a memory takes it in."""
+    given: tuple[Any, ...] = (before, 1, 0.5, after, ended)
+    return Transitions(*(np.array(each)[None] for each in given))  # type: ignore[arg-type]
+
+
 def _fill(memory: FrameMemory, play: Iterator[Transition], count: int) -> list[float]:
     """Writes so many transitions, and returns the microseconds that each took in every tenth of them."""
     spent, parts = 0.0, []
     for written in range(1, count + 1):
         copy, before, after, ended = next(play)
+        given, where = single(before, after, ended), np.array([copy])
         began = time.perf_counter()
-        memory.append(copy, before, 1, 0.5, after, ended)
+        memory.write(given, where)
         spent += time.perf_counter() - began
         if written % (count // 10) == 0:
             parts.append(1e6 * spent / (count // 10))

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from srgdqn.paper.measurements.recorded import RecordedRun, record
-from srgdqn.runs.interrupts import StopRequestedError
 
 
 def watched(measurement: ModuleType, plan: Any) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
@@ -25,18 +24,3 @@ def watched(measurement: ModuleType, plan: Any) -> tuple[RecordedRun, dict[str, 
         patch.setattr(measurement, "record", keep)
         tables = measurement.measure(plan, lambda share: None, threading.Event())
     return runs[0], tables
-
-
-def shares_until_stopped(measurement: ModuleType, plan: Any, beyond: float) -> list[float]:
-    """How far a measurement said it was, until it ended because it was told to: once it was beyond a share."""
-    heard: list[float] = []
-    stop = threading.Event()
-
-    def hear(share: float) -> None:
-        heard.append(share)
-        if share > beyond:
-            stop.set()
-
-    with pytest.raises(StopRequestedError):
-        measurement.measure(plan, hear, stop)
-    return heard

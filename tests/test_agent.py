@@ -465,7 +465,7 @@ def test_it_learns_in_vectors() -> None:
     agent = agent_of(given).learn(80)
     assert agent.configuration.training.environments == 2
     assert agent.num_timesteps == 80
-    assert set(agent._round._block.seat.tolist()) == {0, 1}
+    assert set(agent._round._block.environment.tolist()) == {0, 1}
     assert len(given.length_queue) > 3
 
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host_environments import Counting, ends, observed, rewarded
-from srgdqn.adapters.flat_replay import Block
 from srgdqn.adapters.players import Chances, CopiesPlayer, EnvironmentInfo, VectorPlayer, autoreset_mode
+from srgdqn.adapters.replay import Block
 from srgdqn.adapters.spaces import read_actions, read_observations
 from srgdqn.errors import InputError
 
@@ -48,10 +48,10 @@ class Row(NamedTuple):
     s_next: tuple[float, ...]
     terminated: bool
     truncated: bool
-    seat: int
+    place: int
 
 
-class Seat:
+class Place:
     """One environment, counted by hand."""
 
     def __init__(self, number: int, lengths: Sequence[int]) -> None:
@@ -73,21 +73,21 @@ class Seat:
 def by_hand(
     mode: Any, lengths: Sequence[Sequence[int]], explore: Sequence[bool], draws: Sequence[int]
 ) -> Iterator[Row]:
-    """Turn by turn, seat by seat; step number t uses draw number t."""
-    seats = [Seat(number, each) for number, each in enumerate(lengths)]
+    """Turn by turn, place by place; step number t uses draw number t."""
+    places = [Place(number, each) for number, each in enumerate(lengths)]
     chances = iter(zip(explore, draws, strict=True))
     while True:
-        for seat in seats:
-            if mode is AutoresetMode.NEXT_STEP and seat.waits:
-                seat.waits = False  # this turn only begins its episode
+        for place in places:
+            if mode is AutoresetMode.NEXT_STEP and place.waits:
+                place.waits = False  # this turn only begins its episode
                 continue
             explores, random_action = next(chances)
-            yield seat.act(random_action if explores else greedy(*seat.at))
+            yield place.act(random_action if explores else greedy(*place.at))
 
 
 def player_of(mode: Any, environments: list[Counting], vector: type[SyncVectorEnv] = SyncVectorEnv) -> Any:
-    def seeds(seat: int, episode: int) -> int:
-        return 1_000 * seat + episode
+    def seeds(place: int, episode: int) -> int:
+        return 1_000 * place + episode
 
     if mode == "copies":
         return CopiesPlayer(environments, EnvironmentInfo("Counting", OBSERVATIONS, ACTIONS, seeds))
@@ -105,18 +105,20 @@ def played(player: Any, blocks: int, length: int, explore: Sequence[bool], draws
         block = Block(length, OBSERVATIONS)
         player.play(block, Greedy(), chances, index * length)
         columns = (block.observation, block.action, block.reward, block.next_observation)
-        for s, a, r, s_next, *ended, seat in zip(*columns, block.terminated, block.truncated, block.seat, strict=True):
-            rows.append(Row(tuple(s), int(a), float(r), tuple(s_next), *map(bool, ended), int(seat)))
+        for s, a, r, s_next, *ended, place in zip(
+            *columns, block.terminated, block.truncated, block.environment, strict=True
+        ):
+            rows.append(Row(tuple(s), int(a), float(r), tuple(s_next), *map(bool, ended), int(place)))
     return rows
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 @given(st.data())
 def test_every_transition_is_the_one_counted_by_hand(mode: Any, data: st.DataObject) -> None:
-    seats, turns, blocks = (data.draw(st.integers(1, most)) for most in (4, 4, 5))
-    length = seats * turns
-    lengths = [data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)) for _ in range(seats)]
-    count = (blocks + 1) * length + seats
+    places, turns, blocks = (data.draw(st.integers(1, most)) for most in (4, 4, 5))
+    length = places * turns
+    lengths = [data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=4)) for _ in range(places)]
+    count = (blocks + 1) * length + places
     explore = data.draw(st.lists(st.booleans(), min_size=count, max_size=count))
     draws = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     environments = [Counting(each) for each in lengths]
@@ -125,16 +127,16 @@ def test_every_transition_is_the_one_counted_by_hand(mode: Any, data: st.DataObj
     assert played(player, blocks, length, explore, draws) == [next(expected) for _ in range(blocks * length)]
     # Whatever was lived ahead of the blocks has ended its episodes already, and no step is lived twice.
     ahead = [next(expected) for _ in range(player.ahead)]
-    assert player.ahead < seats
+    assert player.ahead < places
     behind = played_again(mode, lengths, explore, draws, blocks * length)
     assert player.episodes == sum(row.terminated or row.truncated for row in [*behind, *ahead])
-    # Where the resets are ours, every episode has its own seed, by seat and number.
-    for seat, environment in enumerate(environments):
+    # Where the resets are ours, every episode has its own seed, by place and number.
+    for place, environment in enumerate(environments):
         begun = environment.episode + 1
         ours = begun if mode in ("copies", AutoresetMode.DISABLED) else 1
-        assert environment.seeds[:ours] == [1_000 * seat + episode for episode in range(ours)]
+        assert environment.seeds[:ours] == [1_000 * place + episode for episode in range(ours)]
         assert environment.seeds[ours:] == [None] * (begun - ours)
-        assert player.begun[seat] == ours
+        assert player.begun[place] == ours
 
 
 def played_again(mode: Any, lengths: Any, explore: Any, draws: Any, count: int) -> list[Row]:

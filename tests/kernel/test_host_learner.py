@@ -1,4 +1,4 @@
-"""A round that learns in the kernel while it lives elsewhere, beside the plain NumPy reference in double precision."""
+"""A round that learns in the kernel and acts in Python, beside the plain NumPy reference in double precision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 
 import reference
-from srgdqn.adapters.flat_replay import FlatMemory
+from srgdqn.adapters.replay import FlatMemory
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.configure import configure

@@ -33,7 +33,7 @@ ROUNDS, BLOCKS = 3, 40
 class Case(NamedTuple):
     configuration: Configuration
     log: BlockLog
-    seats: np.ndarray | None
+    environments: np.ndarray | None
     diverged_at: np.ndarray
     evaluations: list[tuple[int, bool, Evaluation]]
     lived: list[int]  # blocks of each round
@@ -71,12 +71,12 @@ def cases(draw: st.DrawFn) -> Case:
     flags += LIVED * (np.arange(BLOCKS)[:, None] < np.array(lived)[:, None, None])
     reward = random.normal(size=ended.shape).astype(np.float32)
     log = BlockLog(*(part[:, :total] for part in (reward, flags.astype(np.uint8), *diagnostics)))
-    seats = None if environments == 1 else np.tile(np.arange(environments), reward[:, :total].size // environments)
+    where = None if environments == 1 else np.tile(np.arange(environments), reward[:, :total].size // environments)
     judged = [
         (time, time == total, Evaluation(*random.integers(0, 2, (3, ROUNDS, 2))))  # type: ignore[arg-type]
         for time in sorted({draw(st.integers(1, total)), total})
     ]
-    shaped = None if seats is None else seats.reshape(ROUNDS, total, block)
+    shaped = None if where is None else where.reshape(ROUNDS, total, block)
     return Case(configuration, log, shaped, diverged, judged, lived)
 
 
@@ -84,12 +84,12 @@ def pieces(case: Case, cuts: list[int]) -> Iterator[tuple[BlockLog, np.ndarray |
     edges = sorted({0, case.log.flags.shape[1], *(cut for cut in cuts if cut < case.log.flags.shape[1])})
     for start, stop in itertools.pairwise(edges):
         part = BlockLog(*(part[:, start:stop] for part in case.log[:6]))
-        yield part, None if case.seats is None else case.seats[:, start:stop]
+        yield part, None if case.environments is None else case.environments[:, start:stop]
 
 
-def tables(recorder: Recorder, case: Case, seats: slice = slice(0, ROUNDS)) -> Tables:
-    rounds = range(5, 5 + ROUNDS)[seats]
-    return recorder.tables(seats, rounds, case.configuration, case.diverged_at)
+def tables(recorder: Recorder, case: Case, lanes: slice = slice(0, ROUNDS)) -> Tables:
+    rounds = range(5, 5 + ROUNDS)[lanes]
+    return recorder.tables(lanes, rounds, case.configuration, case.diverged_at)
 
 
 def recorder_of(case: Case, page: int = 2**15) -> Recorder:
@@ -122,7 +122,7 @@ def gone_on(case: Case, page: int, recorder: Recorder) -> Recorder:
 
 def recorded_at_once(case: Case, page: int = 2**15) -> Tables:
     recorder = begun(case, page)
-    recorder.record(case.log, case.seats)
+    recorder.record(case.log, case.environments)
     return tables(recorder, case)
 
 
@@ -133,8 +133,8 @@ CUTS = st.lists(st.integers(1, BLOCKS), max_size=6)
 @given(case=cases(), cuts=CUTS)
 def test_segments_and_interruptions_change_no_bit(page: int, case: Case, cuts: list[int]) -> None:
     recorder = begun(case, page)
-    for log, seats in pieces(case, cuts):
-        recorder.record(log, seats)
+    for log, where in pieces(case, cuts):
+        recorder.record(log, where)
         tables(recorder, case)  # asking changes nothing
         recorder = gone_on(case, page, recorder)
     assert recorder.blocks == case.log.flags.shape[1]
@@ -147,8 +147,8 @@ def test_news_add_up_to_the_tables(page: int, case: Case, cuts: list[int], resum
     """However often they are asked for; from where recording was resumed on, if it was."""
     recorder, heard, known = recorder_of(case, page), [], [0] * ROUNDS
     times = {blocks: (results, last) for blocks, last, results in case.evaluations}
-    for place, (log, seats) in enumerate(pieces(case, [*cuts, *times])):
-        recorder.record(log, seats)
+    for place, (log, where) in enumerate(pieces(case, [*cuts, *times])):
+        recorder.record(log, where)
         if recorder.blocks in times:
             results, last = times[recorder.blocks]
             recorder.record_evaluation(recorder.blocks, results, last=last)
@@ -207,7 +207,7 @@ def test_what_crosses_no_page_has_the_bits_of_one_sum(case: Case) -> None:
         )
     for row in range(len(whole["episodes"]["round"])):
         end, length = (int(whole["episodes"][column][row]) for column in ("step", "length"))
-        if case.seats is None and (end - length) // page == (end - 1) // page:
+        if case.environments is None and (end - length) // page == (end - 1) // page:
             assert pages["episodes"]["return"][row] == whole["episodes"]["return"][row]
 
 
@@ -223,7 +223,7 @@ def test_the_sums_of_a_page_are_numpys_own(case: Case) -> None:
         totals = np.add.reduceat(rewards, starts)
         assert np.array_equal(found["curves"]["reward"][mine], totals / (edges - starts))
         assert np.array_equal(found["curves"]["reward_cumulative"][mine], np.cumsum(totals) / edges)
-        if case.seats is None and (found["episodes"]["round"] == 5 + lane).any():
+        if case.environments is None and (found["episodes"]["round"] == 5 + lane).any():
             ends = found["episodes"]["step"][found["episodes"]["round"] == 5 + lane]
             returns = np.add.reduceat(rewards[: ends[-1]], np.append(0, ends[:-1]))
             assert np.array_equal(found["episodes"]["return"][found["episodes"]["round"] == 5 + lane], returns)
@@ -232,14 +232,14 @@ def test_the_sums_of_a_page_are_numpys_own(case: Case) -> None:
 @given(case=cases(), first=st.integers(0, ROUNDS - 1))
 def test_some_of_the_rounds_have_their_own_tables(case: Case, first: int) -> None:
     recorder = begun(case)
-    recorder.record(case.log, case.seats)
+    recorder.record(case.log, case.environments)
     whole = tables(recorder, case)
-    for seats in (slice(0, first), slice(first, ROUNDS)):
-        if seats.stop > seats.start:
-            part = tables(recorder, case, seats)
+    for lanes in (slice(0, first), slice(first, ROUNDS)):
+        if lanes.stop > lanes.start:
+            part = tables(recorder, case, lanes)
             for name in ("curves", "episodes", "evaluations", "rounds"):
                 numbers = whole[name]["round"] if whole[name] else np.zeros(0)
-                chosen = (numbers >= 5 + seats.start) & (numbers < 5 + seats.stop)
+                chosen = (numbers >= 5 + lanes.start) & (numbers < 5 + lanes.stop)
                 wanted = {column: values[chosen] for column, values in whole[name].items()}
                 assert reproducible({name: part[name]}) == reproducible({name: wanted})
 
@@ -257,11 +257,11 @@ class Story:
     open_rewards: dict[int, list[float]] = dataclasses.field(default_factory=dict)
     made: int = 0
 
-    def step(self, reward: float, flag: int, seat: int) -> None:
-        for rewards in (self.rewards, self.in_window, self.open_rewards.setdefault(seat, [])):
+    def step(self, reward: float, flag: int, where: int) -> None:
+        for rewards in (self.rewards, self.in_window, self.open_rewards.setdefault(where, [])):
             rewards.append(reward)
         if flag & (TERMINATED | TRUNCATED):
-            rewards, terminated = self.open_rewards.pop(seat), bool(flag & TERMINATED)
+            rewards, terminated = self.open_rewards.pop(where), bool(flag & TERMINATED)
             self.episodes.append(
                 {
                     "round": self.number,
@@ -300,8 +300,8 @@ def told(case: Case) -> dict[str, list[dict[str, Any]]]:
                     break
                 if len(story.in_window) == settings.window:
                     story.close_window()
-                seat = 0 if case.seats is None else int(case.seats[lane, index, offset])
-                story.step(float(log.reward[lane, index, offset]), int(log.flags[lane, index, offset]), seat)
+                where = 0 if case.environments is None else int(case.environments[lane, index, offset])
+                story.step(float(log.reward[lane, index, offset]), int(log.flags[lane, index, offset]), where)
             end = (index + 1) * block
             if end >= settings.learning_starts and (settings.steps is None or end <= settings.steps):
                 story.made += 1

@@ -19,11 +19,11 @@ STEP = st.tuples(st.integers(0, 3), st.integers(-64, 64), st.sampled_from([0, 0,
 
 
 @given(st.lists(STEP, min_size=2 * BLOCK, max_size=6 * BLOCK), st.booleans())
-def test_episodes_are_their_seats_own(steps: list[tuple[int, int, int]], with_seats: bool) -> None:
+def test_episodes_are_their_environments_own(steps: list[tuple[int, int, int]], several: bool) -> None:
     steps = steps[: len(steps) // BLOCK * BLOCK]
-    if not with_seats:
+    if not several:
         steps = [(0, *rest) for _, *rest in steps]
-    seats, rewards, flags = (np.array(column) for column in zip(*steps, strict=True))
+    environments, rewards, flags = (np.array(column) for column in zip(*steps, strict=True))
     configuration = configure("Some-v0", defaults=host_preset("Some-v0"), **SMALL, steps=len(steps), environments=4)
     blocks = len(steps) // BLOCK
     shape = (1, blocks, BLOCK)
@@ -31,17 +31,17 @@ def test_episodes_are_their_seats_own(steps: list[tuple[int, int, int]], with_se
         rewards.reshape(shape) / 8, (flags + LIVED).astype(np.uint8).reshape(shape), *np.full((4, 1, blocks), np.nan)
     )
     recorder = Recorder(configuration, Endings("truncated", "none"), 1)
-    recorder.record(log, seats.reshape(shape) if with_seats else None)
+    recorder.record(log, environments.reshape(shape) if several else None)
     tables = recorder.tables(slice(0, 1), [7], configuration, np.array([-1]))
 
     expected, open_return, open_length = [], dict.fromkeys(range(4), 0.0), dict.fromkeys(range(4), 0)
-    for number, (seat, reward, flag) in enumerate(steps, start=1):
-        open_return[seat] += reward / 8
-        open_length[seat] += 1
+    for number, (environment, reward, flag) in enumerate(steps, start=1):
+        open_return[environment] += reward / 8
+        open_length[environment] += 1
         if flag:
             ending = "terminated" if flag == TERMINATED else "truncated"
-            expected.append((number, open_return[seat], open_length[seat], ending))
-            open_return[seat], open_length[seat] = 0.0, 0
+            expected.append((number, open_return[environment], open_length[environment], ending))
+            open_return[environment], open_length[environment] = 0.0, 0
     found = tables["episodes"]
     columns = (found[name].tolist() for name in ("step", "return", "length", "ending"))
     assert list(zip(*columns, strict=True)) == expected

@@ -1,8 +1,8 @@
 """Blocks of transitions from one environment, from copies of it, or from a vector environment.
 
 Whatever the source, a transition's next observation is the one that its action led to, also where that ended the
-episode; a new episode's first observation is never anybody's next one. A *seat* is one copy, or one environment of a
-vector.
+episode; a new episode's first observation is never anybody's next one. An *index* is that of one copy, or of one
+environment of a vector.
 
 Gymnasium's `SyncVectorEnv` would step copies too, but cannot replay the open episode of one alone, and a single
 environment, the usual case, takes three times as long in it (CartPole: 50 against 15 microseconds a step).
@@ -18,13 +18,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from srgdqn.adapters.failures import RAISED, described, failed, shortened
-from srgdqn.adapters.flat_replay import Block
 from srgdqn.adapters.policy import GreedyPolicy
+from srgdqn.adapters.replay import Block
 from srgdqn.adapters.spaces import Actions, Observations, OddValueError, flag_of, reward_of
 from srgdqn.errors import InputError
 
 Seeds = Callable[[int, int], int]
-"""From a seat and the number of its episode to the seed of its reset."""
+"""From an environment's index and the number of its episode to the seed of its reset."""
 
 
 class Chances(NamedTuple):
@@ -53,7 +53,7 @@ class Player(Protocol):
 
     @property
     def begun(self) -> list[int]:
-        """The episodes that each seat has begun by our resetting it."""
+        """The episodes that each environment has begun by our resetting it."""
 
     def play(self, block: Block, policy: GreedyPolicy, chances: Chances, steps: int) -> None:
         """Fills a block with transitions. `steps` were in the blocks before; `chances` begin with the first step that
@@ -74,7 +74,7 @@ class EnvironmentInfo(NamedTuple):
     observations: Observations
     actions: Actions
     seeds: Seeds
-    begun: Sequence[int] = ()  # episodes of each seat that were begun before
+    begun: Sequence[int] = ()  # episodes of each environment that were begun before
 
 
 class CopiesPlayer:
@@ -94,12 +94,12 @@ class CopiesPlayer:
 
     def play(self, block: Block, policy: GreedyPolicy, chances: Chances, steps: int) -> None:
         """Fills a block, the copies taking turns."""
-        seats, self._steps_of_block = len(self._environments), 0
+        count, self._steps_of_block = len(self._environments), 0
         try:
-            for seat in range(seats):
-                if self._present[seat] is None:
-                    self._present[seat] = self._reset(seat)
-            if seats == 1:
+            for index in range(count):
+                if self._present[index] is None:
+                    self._present[index] = self._reset(index)
+            if count == 1:
                 self._play_one(block, policy, chances)
             else:
                 self._play_several(block, policy, chances)
@@ -107,14 +107,14 @@ class CopiesPlayer:
             raise failed(self._name, f"at step {steps + self._steps_of_block}", str(error)) from error.__cause__
 
     def _play_several(self, block: Block, policy: GreedyPolicy, chances: Chances) -> None:
-        seats = len(self._environments)
-        for first in range(0, len(block), seats):
+        count = len(self._environments)
+        for first in range(0, len(block), count):
             seen = np.stack(self._present)  # type: ignore[arg-type]
             greedy = policy.rows(seen).tolist()
-            for seat in range(seats):
-                step = first + seat
+            for index in range(count):
+                step = first + index
                 explores = chances.explore[step] < chances.probability(step, self.episodes)
-                self._step(block, step, seat, seen[seat], chances.action[step] if explores else greedy[seat])
+                self._step(block, step, index, seen[index], chances.action[step] if explores else greedy[index])
 
     def _play_one(self, block: Block, policy: GreedyPolicy, chances: Chances) -> None:
         """The same for a single environment, without what only several need."""
@@ -125,11 +125,11 @@ class CopiesPlayer:
             chosen = random_action[step] if explore[step] < probability else greedy(present)  # type: ignore[arg-type]
             self._step(block, step, 0, present, chosen)
 
-    def _step(self, block: Block, step: int, seat: int, present: Any, chosen: int) -> None:
+    def _step(self, block: Block, step: int, index: int, present: Any, chosen: int) -> None:
         self._steps_of_block = step + 1
         block.observation[step] = present  # before the step, as an environment may write into what it gave
         try:
-            outcome = self._environments[seat].step(self._table[chosen])
+            outcome = self._environments[index].step(self._table[chosen])
         except RAISED as error:
             raise _raised(error) from error
         try:
@@ -142,19 +142,19 @@ class CopiesPlayer:
             raise _gave(error, outcome) from error
         block.next_observation[step] = after
         block.action[step] = chosen
-        block.seat[step] = seat
+        block.environment[step] = index
         if terminated or truncated:
             self.episodes += 1
-            after = self._reset(seat)
-        self._present[seat] = after
+            after = self._reset(index)
+        self._present[index] = after
 
-    def _reset(self, seat: int) -> np.ndarray:
-        seed = self._seeds(seat, self.begun[seat])
+    def _reset(self, index: int) -> np.ndarray:
+        seed = self._seeds(index, self.begun[index])
         try:
-            outcome = self._environments[seat].reset(seed=seed)
+            outcome = self._environments[index].reset(seed=seed)
         except RAISED as error:
             raise _raised(error, _RESET) from error
-        self.begun[seat] += 1
+        self.begun[index] += 1
         try:
             given, _ = outcome
             return self._observations.encode(given)
@@ -167,27 +167,27 @@ class CopiesPlayer:
         seen = [each for each in self._present if each is not None]
         return np.stack(seen) if len(seen) == len(self._present) else None
 
-    def replay_episode(self, seat: int, actions: np.ndarray, rewards: np.ndarray, seen: np.ndarray) -> str | None:
+    def replay_episode(self, index: int, actions: np.ndarray, rewards: np.ndarray, seen: np.ndarray) -> str | None:
         """Resets a copy to the start of its newest episode and takes the same actions.
 
         None if it gave the same rewards and came to the observation `seen`; otherwise what it did differently, in
         words, and its next episode is a new one.
         """
-        self.begun[seat] -= 1
+        self.begun[index] -= 1
         try:
-            self._present[seat] = after = self._reset(seat)
+            self._present[index] = after = self._reset(index)
             for chosen, reward in zip(actions.tolist(), rewards, strict=True):
-                self._present[seat] = after = self._same_step(seat, chosen, reward)
+                self._present[index] = after = self._same_step(index, chosen, reward)
             if not np.array_equal(after, seen):
                 raise _Misbehaviour("gave other observations than before")
         except _Misbehaviour as error:
-            self._present[seat] = None
+            self._present[index] = None
             return str(error)
         return None
 
-    def _same_step(self, seat: int, chosen: int, expected: np.float32) -> np.ndarray:
+    def _same_step(self, index: int, chosen: int, expected: np.float32) -> np.ndarray:
         try:
-            given, reward, terminated, truncated, _ = self._environments[seat].step(self._table[chosen])
+            given, reward, terminated, truncated, _ = self._environments[index].step(self._table[chosen])
             ended = flag_of(terminated, "terminated") or flag_of(truncated, "truncated")
             same = np.float32(reward_of(reward)) == expected
             after = self._observations.encode(given)
@@ -253,7 +253,7 @@ class VectorPlayer:
             block.next_observation,
             block.terminated,
             block.truncated,
-            block.seat,
+            block.environment,
         )
         for step, transition in enumerate(taken):
             for column, value in zip(columns, transition, strict=True):
@@ -265,10 +265,10 @@ class VectorPlayer:
         acting = np.flatnonzero(~self._resetting)
         chosen = np.zeros(len(self._resetting), int)
         chosen[acting] = policy.rows(self._present[acting])
-        for place, seat in enumerate(acting):
+        for place, index in enumerate(acting):
             step = used + place
             if chances.explore[step] < chances.probability(step, self.episodes):
-                chosen[seat] = chances.action[step]
+                chosen[index] = chances.action[step]
         self._in_step = True
         try:
             outcome = self._environment.step(self._table[chosen])
@@ -276,20 +276,20 @@ class VectorPlayer:
             raise _raised(error) from error
         try:
             given, reward, terminated, truncated, info = outcome
-            rewards = self._per_seat(reward, "fiub", "rewards")
-            terminated = self._per_seat(terminated, "biu", "terminated").astype(bool)
-            truncated = self._per_seat(truncated, "biu", "truncated").astype(bool)
+            rewards = self._per_environment(reward, "fiub", "rewards")
+            terminated = self._per_environment(terminated, "biu", "terminated").astype(bool)
+            truncated = self._per_environment(truncated, "biu", "truncated").astype(bool)
             after = self._encoded(given)
             ended = (terminated | truncated) & ~self._resetting
             reached = after
             if self._mode is AutoresetMode.SAME_STEP and ended.any():
                 reached = after.copy()
-                for seat in np.flatnonzero(ended):
-                    reached[seat] = self._observations.encode(_final_observation(info, int(seat)))
+                for index in np.flatnonzero(ended):
+                    reached[index] = self._observations.encode(_final_observation(info, int(index)))
         except RAISED as error:
             raise _gave(error, outcome) from error
         columns = (self._present, chosen, rewards, reached, terminated, truncated)
-        self._waiting += [(*(column[seat] for column in columns), seat) for seat in acting]
+        self._waiting += [(*(column[index] for column in columns), index) for index in acting]
         self._in_step = False
         self.episodes += int(ended.sum())
         if self._mode is AutoresetMode.NEXT_STEP:
@@ -300,7 +300,7 @@ class VectorPlayer:
         return len(acting)
 
     def _reset(self, which: np.ndarray) -> np.ndarray:
-        seeds: Any = [self._seeds(seat, int(self._begun[seat])) for seat in range(len(which))]
+        seeds: Any = [self._seeds(index, int(self._begun[index])) for index in range(len(which))]
         options = None if which.all() else {"reset_mask": which}
         try:
             try:
@@ -323,7 +323,7 @@ class VectorPlayer:
             raise OddValueError(f"{len(rows)} observations where there are {len(self._resetting)} environments")
         return rows
 
-    def _per_seat(self, given: Any, kinds: str, what: str) -> np.ndarray:
+    def _per_environment(self, given: Any, kinds: str, what: str) -> np.ndarray:
         array = np.asarray(given)
         if array.shape != self._resetting.shape or array.dtype.kind not in kinds:
             raise OddValueError(f"{what} {shortened(given)} where there are {len(self._resetting)} environments")
@@ -374,10 +374,10 @@ def _finite_rows(rows: np.ndarray) -> np.ndarray:
     return finite
 
 
-def _final_observation(info: dict[str, Any], seat: int) -> Any:
+def _final_observation(info: dict[str, Any], index: int) -> Any:
     for key in ("final_obs", "final_observation"):
         if key in info:
-            return info[key][seat]
+            return info[key][index]
     raise OddValueError(
         "no final observation of an episode that ended (info['final_obs']), though its autoreset mode is SAME_STEP"
     )

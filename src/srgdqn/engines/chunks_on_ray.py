@@ -23,7 +23,7 @@ from srgdqn.learner.estimators import Estimator, make_known, own_estimators
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
 from srgdqn.training.job import Job, ShareResult, train_job
-from srgdqn.training.precision import is_double
+from srgdqn.training.machine import is_double
 from srgdqn.training.reports import Progress
 from srgdqn.training.rounds import Jobs
 

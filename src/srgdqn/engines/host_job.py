@@ -14,7 +14,7 @@ from srgdqn.learner.estimators import make_known, own_estimators
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.host.task import HostTask, host_task
-from srgdqn.training.precision import is_double
+from srgdqn.training.machine import is_double
 
 
 class Job(NamedTuple):

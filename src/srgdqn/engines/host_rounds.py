@@ -14,9 +14,9 @@ from srgdqn.engines.workers import train_in_processes
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.training.cores import usable_cores
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.host.train_round import RoundOutcome, train_round
+from srgdqn.training.machine import usable_cores
 from srgdqn.training.reports import Listener, SharedProgress
 from srgdqn.training.rounds import Trained
 from srgdqn.training.tables import merge_tables

@@ -23,7 +23,7 @@ from srgdqn.engines.ray_task import Board, Call, Ended, Outcome, Stopped, Tell, 
 from srgdqn.errors import InputError
 from srgdqn.extras import require
 from srgdqn.runs.interrupts import deferred_interrupts
-from srgdqn.training.cores import usable_cores
+from srgdqn.training.machine import usable_cores
 
 Hear = Callable[[Thing, Any], None]
 """Is given a thing and what its call told, in the driver's thread."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
-from srgdqn.training.cores import usable_cores
+from srgdqn.training.machine import usable_cores
 
 Thing = TypeVar("Thing")
 Outcome = TypeVar("Outcome")

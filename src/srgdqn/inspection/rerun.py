@@ -18,7 +18,7 @@ from srgdqn.inspection.trace import IterationInputs
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
-from srgdqn.learner.replay import ring_length, unpack
+from srgdqn.learner.replay import made_at, ring_length, unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
 from srgdqn.training.clock import limits_of, next_stop
@@ -191,7 +191,7 @@ class Rerun:
             after=after.learner,
             normaliser=after.normaliser,
             transitions=jax.tree.map(np.asarray, after.gather(slots)),
-            made_at=self.steps - (self.steps - 1 - slots) % self._slots,
+            made_at=made_at(slots, self._slots, self.steps),
             picks=picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
@@ -217,8 +217,7 @@ class Rerun:
             return _State(*given, lambda slots: unpack(jnp.asarray(lane.ring[slots])))
 
         def gather(slots: np.ndarray) -> Transitions:
-            batch = own.memory.gather(slots)
-            return batch if isinstance(batch, Transitions) else unpack(jnp.asarray(batch))
+            return unpack(jax.tree.map(jnp.asarray, own.memory.gather(slots)))
 
         learner = jax.tree.map(np.array, own.learner)
         return _State(jax.random.key_data(own.key), learner, own.normaliser, own.episodes, gather)

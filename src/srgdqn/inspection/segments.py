@@ -32,7 +32,7 @@ from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_o
 from srgdqn.learner.normalisation import Normaliser, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.learner.replay import unpack
-from srgdqn.training.batches import Served, choose_rows
+from srgdqn.training.batches import Occasion, from_replay
 from srgdqn.training.clock import Limits, limits_of
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import Lane, learn_on
@@ -271,7 +271,7 @@ class Relearning:
         self._configuration, self._actions = saved.configuration, saved.action_count
         self._limits = limits_of(saved.configuration.training, saved.configuration.task.time_limit)
         self._network = saved.q_network()
-        self._run = jax.jit(jax.vmap(self._learned, (0, 0, None, None, None, None, None, None)))
+        self._run = jax.jit(jax.vmap(self._learned, (0, 0, None, None, None, None, None)))
 
     def possible(self, start: tuple[int, Lane], end: tuple[int, Lane]) -> bool:
         """Whether the states at its ends hold the transitions of a segment, and learning depends on nothing else."""
@@ -294,8 +294,9 @@ class Relearning:
         """The policies at the segment's end: the round's own, and those of copies with `change` applied to them."""
         (first, before), (last, after) = start, end
         slots, block = before.ring.shape[1], self._configuration.training.learning_frequency
-        base = first * block - slots
-        numbers = np.arange(base, base + 2 * slots)  # of transitions; those before the first are never drawn
+        # Twice as long a ring has room for all that was there at the beginning and all that was made since.
+        numbers = np.arange(first * block - slots, first * block + slots)
+        numbers = numbers[np.argsort(numbers % (2 * slots))]  # of the transition in each slot; below 0 there is none
         old, new = (np.asarray(lane.ring[0])[numbers % slots] for lane in (before, after))
         made = np.where((numbers < first * block)[:, None], old, new)
         state = _Learning(*(jax.tree.map(lambda leaf: leaf[0], part) for part in (before.learner, before.normaliser)))
@@ -303,8 +304,7 @@ class Relearning:
         learners = jax.tree.map(lambda *leaves: np.stack(leaves), state, *others)
         seen = np.stack([made, *(change(made) for _ in range(copies))])
         given = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
-        span = np.int32(first), np.int32(last), np.int32(base)
-        ended = self._run(learners, seen, before.key[0], *span, given, self._limits)
+        ended = self._run(learners, seen, before.key[0], np.int32(first), np.int32(last), given, self._limits)
         stored = policy_arrays(ended.learner.parameters, ended.normaliser)
         return [{path: array[copy] for path, array in stored.items()} for copy in range(1 + copies)]
 
@@ -315,29 +315,25 @@ class Relearning:
         key: Any,
         first: Array,
         last: Array,
-        base: Array,
         numbers: dict[str, Array],
         limits: Limits,
     ) -> _Learning:
         configuration: Configuration = self._configuration.shape().with_numbers(numbers)
-        block, slots = configuration.training.learning_frequency, made.shape[0] // 2
+        block = configuration.training.learning_frequency
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
 
         def block_of_learning(index: Array, state: _Learning) -> _Learning:
-            new = unpack(jax.lax.dynamic_slice_in_dim(made, index * block - base, block))
+            new = unpack(jax.lax.dynamic_slice_in_dim(made, index * block % made.shape[0], block))
             normaliser = observe(
                 state.normaliser, new.observation, new.reward, new.terminated > 0, configuration.gradients.gamma
             )
             draws = draw_block(configuration, key, index, actions=self._actions, rows=batch_rows(configuration))
-            chosen, picks = choose_rows(configuration, slots, index, draws)
-            newest = (index + 1) * block - 1
-            rows = newest - (newest - chosen) % slots - base
+            served = from_replay(Occasion(configuration, self._network, state.learner, made, index, draws, None))
             spent = limits.spent(
                 steps=(index + 1) * block,
                 outer_iterations=state.learner.iterations,
                 episodes=jnp.zeros((), jnp.int32),
             )
-            served = Served(unpack(made[rows]), picks)
             learner, _, _ = learn_on(
                 configuration, self._network, state.learner, normaliser, served, spent / limits.amount
             )

@@ -17,14 +17,14 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
 from srgdqn.learner.estimators import estimator
-from srgdqn.learner.gradients import Batch, Transitions, make_batch, make_gradients
-from srgdqn.learner.gradients.bellman import bellman_target
+from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
+from srgdqn.learner.gradients.bellman import target_of
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
-from srgdqn.learner.outer_iteration import LearnerState, frozen_parameters, outer_iteration
+from srgdqn.learner.outer_iteration import LearnerState, outer_iteration
 from srgdqn.training.lane import normalised
-from srgdqn.training.xla_flags import some_effort
+from srgdqn.training.machine import some_effort
 
 
 class IterationInputs(NamedTuple):
@@ -121,7 +121,7 @@ class Tracer:
             configuration, network, before, seen, picks, progress=progress, keep_iterates=True
         )
         source = make_gradients(configuration.gradients, network)
-        batch = make_batch(configuration.gradients, network, seen, frozen_parameters(configuration, before))
+        batch = outer_batch(configuration.gradients, network, seen, before.parameters, before.target)
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         rows = batch.rows(picks[:inner])
 
@@ -158,10 +158,8 @@ def _errors(network: Network, theta: Parameters, batch: Batch) -> PickTrace:
     """Q(S, A; θ), y and its error for every row."""
     values = network.q_values(theta, batch.observation)
     q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
-    if batch.frozen_target is not None:
-        target = batch.frozen_target
-    else:
-        target = bellman_target(batch.reward, batch.discount, network.q_values(theta, batch.next_observation))
+    next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
+    target = target_of(batch, next_q)
     return PickTrace(q, target, target - q)
 
 

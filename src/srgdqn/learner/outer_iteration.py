@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
 from srgdqn.learner.estimators import Query, Work, estimator
-from srgdqn.learner.gradients import GradientSource, Transitions, make_batch, make_gradients
+from srgdqn.learner.gradients import GradientSource, Transitions, make_gradients, outer_batch
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import (
     AdamState,
@@ -27,7 +27,6 @@ __all__ = [
     "Trace",
     "batch_rows",
     "evaluations_per_iteration",
-    "frozen_parameters",
     "init_learner",
     "outer_iteration",
     "queries_per_iteration",
@@ -78,11 +77,6 @@ def init_learner(configuration: Configuration, parameters: Parameters) -> Learne
         None if name == "none" else estimator(name).init(parameters),
         jnp.zeros((), jnp.int32),
     )
-
-
-def frozen_parameters(configuration: Configuration, state: LearnerState) -> Parameters | None:
-    """Those behind the targets y of an outer iteration from this state; None if y moves with θ."""
-    return {"current": None, "outer": state.parameters}.get(configuration.gradients.target, state.target)
 
 
 def batch_rows(configuration: Configuration) -> int:
@@ -143,7 +137,7 @@ def outer_iteration(
     settings, inner = configuration.optimiser, configuration.estimator
     theta_0 = state.parameters
     source = make_gradients(configuration.gradients, network)
-    batch = make_batch(configuration.gradients, network, transitions, frozen_parameters(configuration, state))
+    batch = outer_batch(configuration.gradients, network, transitions, theta_0, state.target)
     factor = schedule(settings, progress)
 
     def step(theta: Parameters, delta: Parameters, moments: AdamState) -> tuple[Parameters, AdamState]:

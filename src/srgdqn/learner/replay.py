@@ -3,12 +3,17 @@
 A transition is one packed row of numbers, so that writing a block is one copy and drawing a batch one gather. Rows lie
 in a ring whose length is the capacity rounded up to whole blocks; only the newest `replay_capacity` transitions are
 ever drawn, so the memory is exactly first-in-first-out at its nominal capacity.
+
+Every replay has this layout, in a compiled program and on the host; one of images has the scalars alone.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from srgdqn.config import ReplaySettings
@@ -16,29 +21,48 @@ from srgdqn.learner.gradients import Transitions
 
 Ring = Float[Array, "slots width"]
 
+SCALARS = {"action": np.dtype(np.int32), "reward": np.dtype(np.float32), "terminated": np.dtype(np.float32)}
+"""The numbers of a transition beside S and S', in the order of a row, with their types on the host."""
+
 
 def ring_length(settings: ReplaySettings, block: int) -> int:
     """The capacity, rounded up to whole blocks."""
     return -(-settings.replay_capacity // block) * block
 
 
+def row_width(size: int) -> int:
+    """The length of a row between observations of so many numbers."""
+    return 2 * size + len(SCALARS)
+
+
 def pack(transitions: Transitions) -> Float[Array, "*rows width"]:
-    """Transitions as rows: S, S', A, R, whether terminated."""
-    observation, action, reward, next_observation, terminated = transitions
-    scalars = jnp.stack([action.astype(reward.dtype), reward, terminated.astype(reward.dtype)], axis=-1)
-    return jnp.concatenate([observation, next_observation, scalars], axis=-1)
+    """Transitions as rows: S, S', then the scalars."""
+    dtype = transitions.reward.dtype
+    scalars = jnp.stack([getattr(transitions, name).astype(dtype) for name in SCALARS], axis=-1)
+    return jnp.concatenate([transitions.observation, transitions.next_observation, scalars], axis=-1)
 
 
-def unpack(rows: Float[Array, "*rows width"]) -> Transitions:
-    """The transitions that `pack` packed."""
-    size = (rows.shape[-1] - 3) // 2
-    return Transitions(
-        observation=rows[..., :size],
-        action=rows[..., 2 * size].astype(jnp.int32),
-        reward=rows[..., 2 * size + 1],
-        next_observation=rows[..., size : 2 * size],
-        terminated=rows[..., 2 * size + 2],
-    )
+def pack_into(rows: np.ndarray, transitions: Transitions) -> None:
+    """Writes transitions on the host into as many rows."""
+    size = (rows.shape[-1] - len(SCALARS)) // 2
+    rows[:, :size], rows[:, size : 2 * size] = transitions.observation, transitions.next_observation
+    for place, name in enumerate(SCALARS):
+        rows[:, 2 * size + place] = getattr(transitions, name)
+
+
+def scalar_of(rows: Any, name: str) -> Any:
+    """One of the scalars of packed rows."""
+    return rows[..., rows.shape[-1] - len(SCALARS) + list(SCALARS).index(name)]
+
+
+def unpack(gathered: Float[Array, "*rows width"] | Transitions) -> Transitions:
+    """The transitions that `pack` packed; those between images are not packed, and returned as they are."""
+    if isinstance(gathered, Transitions):
+        return gathered
+    size = (gathered.shape[-1] - len(SCALARS)) // 2
+    scalars = {name: scalar_of(gathered, name) for name in SCALARS}
+    scalars["action"] = scalars["action"].astype(jnp.int32)
+    return Transitions(observation=gathered[..., :size], next_observation=gathered[..., size : 2 * size], **scalars)
 
 
 def write(ring: Ring, written: Int[Array, ""], block: Float[Array, "block width"], keep: Array) -> Ring:
@@ -57,16 +81,21 @@ def draw_slots(
     """The slots of a batch, `written` transitions having been written so far to a ring of `slots`.
 
     `words` are as many random 32-bit words as the batch has rows, enough for drawing with replacement (their remainder
-    by a few thousand live transitions is uniform to within a relative 1e-6); `key` serves drawing without.
+    by a few thousand stored transitions is uniform to within a relative 1e-6); `key` serves drawing without.
     """
     rows = words.shape[0]
-    live = jnp.minimum(written, settings.replay_capacity)
+    stored = jnp.minimum(written, settings.replay_capacity)
     if settings.sampling == "newest":
         age = jnp.arange(rows)
     elif settings.sampling == "with-replacement":
-        age = (words % live.astype(words.dtype)).astype(jnp.int32)
+        age = (words % stored.astype(words.dtype)).astype(jnp.int32)
     else:
-        priority = jax.random.uniform(key, (settings.replay_capacity,))
-        alive = jnp.arange(settings.replay_capacity) < live
-        age = jax.lax.top_k(jnp.where(alive, priority, -1.0), rows)[1]
+        order = jax.random.uniform(key, (settings.replay_capacity,))
+        present = jnp.arange(settings.replay_capacity) < stored
+        age = jax.lax.top_k(jnp.where(present, order, -1.0), rows)[1]
     return (written - 1 - age) % slots
+
+
+def made_at(slots: Any, length: int, written: int) -> Any:
+    """The steps, counted from 1, that made the transitions at some slots of a ring of that length."""
+    return written - (written - 1 - slots) % length

@@ -17,7 +17,7 @@ from srgdqn.engines.throttle import SECONDS
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.runs.throttle import Throttle
-from srgdqn.training.precision import is_double
+from srgdqn.training.machine import is_double
 
 if TYPE_CHECKING:
     from srgdqn.paper.cells import StudyCell

@@ -22,10 +22,11 @@ from srgdqn.training.draws import Draws
 
 
 class Served(NamedTuple):
-    """What an outer iteration is made on."""
+    """What an outer iteration is made on: D, and the picks from it."""
 
     transitions: Transitions
     picks: Int[Array, "M b"]
+    slots: Int[Array, " rows"] | None = None  # of the replay that D was drawn from
     anchor: Parameters | None = None  # Δ_0, where it is not to be the gradient on D
 
 
@@ -37,7 +38,7 @@ class Occasion(NamedTuple):
 
     configuration: Configuration
     network: Network
-    learner: LearnerState | None  # None where a past batch is looked at again
+    learner: LearnerState | None  # None where the batch of a recording is drawn once more
     ring: Ring
     block: Int[Array, ""]  # the number of the one just done
     draws: Draws
@@ -51,7 +52,7 @@ def from_replay(occasion: Occasion) -> Served:
     """D drawn from the replay, and the picks from D."""
     ring = occasion.ring
     slots, picks = choose_rows(occasion.configuration, ring.shape[0], occasion.block, occasion.draws)
-    return Served(unpack(ring[slots]), picks)
+    return Served(unpack(ring[slots]), picks, slots)
 
 
 def choose_rows(

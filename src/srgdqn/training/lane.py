@@ -20,13 +20,13 @@ from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows, init_learner, outer_iteration
-from srgdqn.learner.replay import pack, ring_length, write
+from srgdqn.learner.replay import pack, ring_length, row_width, write
 from srgdqn.tasks import Task
 from srgdqn.training.batches import BatchSource, Occasion, Served, from_replay
 from srgdqn.training.clock import Limits
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
-from srgdqn.training.random_numbers import check_random_numbers
+from srgdqn.training.machine import check_random_numbers
 
 # Bits of a step's flags in the log.
 LIVED, TERMINATED, TRUNCATED = 1, 2, 4
@@ -106,7 +106,7 @@ def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], ac
     return Lane(
         key=key,
         situation=begin_episode(environment, episode_key, observation_key),
-        ring=jnp.zeros((program.slots, 2 * size + 3)),
+        ring=jnp.zeros((program.slots, row_width(size))),
         learner=init_learner(configuration, program.network.init(network_key)),
         normaliser=init_normaliser(configuration.normalisation, size),
         episodes=jnp.zeros((), jnp.int32),

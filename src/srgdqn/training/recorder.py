@@ -175,11 +175,11 @@ class Recorder:
         budget; the returns of episodes that are open then are unknown, and not reported.
         """
         recorder = cls(configuration, endings, 1)
-        block, seats = configuration.training.learning_frequency, configuration.training.environments
+        block, environments = configuration.training.learning_frequency, configuration.training.environments
         recorder._rules = recorder._rules._replace(
             budget=Budget("steps", _UNLIMITED), window=_UNLIMITED, first_learning=first_learning, last_block=_UNLIMITED
         )
-        carry = empty_carry(seats)._replace(steps=blocks * block, iterations=iterations)
+        carry = empty_carry(environments)._replace(steps=blocks * block, iterations=iterations)
         recorder._carries = [
             carry._replace(open_returns=carry.open_returns * np.nan, open_lengths=carry.open_lengths + 1)
         ]
@@ -197,13 +197,12 @@ class Recorder:
         """The steps of these blocks, in every round."""
         return self.blocks * self._rules.block
 
-    def record(self, log: BlockLog, seats: np.ndarray | None = None) -> None:
+    def record(self, log: BlockLog, environments: np.ndarray | None = None) -> None:
         """Records the next blocks of all rounds, with the axes of rounds (which spare lanes may follow) and of blocks
-        first. `seats` are the environments that made each step, where a round has several.
+        first. `environments` are the environments that made each step, where a round has several.
         """
-        self._record(
-            {name: np.asarray(getattr(log, name)) for name in _LOGGED} | ({} if seats is None else {"seats": seats})
-        )
+        logged = {name: np.asarray(getattr(log, name)) for name in _LOGGED}
+        self._record(logged if environments is None else {**logged, "environments": environments})
 
     def record_evaluation(self, blocks: int, results: Evaluation, *, last: bool) -> None:
         """Records an evaluation of all rounds (which spare lanes may follow) after so many blocks."""
@@ -258,7 +257,7 @@ class Recorder:
                 page["reward"].astype(np.float64),
                 page["flags"],
                 np.stack([page[name] for name in DIAGNOSTICS], axis=1, dtype=np.float64),
-                page.get("seats"),
+                page.get("environments"),
             ),
         )
         return after, {"curves": curves, "episodes": episodes}
@@ -373,7 +372,7 @@ class Recorder:
             unread.reward[lane] += rewards[lane, start : start + steps].sum(dtype=np.float64)
             if len(ends):
                 ended[lane] = int(unread.open_from[lane]), start + steps
-                if "seats" not in self._page:
+                if "environments" not in self._page:
                     unread.open_from[lane] = start + int(ends[-1]) + 1
             unread.new_steps[lane] += steps
             unread.episodes[lane] += len(ends)
@@ -395,11 +394,11 @@ class Recorder:
         are summed as `digest` does: from the beginning of the page or, if that is later, of the episode.
         """
         returns, lengths = (np.array([getattr(each, name) for each in self._carries]) for name in Carry._fields[-2:])
-        environments = lengths.shape[1]
-        seats = [np.full(stop - begin, lane * environments) for lane, (begin, stop) in looked_at.items()]
+        count = lengths.shape[1]
+        made_in = [np.full(stop - begin, lane * count) for lane, (begin, stop) in looked_at.items()]
         for place, (lane, (begin, stop)) in enumerate(looked_at.items()):
-            if "seats" in self._page:
-                seats[place] += self._page["seats"][lane].reshape(-1)[begin:stop]
+            if "environments" in self._page:
+                made_in[place] += self._page["environments"][lane].reshape(-1)[begin:stop]
             if begin:  # nothing of an episode from before the page is open there
                 returns[lane], lengths[lane] = 0.0, 0
         reward, flag = (
@@ -407,8 +406,8 @@ class Recorder:
             for part in (rewards, flags)
         )
         open_ = OpenEpisodes(returns.ravel(), lengths.ravel())
-        _, rows = ended_episodes(open_, reward.astype(np.float64), flag, np.concatenate(seats))
-        edges = np.cumsum([0, *map(len, seats)])
+        _, rows = ended_episodes(open_, reward.astype(np.float64), flag, np.concatenate(made_in))
+        edges = np.cumsum([0, *map(len, made_in)])
         places = np.searchsorted(edges, rows["step"], side="left") - 1
         lanes = np.array(list(looked_at))[places]
         before = np.array([self._carries[lane].steps + begin for lane, (begin, _) in looked_at.items()])
@@ -453,7 +452,7 @@ class Recorder:
         if blocks[:1] != (len(self._carries),) or not blocks[1:] < (self._page_blocks,):
             raise ValueError(f"its page has (rounds, blocks) of {blocks}")
         kinds = {"reward": "f", "flags": "u", **dict.fromkeys(DIAGNOSTICS, "f")}
-        if {*page} - {"seats"} != {*kinds}:
+        if {*page} - {"environments"} != {*kinds}:
             raise ValueError("its page has other columns")
         for name, part in page.items():
             steps = () if name in DIAGNOSTICS else (self._rules.block,)

@@ -16,11 +16,10 @@ from srgdqn.config import Configuration
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import CheckpointManager, JobCheckpoints
 from srgdqn.tasks import Task
-from srgdqn.training.cores import usable_cores
 from srgdqn.training.job import Choice, Job, ShareResult, every_block, train_job
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.loop import identity, policy_arrays
-from srgdqn.training.precision import in_this_precision
+from srgdqn.training.machine import in_this_precision, usable_cores
 from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
 from srgdqn.training.reports import Listener, Progress, SharedProgress
 from srgdqn.training.schedule import most_rounds, rounds_left, saved_shares, shared_out, shares_of

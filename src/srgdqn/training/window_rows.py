@@ -53,7 +53,7 @@ class Page(NamedTuple):
     reward: np.ndarray  # of each step, in double precision
     flags: np.ndarray
     diagnostics: np.ndarray  # of each block
-    seats: np.ndarray | None  # which environment made each step; None if there is one
+    environments: np.ndarray | None  # which environment made each step; None if there is one
 
 
 class OpenEpisodes(NamedTuple):
@@ -97,9 +97,10 @@ def rules_of(settings: TrainingSettings) -> Rules:
     return Rules(budget_of(settings), block, settings.window, int(limits.first_learning), int(limits.last_block))
 
 
-def empty_carry(seats: int) -> Carry:
+def empty_carry(environments: int) -> Carry:
     """The carry before the first step of a round with so many environments."""
-    return Carry(0, 0, 0, 0, 0.0, 0.0, np.zeros(4), np.zeros(4), np.zeros(seats), np.zeros(seats, np.int64))
+    open_ = np.zeros(environments), np.zeros(environments, np.int64)
+    return Carry(0, 0, 0, 0, 0.0, 0.0, np.zeros(4), np.zeros(4), *open_)
 
 
 def counted(rules: Rules, steps: int, episodes: int, first_block: int, flags: np.ndarray) -> Counted:
@@ -126,8 +127,8 @@ def digest(rules: Rules, before: Carry, page: Page) -> tuple[Carry, Columns, Col
     diagnostics = page.diagnostics[blocks - page.first_block]
     reward, flags = page.reward[:steps], page.flags[:steps]
     after, curves = _windows(rules.window, before, reward, ends, iteration_steps, diagnostics)
-    seats = None if page.seats is None else page.seats[:steps]
-    open_, episodes = ended_episodes(before.open_episodes, reward, flags, seats)
+    environments = None if page.environments is None else page.environments[:steps]
+    open_, episodes = ended_episodes(before.open_episodes, reward, flags, environments)
     episodes["step"] += before.steps
     after = after._replace(
         steps=before.steps + steps,
@@ -231,35 +232,35 @@ def _curve_rows(
 
 
 def ended_episodes(
-    open_: OpenEpisodes, reward: np.ndarray, flags: np.ndarray, seats: np.ndarray | None
+    open_: OpenEpisodes, reward: np.ndarray, flags: np.ndarray, environments: np.ndarray | None
 ) -> tuple[OpenEpisodes, Columns]:
     """The episodes that are open after some steps, and those that ended in them, in the order of their ends: the
     columns of `EPISODES`, with steps counted from the first of these.
     """
     order: Any = slice(None)  # in which an environment's steps lie side by side
-    if seats is not None and (seats[1:] < seats[:-1]).any():
-        order = np.argsort(seats, kind="stable")
+    if environments is not None and (environments[1:] < environments[:-1]).any():
+        order = np.argsort(environments, kind="stable")
     reward, flags = reward[order], flags[order]
     ended = (flags & (TERMINATED | TRUNCATED)) > 0
     breaks = ended[:-1] | ((flags[1:] & ANEW) > 0)
-    if seats is not None:
-        seats = seats[order]
-        breaks |= seats[1:] != seats[:-1]
+    if environments is not None:
+        environments = environments[order]
+        breaks |= environments[1:] != environments[:-1]
     # Every piece ends with its episode, or where that is left, or with the last of its environment's steps.
     starts = np.append(0, np.flatnonzero(breaks) + 1)
     ends = np.append(starts[1:], len(reward)) - 1
-    seat = np.zeros(len(starts), int) if seats is None else seats[starts]
-    first = np.append(True, seat[1:] != seat[:-1])  # the first piece of its environment
+    environment = np.zeros(len(starts), int) if environments is None else environments[starts]
+    first = np.append(True, environment[1:] != environment[:-1])  # the first piece of its environment
     returns, lengths = np.add.reduceat(reward, starts), ends - starts + 1
-    continued = first & (open_.lengths[seat] > 0) & ((flags[starts] & ANEW) == 0)
-    returns[continued] = open_.returns[seat[continued]] + returns[continued]
-    lengths[continued] += open_.lengths[seat[continued]]
+    continued = first & (open_.lengths[environment] > 0) & ((flags[starts] & ANEW) == 0)
+    returns[continued] = open_.returns[environment[continued]] + returns[continued]
+    lengths[continued] += open_.lengths[environment[continued]]
 
     whole = ended[ends]
     newest = np.append(first[1:], True)  # the last piece of its environment
     after = OpenEpisodes(open_.returns.copy(), open_.lengths.copy())
-    after.returns[seat[newest]] = np.where(whole[newest], 0.0, returns[newest])
-    after.lengths[seat[newest]] = np.where(whole[newest], 0, lengths[newest])
+    after.returns[environment[newest]] = np.where(whole[newest], 0.0, returns[newest])
+    after.lengths[environment[newest]] = np.where(whole[newest], 0, lengths[newest])
 
     ends = ends[whole]
     terminated = (flags[ends] & TERMINATED).astype(bool)

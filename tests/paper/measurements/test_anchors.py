@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import reference
-from measured import shares_until_stopped, watched
+from measured import watched
 from srgdqn.config.configure import configure
 from srgdqn.paper.measurements import anchors
 from srgdqn.paper.measurements.anchors import Plan, fresh_transitions
@@ -144,29 +144,6 @@ def compare(table: pl.DataFrame, expected: list[dict[str, Any]]) -> None:
         labels = [name for name, value in wanted.items() if not isinstance(value, float)]
         assert [got.pop(name) for name in labels] == [wanted.pop(name) for name in labels]
         assert got == pytest.approx(wanted, rel=CLOSE)
-
-
-def test_rounds_that_diverged_are_counted_and_left_out() -> None:
-    run, tables = watched(anchors, plan(rounds=6, eta=0.5, seed=1))
-    assert 0 < len(run.finite) < 6
-    assert tables["rounds"].rows(named=True) == [{"rounds": 6, "diverged": 6 - len(run.finite)}]
-    for name in ("distances", "anatomy"):
-        assert tables[name]["round"].unique().sort().to_list() == run.finite
-        assert not tables[name].select(pl.selectors.float().is_finite().all().not_()).row(0).count(True)
-
-
-def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
-    _, tables = watched(anchors, plan(eta=1e30))
-    assert tables["rounds"].rows() == [(ROUNDS, ROUNDS)]
-    for name in ("distances", "anatomy"):
-        assert tables[name].is_empty()
-        assert tables[name].schema == measured[1][name].schema
-
-
-def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard = shares_until_stopped(anchors, plan(), beyond=0.5)
-    assert heard == sorted(heard)
-    assert 0.5 < heard[-1] < 0.7
 
 
 def test_alike_changes_the_estimator_and_the_adam_process_alone() -> None:

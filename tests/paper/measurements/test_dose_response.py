@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import reference
-from measured import shares_until_stopped, watched
+from measured import watched
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.measurements.dose_response import Plan
 from srgdqn.paper.measurements.recorded import batch_at
@@ -67,16 +67,3 @@ def test_rewards_and_divergence_are_those_of_the_very_run() -> None:
     assert tables["rounds"]["round"].to_list() == list(range(6))
     assert kept == run.finite == tables["errors"]["round"].unique().sort().to_list()
     assert tables["errors"]["error"].is_finite().all()
-
-
-def test_if_all_diverged_there_is_no_error_to_tell() -> None:
-    _, tables = watched(dose_response, plan(eta=1e30))
-    assert tables["rounds"]["diverged"].all()
-    assert tables["errors"].is_empty()
-    assert tables["errors"].columns == ["round", "step", "error", "norm"]
-
-
-def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard = shares_until_stopped(dose_response, plan(), beyond=0.75)
-    assert heard == sorted(heard)
-    assert 0.75 < heard[-1] < 0.85

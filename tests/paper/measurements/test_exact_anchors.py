@@ -20,7 +20,6 @@ from srgdqn.learner.networks import make_network
 from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.measurements.exact_anchors import ARMS, Plan, evaluated_as_trained, measure
 from srgdqn.paper.measurements.recorded import batch_at, record, theta_before
-from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.clock import total_blocks
 from srgdqn.training.evaluation import evaluation_keys
@@ -108,7 +107,7 @@ def test_an_arm_learns_from_its_batches_with_its_anchor(measured: Measured, arm:
             assert distance(thetas[number, block + 1], state.theta) < CLOSE
 
 
-# How they are judged
+# How they are evaluated
 
 
 def shaped_reward(position: float, angle: float) -> float:
@@ -132,7 +131,7 @@ def played(policies: Any, number: int, start: np.ndarray, limit: int) -> tuple[f
 
 
 @pytest.mark.parametrize("arm", ARMS)
-def test_arms_are_judged_by_reward_per_action_from_the_same_starts(measured: Measured, arm: str) -> None:
+def test_arms_are_evaluated_by_reward_per_action_from_the_same_starts(measured: Measured, arm: str) -> None:
     environment = tasks.make(measured.plan.configuration.task).environment
     keys = evaluation_keys(0, 3).start
     starts = [np.asarray(environment.initial(key)) for key in keys]
@@ -146,7 +145,7 @@ def test_arms_are_judged_by_reward_per_action_from_the_same_starts(measured: Mea
         assert row["reward"] == pytest.approx(sum(rewards) / sum(lengths), rel=1e-6)
 
 
-def test_a_task_is_judged_on_the_reward_it_is_trained_on() -> None:
+def test_a_task_is_evaluated_on_the_reward_it_is_trained_on() -> None:
     _, task = tiny(time_limit=None)
     judged = evaluated_as_trained(task)
     assert judged.raw is task.environment
@@ -156,7 +155,7 @@ def test_a_task_is_judged_on_the_reward_it_is_trained_on() -> None:
     assert dataclasses.replace(judged, raw=task.raw, evaluation_limit=task.evaluation_limit) == task
 
 
-# Rounds that diverge, and being told to stop
+# Rounds that diverge
 
 
 def test_a_round_without_a_whole_recording_counts_as_diverged_in_every_arm(diverging: Measured) -> None:
@@ -168,24 +167,3 @@ def test_a_round_without_a_whole_recording_counts_as_diverged_in_every_arm(diver
     assert 0 < own["ordinary"].sum() < ROUNDS
     for arm in ARMS:
         assert (told[arm] == (own[arm] | own["ordinary"])).all()
-
-
-@pytest.mark.parametrize("when", [0.0, 0.04, 0.53])  # in each of the three arms
-def test_it_stops_when_told_so(measured: Measured, when: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    stop, heard = threading.Event(), []
-
-    def hear(share: float) -> None:
-        heard.append(share)
-        if share > when:
-            stop.set()
-
-    # The programs at hand also probe, which changes nothing here.
-    def train(configuration: Configuration, *given: Any, instruments: Instruments, **others: Any) -> Trained:
-        more = instruments._replace(probe=theta_before, blocks_kept=total_blocks(configuration.training))
-        return train_rounds(configuration, *given, instruments=more, **others)
-
-    monkeypatch.setattr(exact_anchors, "train_rounds", train)
-    with pytest.raises(StopRequestedError):
-        measure(measured.plan, hear, stop)
-    assert heard == sorted(heard)
-    assert heard[-1] < 1

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 
 import reference
-from measured import shares_until_stopped, watched
+from measured import watched
 from srgdqn.learner.networks import make_network
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.measurements.gradient_spread import QUANTITIES, Plan, redrawn, split_variance
@@ -196,29 +196,3 @@ def test_rows_that_are_not_filled_are_never_drawn() -> None:
     # A single row leaves nothing to draw.
     alone = np.asarray(draw(1, jax.random.key(0)).delta)
     assert (alone == alone[0, 0]).all()
-
-
-@pytest.mark.usefixtures("double")
-def test_rounds_that_diverged_are_left_out() -> None:
-    run, tables = watched(gradient_spread, plan(rounds=6, eta=0.3, alpha=1e-3, seed=4))
-    assert 0 < len(run.finite) < 6
-    assert tables["rounds"]["diverged"].to_list() == [6 - len(run.finite)]
-    for name in ("vectors", "windows", "redraws"):
-        assert tables[name]["round"].unique().sort().to_list() == run.finite
-    assert tables["redraws"]["spread"].is_finite().all()
-
-
-@pytest.mark.usefixtures("double")
-def test_if_all_diverged_tables_are_empty_and_say_so(measured: Any) -> None:
-    _, tables = watched(gradient_spread, plan(eta=1e30))
-    assert tables["rounds"].rows() == [(ROUNDS, ROUNDS, WEIGHTS)]
-    for name in ("vectors", "windows", "redraws"):
-        assert tables[name].is_empty()
-        assert tables[name].schema == measured[1][name].schema
-
-
-@pytest.mark.usefixtures("double")
-def test_it_tells_how_far_it_is_and_stops_when_told_so() -> None:
-    heard = shares_until_stopped(gradient_spread, plan(), beyond=0.5)
-    assert heard == sorted(heard)
-    assert heard[-1] == pytest.approx(0.5 + 0.5 / len(WINDOWS))

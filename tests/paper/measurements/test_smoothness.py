@@ -12,7 +12,6 @@ from typing import Any
 
 import hypothesis.strategies as st
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,25 +19,14 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import make_network
-from srgdqn.learner.networks.mlp import MLP, Layer
 from srgdqn.paper.measurements.smoothness import (
     linear_smoothness,
     local_smoothness,
     tanh_smoothness,
     theory_step_size,
 )
-
-
-def to_parameters(theta: np.ndarray, sizes: tuple[int, ...], activation: str) -> MLP:
-    return MLP(tuple(Layer(jnp.asarray(w), jnp.asarray(b)) for w, b in reference.unpack(theta, sizes)), activation)
-
-
-def to_transitions(data: list[reference.Transition]) -> Transitions:
-    columns = zip(*data, strict=True)
-    s, a, r, s_next, terminal = (np.array(column) for column in columns)
-    return Transitions(*map(jnp.asarray, (s, a.astype(np.int32), r, s_next, terminal.astype(float))))
+from translation import to_parameters, to_transitions
 
 
 def hessian(o: reference.Options, theta: np.ndarray, x: reference.Transition, y: float) -> np.ndarray:

@@ -10,7 +10,6 @@ import pytest
 
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.measurements.step_times import Plan, measure
-from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training.lane import LIVED
 from srgdqn.training.loop import Segment, segments
 from tiny import BLOCK, LANES, tiny
@@ -70,15 +69,3 @@ def test_turns_do_not_run_out(run: list[tuple[float, Segment]]) -> None:
     assert times.height == 40
     assert {segment.log.loss.shape[1] for _, segment in run} == {BLOCKS}
     assert np.isfinite(run[-1][1].log.loss).all()
-
-
-def test_it_stops_when_told_so() -> None:
-    stop, heard = threading.Event(), []
-
-    def hear(share: float) -> None:
-        heard.append(share)
-        stop.set()
-
-    with pytest.raises(StopRequestedError):
-        measure(plan(turns=5), hear, stop)
-    assert heard == [0.2]

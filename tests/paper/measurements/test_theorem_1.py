@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import threading
 
 import hypothesis.strategies as st
 import jax
@@ -54,7 +53,7 @@ from srgdqn.paper.measurements.theorem_queries import (
     step_size_grid,
     theory_step_sizes,
 )
-from srgdqn.runs.interrupts import StopRequestedError
+from translation import flat, from_transitions
 
 N, M, LANES = 5, 3, 2
 
@@ -75,15 +74,6 @@ def options(p: Problem, eta: float, loop_length: int, sizes: tuple[int, ...]) ->
 
 def sizes_of(p: Problem) -> tuple[int, ...]:
     return (p.start.layers[0].weight.shape[0], *(layer.bias.shape[0] for layer in p.start.layers))
-
-
-def data_of(p: Problem) -> list[reference.Transition]:
-    rows = zip(*(np.asarray(column) for column in p.transitions), strict=True)
-    return [reference.Transition(s, int(a), float(r), s_next, bool(t)) for s, a, r, s_next, t in rows]
-
-
-def flat(parameters: object) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(parameters)])
 
 
 def full_gradient(o: reference.Options, theta: np.ndarray, data: list[reference.Transition]) -> np.ndarray:
@@ -111,7 +101,7 @@ def test_both_sides_are_those_of_a_numpy_loop(name: str) -> None:
         )
     table = with_verdicts([{**row, "problem": name, "multiple": 1.0} for row in rows])
 
-    o, data, rng = options(p, eta, M, sizes_of(p)), data_of(p), np.random.default_rng(8)
+    o, data, rng = options(p, eta, M, sizes_of(p)), from_transitions(p.transitions), np.random.default_rng(8)
     states = [reference.init(o, flat(p.start))] * LANES
     for row in table.iter_rows(named=True):
         picks = rng.integers(N, size=(LANES, M, 1), dtype=np.int32)
@@ -143,7 +133,7 @@ def test_descents_are_those_of_a_numpy_loop(estimator: str) -> None:
     with jax.enable_x64(True):
         start = jax.tree.map(lambda leaf: np.broadcast_to(leaf, (LANES, *leaf.shape)), p.start)
         theta, squares = make_descent(p, estimator, M)(start, etas, np.array([1, 0], np.int32), picks)
-    data = data_of(p)
+    data = from_transitions(p.transitions)
     names = {"sgd": "sgd-inner", "svrg": "svr-dqn-no-adam", "srg": "srg-dqn-no-adam"}
     for lane, row in enumerate((1, 0)):
         o = dataclasses.replace(options(p, etas[lane], steps, sizes_of(p)), anchor_step=estimator != "sgd")
@@ -158,7 +148,7 @@ def test_descents_are_those_of_a_numpy_loop(estimator: str) -> None:
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_problem_is_what_it_says(name: str) -> None:
     p = problem(name)
-    o, data, theta = options(p, 0.0, M, sizes_of(p)), data_of(p), flat(p.start)
+    o, data, theta = options(p, 0.0, M, sizes_of(p)), from_transitions(p.transitions), flat(p.start)
     with jax.enable_x64(True):
         here, losses = jax.tree.map(np.asarray, jax.jit(lambda: (at(p, p.start), term_losses(p, p.start)))())
         assert bool(p.inside(p.start))
@@ -291,7 +281,7 @@ def test_query_rows_of_a_tiny_race() -> None:
 
     # A full gradient step of SRG at a known η reaches ε when a plain loop says so.
     easy = table.filter(relative=0.5, step="theory", estimator="srg")
-    o, data = options(p, easy["eta"][0], 2, sizes_of(p)), data_of(p)
+    o, data = options(p, easy["eta"][0], 2, sizes_of(p)), from_transitions(p.transitions)
     rng = np.random.default_rng(2)
     rng.integers(N, size=(4, 16, 9, 1), dtype=np.int32)  # the pilots' picks
     picks = rng.integers(N, size=(4, 16, 9, 1), dtype=np.int32)
@@ -372,20 +362,6 @@ def test_loop_length_grows_as_the_inverse_square_of_epsilon(tables: dict[str, pl
     ):
         assert b / a == pytest.approx(100, rel=0.05)
         assert root_b / root_a == pytest.approx(100, rel=0.05)
-
-
-def test_a_measurement_stops_when_told() -> None:
-    stop = threading.Event()
-    shares: list[float] = []
-
-    def hear(share: float) -> None:
-        shares.append(share)
-        stop.set()
-
-    plan = dataclasses.replace(TheoremPlan.quick(), problems=("convex",), multiples=(1.0,))
-    with pytest.raises(StopRequestedError):
-        measure(plan, hear, stop)
-    assert shares == [pytest.approx(1 / 3)]  # two settings of one size: three parts
 
 
 def test_plans_that_tell_nothing_are_rejected() -> None:

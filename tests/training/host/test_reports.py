@@ -102,9 +102,9 @@ def test_measuring_changes_nothing() -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(gaps=st.lists(st.integers(1, 6), min_size=1, max_size=20), seats=st.sampled_from([1, 2]))
-def test_however_often_it_is_asked_a_round_tells_what_its_tables_say(gaps: list[int], seats: int) -> None:
-    configuration = configuration_of(environments=seats)
+@given(gaps=st.lists(st.integers(1, 6), min_size=1, max_size=20), environments=st.sampled_from([1, 2]))
+def test_however_often_it_is_asked_a_round_tells_what_its_tables_say(gaps: list[int], environments: int) -> None:
+    configuration = configuration_of(environments=environments)
     expected = srgdqn.train(Slope, progress=False, **{**SMALL, **_told(configuration)})
     round_, _ = round_of(configuration)
     recorder = Recorder(configuration, round_.task.endings, 1)

@@ -31,7 +31,7 @@ from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked
-from srgdqn.training.host.open_episodes import OpenSteps
+from srgdqn.training.host.steps import OpenSteps
 from srgdqn.training.host.task import HostTask, host_task
 from srgdqn.training.host.train_round import RoundOutcome, round_checkpoints, train_round
 from tiny import bits, reproducible
@@ -389,7 +389,7 @@ def test_a_damaged_piece_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureF
 def test_the_steps_of_open_episodes_may_take_so_much_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     step = 4 + 4 + 4  # bytes: an action, a reward and an environment
     monkeypatch.setattr("srgdqn.runs.untrusted.most_bytes", lambda: 1000 * step)
-    kinds = {"action": np.int32, "reward": np.float32, "seat": np.int32}
+    kinds = {"action": np.int32, "reward": np.float32, "environment": np.int32}
     steps = OpenSteps(1)
     steps.take("steps", 5, {name: np.zeros(1000, kind) for name, kind in kinds.items()})
     with pytest.raises(InputError, match="its open episodes would take"):
@@ -407,7 +407,7 @@ def test_the_steps_of_open_episodes_may_take_so_much_and_no_more(monkeypatch: py
     ],
 )
 def test_open_episodes_that_cannot_be_are_refused(tensors: dict[str, np.ndarray]) -> None:
-    kinds = {"action": np.int32, "reward": np.float32, "seat": np.int32}
+    kinds = {"action": np.int32, "reward": np.float32, "environment": np.int32}
     steps = OpenSteps(1)
     steps.take("steps", 5, {name: np.zeros(20, kind) for name, kind in kinds.items()})
     with pytest.raises(ValueError, match=r"it does not say when|episodes began when|it lacks an observation"):
@@ -421,14 +421,14 @@ STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False
 @given(st.lists(st.lists(STEP, min_size=4, max_size=4), min_size=1, max_size=80), st.integers(1, 200))
 def test_the_open_episodes_of_all_environments_are_there(blocks: list[list[tuple[Any, ...]]], room: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("srgdqn.training.host.open_episodes._FIRST_ROOM", room)
+        patched.setattr("srgdqn.training.host.steps._FIRST_ROOM", room)
         steps = OpenSteps(3)
         open_: list[list[tuple[int, float]]] = [[], [], []]
         for number, block in enumerate(blocks):
             columns = [list(column) for column in zip(*block, strict=True)]
             steps.write(*(np.array(column) for column in columns))
-            for action, reward, ended, seat in block:
-                open_[seat] = [] if ended else [*open_[seat], (action, float(reward))]
+            for action, reward, ended, environment in block:
+                open_[environment] = [] if ended else [*open_[environment], (action, float(reward))]
             if number % 7 == 3:
                 tensors, streams = steps.state()
                 stream = streams["steps"]
@@ -441,6 +441,6 @@ def test_the_open_episodes_of_all_environments_are_there(blocks: list[list[tuple
             if number % 11 == 10:
                 steps.leave([1])
                 open_[1] = []
-        for seat in range(3):
-            actions, rewards = steps.of(seat)
-            assert list(zip(actions.tolist(), rewards.tolist(), strict=True)) == open_[seat]
+        for environment in range(3):
+            actions, rewards = steps.of(environment)
+            assert list(zip(actions.tolist(), rewards.tolist(), strict=True)) == open_[environment]

@@ -79,15 +79,15 @@ class Lived(NamedTuple):
 
 
 class Ball:
-    """The slope, seen by one seat."""
+    """The slope, seen by one environment."""
 
-    def __init__(self, seat: int) -> None:
-        self.seat, self.episode = seat, -1
+    def __init__(self, environment: int) -> None:
+        self.place, self.episode = environment, -1
         self.begin()
 
     def begin(self) -> None:
         self.episode += 1
-        random, _ = gym.utils.seeding.np_random(reset_seed(SEED, NUMBER, self.seat, self.episode))
+        random, _ = gym.utils.seeding.np_random(reset_seed(SEED, NUMBER, self.place, self.episode))
         self.state, self.steps = (slope_start(random), 0.0), 0
 
     def seen(self) -> np.ndarray:
@@ -122,7 +122,7 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
     )
     learner = reference.init(o, theta)
     memory: deque[tuple] = deque(maxlen=c.replay.replay_capacity)
-    balls = [Ball(seat) for seat in range(c.training.environments)]
+    balls = [Ball(environment) for environment in range(c.training.environments)]
     seen_so_far = Running(2) if c.normalisation.normalise_observations else None
     returns_so_far = Running(1) if c.normalisation.normalise_rewards else None
     open_returns = [0.0] * len(balls)
@@ -140,7 +140,7 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
             share = (step if unit == "steps" else spent[unit]) / amount
             epsilon = 1.0 + (0.1 - 1.0) * min(share / 0.7, 1.0)
             explores = draws.explore[step] < epsilon
-            action = int(draws.action[step]) if explores else int(turn[ball.seat].argmax())
+            action = int(draws.action[step]) if explores else int(turn[ball.place].argmax())
             before = ball.seen()
             place, speed, reward, end = slope_step(*ball.state, action)
             ball.state, ball.steps = (place, speed), ball.steps + 1
@@ -152,11 +152,11 @@ def live(configuration: Configuration, theta: np.ndarray, draws: Draws) -> Lived
             if c.task.reward_clip is not None:
                 reward = min(max(reward, -c.task.reward_clip), c.task.reward_clip)
             reward *= c.task.reward_scale
-            open_returns[ball.seat] = o.gamma * open_returns[ball.seat] + reward
+            open_returns[ball.place] = o.gamma * open_returns[ball.place] + reward
             rows.append((before, action, reward, ball.seen(), end))
-            newly_seen.append((before, open_returns[ball.seat]))
+            newly_seen.append((before, open_returns[ball.place]))
             if end or cut:
-                open_returns[ball.seat] = 0.0
+                open_returns[ball.place] = 0.0
                 spent["episodes"] += 1
                 ball.begin()
         memory.extend(rows)
@@ -243,7 +243,7 @@ def test_a_vector_whose_resets_are_ours_lives_as_copies_do() -> None:
         for one, other in zip(blocks_of(copies), blocks_of(vector), strict=True):
             np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(np.stack(copies.step_log["reward"]), np.stack(vector.step_log["reward"]))
-    np.testing.assert_array_equal(np.stack(copies.step_log["seats"]), np.stack(vector.step_log["seats"]))
+    np.testing.assert_array_equal(np.stack(copies.step_log["environments"]), np.stack(vector.step_log["environments"]))
 
 
 @pytest.mark.parametrize("mode", gym.vector.AutoresetMode, ids=str)

@@ -114,8 +114,8 @@ def test_episodes_without_end_are_cut_and_judged_for_so_many_steps() -> None:
 def test_copies_side_by_side_have_their_own_episodes() -> None:
     run = srgdqn.train(Counting, **SMALL, steps=80, environments=4, progress=False)
     expected = []
-    for seat in range(4):
-        step = seat + 1
+    for environment in range(4):
+        step = environment + 1
         for episode in range(10):
             length = (3, 5, 2)[episode % 3]
             step += 4 * length

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from srgdqn.adapters.flat_replay import Block
+from srgdqn.adapters.replay import Block
 from srgdqn.adapters.spaces import Observations
-from srgdqn.training.host.step_log import StepLog
+from srgdqn.training.host.steps import StepLog
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 
 LENGTH = 3
@@ -18,7 +18,7 @@ def block_of(random: np.random.Generator) -> Block:
     block.action[:] = random.integers(5, size=LENGTH)
     block.reward[:] = random.normal(size=LENGTH)
     block.terminated[:], block.truncated[:] = random.random((2, LENGTH)) < 0.3
-    block.seat[:] = random.integers(4, size=LENGTH)
+    block.environment[:] = random.integers(4, size=LENGTH)
     return block
 
 
@@ -31,7 +31,7 @@ def test_nothing_is_lost_as_it_grows(blocks: int) -> None:
             log.write(block, [number, 1.5, np.nan, -number])
         assert len(log) == blocks
         np.testing.assert_array_equal(log["action"], [block.action for block in played])
-        np.testing.assert_array_equal(log["seats"], [block.seat for block in played])
+        np.testing.assert_array_equal(log["environments"], [block.environment for block in played])
         given = log.log()
         np.testing.assert_array_equal(given.reward, [[block.reward for block in played]])
         expected = [

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from srgdqn.config import GradientSettings
-from srgdqn.learner.gradients.bellman import Batch, bellman_target, loss_of
+from srgdqn.learner.gradients.bellman import Batch, loss_and_slope
 from srgdqn.learner.networks import Network, Parameters
 
 
@@ -18,11 +18,9 @@ def autodiff_mean(
 
     def mean_loss(theta: Parameters) -> tuple[Array, Array]:
         q = network.q_values(theta, batch.observation)
-        y = batch.frozen_target
-        if y is None:
-            y = bellman_target(batch.reward, batch.discount, network.q_values(theta, batch.next_observation))
+        next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
         predicted = jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
-        return loss_of(settings, predicted - jax.lax.stop_gradient(y)).mean(), q.max(-1).mean()
+        return loss_and_slope(settings, batch, predicted, next_q)[0].mean(), q.max(-1).mean()
 
     (loss, max_q), gradient = jax.value_and_grad(mean_loss, has_aux=True)(parameters)
     return gradient, loss, max_q

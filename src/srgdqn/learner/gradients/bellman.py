@@ -37,6 +37,17 @@ class Batch(NamedTuple):
         return jax.tree.map(lambda leaf: leaf[index], self)
 
 
+def outer_batch(
+    settings: GradientSettings,
+    network: Network,
+    transitions: Transitions,
+    online: Parameters,
+    target: Parameters | None,
+) -> Batch:
+    """The batch of an outer iteration that begins at the parameters `online`, beside those of a target network."""
+    return make_batch(settings, network, transitions, {"current": None, "outer": online}.get(settings.target, target))
+
+
 def make_batch(
     settings: GradientSettings, network: Network, transitions: Transitions, target_parameters: Parameters | None
 ) -> Batch:
@@ -55,6 +66,24 @@ def make_batch(
 def bellman_target(reward: Array, discount: Array, next_q: Float[Array, "*rows actions"]) -> Array:
     """Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1)."""
     return reward + discount * next_q.max(-1)
+
+
+def target_of(rows: Batch, next_q: Float[Array, "*rows actions"] | None) -> Array:
+    """Y of each row, given Q(S', ·) at the present θ where y moves with it."""
+    if rows.frozen_target is not None:
+        return rows.frozen_target
+    assert next_q is not None
+    return bellman_target(rows.reward, rows.discount, next_q)
+
+
+def loss_and_slope(
+    settings: GradientSettings, rows: Batch, predicted: Array, next_q: Float[Array, "*rows actions"] | None
+) -> tuple[Array, Array]:
+    """The loss of each row and its derivative with respect to Q with y held constant, given Q(S, A) and, where y moves
+    with θ, Q(S', ·).
+    """
+    error = predicted - jax.lax.stop_gradient(target_of(rows, next_q))
+    return loss_of(settings, error), loss_slope(settings, error)
 
 
 def loss_of(settings: GradientSettings, error: Array) -> Array:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from srgdqn.config import GradientSettings
-from srgdqn.learner.gradients.bellman import Batch, bellman_target, loss_of, loss_slope
+from srgdqn.learner.gradients.bellman import Batch, loss_and_slope
 from srgdqn.learner.networks import MLP
 from srgdqn.learner.networks.mlp import ACTIVATIONS, Layer
 
@@ -44,13 +44,12 @@ def closed_form_query(
         inputs.append(x)
     last = parameters.layers[-1]
     q = x @ last.weight + last.bias
-    y = bellman_target(rows.reward, rows.discount, q[size:]) if moving else rows.frozen_target
-    q = q[:size]
+    next_q, q = q[size:] if moving else None, q[:size]
     inputs = [layer_input[:size] for layer_input in inputs]
 
     chosen = jax.nn.one_hot(rows.action, q.shape[-1], dtype=q.dtype)
-    error = (q * chosen).sum(-1) - y
-    at_output = loss_slope(settings, error)[:, None]
+    loss, slopes = loss_and_slope(settings, rows, (q * chosen).sum(-1), next_q)
+    at_output = slopes[:, None]
     deltas = [at_output * chosen]
     # Only the chosen action's column of the last layer passes anything back: a gather, not a product.
     delta = at_output * last.weight.T[rows.action]
@@ -64,7 +63,7 @@ def closed_form_query(
         return leaf.reshape(count, width, *leaf.shape[1:])
 
     factors = tuple(Factors(by_pick(i), by_pick(d)) for i, d in zip(inputs, deltas, strict=True))
-    return factors, by_pick(loss_of(settings, error)).mean(1), by_pick(q.max(-1)).mean(1)
+    return factors, by_pick(loss).mean(1), by_pick(q.max(-1)).mean(1)
 
 
 def multiply_out(structure: MLP, factors: tuple[Factors, ...]) -> MLP:
@@ -88,24 +87,23 @@ def closed_form_mean(settings: GradientSettings, parameters: MLP, batch: Batch) 
     size = batch.reward.shape[0]
     activation = ACTIVATIONS[parameters.activation]
 
-    frozen = batch.frozen_target
-    x = (batch.observation if frozen is not None else jnp.concatenate([batch.observation, batch.next_observation])).T
+    moving = batch.frozen_target is None
+    x = (jnp.concatenate([batch.observation, batch.next_observation]) if moving else batch.observation).T
     inputs = [x]
     for layer in parameters.layers[:-1]:
         x = activation.value(layer.weight.T @ x + layer.bias[:, None])
         inputs.append(x)
     last = parameters.layers[-1]
     q = last.weight.T @ x + last.bias[:, None]
-    y = bellman_target(batch.reward, batch.discount, q[:, size:].T) if frozen is None else frozen
-    q = q[:, :size]
+    next_q, q = q[:, size:].T if moving else None, q[:, :size]
     inputs = [layer_input[:, :size] for layer_input in inputs]
 
     chosen = (batch.action == jnp.arange(q.shape[0])[:, None]).astype(q.dtype)
-    error = (q * chosen).sum(0) - y
-    delta = loss_slope(settings, error) * chosen / size
+    loss, slopes = loss_and_slope(settings, batch, (q * chosen).sum(0), next_q)
+    delta = slopes * chosen / size
     layers: list[Layer] = []
     for index in range(len(parameters.layers) - 1, -1, -1):
         layers.insert(0, Layer(inputs[index] @ delta.T, delta.sum(1)))
         if index:
             delta = (parameters.layers[index].weight @ delta) * activation.slope(inputs[index])
-    return MLP(tuple(layers), parameters.activation), loss_of(settings, error).mean(), q.max(0).mean()
+    return MLP(tuple(layers), parameters.activation), loss.mean(), q.max(0).mean()

@@ -12,9 +12,9 @@ import optax
 from jaxtyping import Array
 
 from srgdqn.config import Configuration
-from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
+from srgdqn.learner.gradients import make_gradients, outer_batch
 from srgdqn.learner.networks import Network
-from srgdqn.learner.outer_iteration import batch_rows, frozen_parameters
+from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.learner.replay import unpack
 from srgdqn.training.host.program import filling
 from srgdqn.training.host.round import HostRound
@@ -70,9 +70,8 @@ def _program(configuration: Configuration, network: Network) -> Any:
 
     def measure(learner: Any, normaliser: Any, numbers: Array, rows: Any) -> tuple[Array, Array]:
         settings = filled(numbers)
-        transitions = normalised(normaliser, rows if isinstance(rows, Transitions) else unpack(rows))
         theta = learner.parameters
-        batch = make_batch(settings.gradients, network, transitions, frozen_parameters(settings, learner))
+        batch = outer_batch(settings.gradients, network, normalised(normaliser, unpack(rows)), theta, learner.target)
         source = make_gradients(settings.gradients, network)
         few = batch.rows(slice(None, count))
         mean = source.mean(theta, few)[0]

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from srgdqn.adapters.flat_replay import Memory
 from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
+from srgdqn.adapters.replay import Memory
 from srgdqn.config import Configuration
 from srgdqn.kernel import structures
 from srgdqn.kernel.calls import HostLearner

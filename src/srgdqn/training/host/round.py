@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.adapters.flat_replay import Block, FlatMemory, Memory
-from srgdqn.adapters.frame_replay import FrameMemory
 from srgdqn.adapters.players import CopiesPlayer, Player, check_block
+from srgdqn.adapters.replay import Block, FlatMemory, FrameMemory, Memory
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
@@ -24,12 +23,10 @@ from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.host.draws import Plan
-from srgdqn.training.host.evaluation import judge
+from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.learner import make_learning
-from srgdqn.training.host.open_episodes import OpenSteps
-from srgdqn.training.host.program import HostProgram, numbers_of
-from srgdqn.training.host.step_log import StepLog
+from srgdqn.training.host.program import HostProgram, Plan, numbers_of
+from srgdqn.training.host.steps import OpenSteps, StepLog
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, as_stored
 from srgdqn.training.loop import Halt, Owners, identity, never, policy_arrays
@@ -283,11 +280,11 @@ class HostRound:
             self.player.episodes = ended_before
             raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
-        self.memory.write(block, stored)
+        self.memory.write(block.transitions(stored), block.environment)
         if self.normaliser.observations is not None or self.normaliser.returns is not None:
             # Copies, as the program may still read them when the next block is being filled.
-            seen, ended, seats = block.observation.copy(), block.terminated | block.truncated, block.seat.copy()
-            self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, seats)
+            seen, ended, where = block.observation.copy(), block.terminated | block.truncated, block.environment.copy()
+            self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, where)
             self.policy.update(self.learner.parameters, self.normaliser)
         diagnostics = _NOTHING_LEARNT
         self.blocks += 1
@@ -299,10 +296,10 @@ class HostRound:
 
     def _mark_beginnings(self) -> None:
         """Of new episodes where others were left open."""
-        seats, places = np.unique(self._block.seat, return_index=True)
-        first = dict(zip(seats.tolist(), places.tolist(), strict=True))
+        environments, places = np.unique(self._block.environment, return_index=True)
+        first = dict(zip(environments.tolist(), places.tolist(), strict=True))
         here = self._left & set(first)
-        self.step_log["flags"][-1, [first[seat] for seat in here]] |= ANEW
+        self.step_log["flags"][-1, [first[each] for each in here]] |= ANEW
         self._left -= here
 
     def _learn(self, index: int) -> list[float]:
@@ -318,7 +315,8 @@ class HostRound:
         if self.open_steps is not None:
             log = self.step_log
             ended = (log["flags"] & (TERMINATED | TRUNCATED)) > 0
-            self.open_steps.write(*(column.ravel() for column in (log["action"], log["reward"], ended, log["seats"])))
+            columns = (log["action"], log["reward"], ended, log["environments"])
+            self.open_steps.write(*(column.ravel() for column in columns))
 
     @property
     def log(self) -> BlockLog:
@@ -328,7 +326,7 @@ class HostRound:
     @property
     def environments(self) -> np.ndarray | None:
         """Which environment each of those steps was made in, where there are several."""
-        return self.step_log["seats"][None] if self.configuration.training.environments > 1 else None
+        return self.step_log["environments"][None] if self.configuration.training.environments > 1 else None
 
     def evaluate(self, *, everyone: bool = True) -> Evaluation | None:
         """Greedy episodes in the evaluation environment; None where there is none."""
@@ -338,7 +336,7 @@ class HostRound:
         if self.evaluation_environment is None:
             return None
         settings, task = self.configuration.training, self.task
-        played = judge(
+        played = evaluate_policy(
             self.evaluation_environment,
             task.name,
             task.observations,

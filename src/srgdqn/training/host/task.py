@@ -119,8 +119,8 @@ def make_player(
     """
     source, settings = task.source, configuration.training
 
-    def seeds(seat: int, episode: int) -> int:
-        return reset_seed(settings.seed, number, seat, episode)
+    def seeds(environment: int, episode: int) -> int:
+        return reset_seed(settings.seed, number, environment, episode)
 
     about = EnvironmentInfo(task.name, task.observations, task.actions, seeds, begun)
     if isinstance(source.given, VectorEnv):
@@ -135,9 +135,9 @@ def make_player(
     return CopiesPlayer(copies, about), list(copies)
 
 
-def reset_seed(seed: int, number: int, seat: int, episode: int) -> int:
-    """The seed of an episode's reset: it depends on the run's seed, the round, the seat and the episode alone."""
-    words = np.random.SeedSequence(seed, spawn_key=(number, seat, episode)).generate_state(1)
+def reset_seed(seed: int, number: int, environment: int, episode: int) -> int:
+    """The seed of an episode's reset, a function of the run's seed, the round, the environment and the episode."""
+    words = np.random.SeedSequence(seed, spawn_key=(number, environment, episode)).generate_state(1)
     return int(words[0] >> 1)  # some environments take 31 bits
 
 

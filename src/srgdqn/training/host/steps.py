@@ -1,15 +1,64 @@
-"""Steps of unfinished episodes, replayed on resume."""
+"""The steps of a round on the host: those that are not recorded yet, and those of unfinished episodes, which are
+replayed on resume.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
+from srgdqn.adapters.replay import Block
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
 from srgdqn.runs.untrusted import check_room
+from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+
+_LOG_ROOM = 256  # blocks
+
+
+class StepLog:
+    """The newest blocks: action, reward, flags and environment of every step, diagnostics of every block."""
+
+    def __init__(self, block: int) -> None:
+        """Of blocks of so many steps."""
+        self._blocks = 0
+        kinds: dict[str, Any] = {"action": np.int32, "reward": np.float32, "flags": np.uint8, "environments": np.int32}
+        self._columns = {name: np.zeros((_LOG_ROOM, block), kind) for name, kind in kinds.items()}
+        self._columns["diagnostics"] = np.zeros((_LOG_ROOM, 4), np.float32)
+
+    def __len__(self) -> int:
+        """The blocks in it."""
+        return self._blocks
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """A column, of which each block is a row."""
+        return self._columns[name][: self._blocks]
+
+    def write(self, block: Block, diagnostics: Sequence[float]) -> None:
+        """Appends a block."""
+        place = self._blocks
+        if place == len(self._columns["reward"]):
+            self._columns = {name: np.concatenate([part, np.zeros_like(part)]) for name, part in self._columns.items()}
+        flags = LIVED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
+        written = (block.action, block.reward, flags, block.environment, diagnostics)
+        for column, values in zip(self._columns.values(), written, strict=True):
+            column[place] = values
+        self._blocks += 1
+
+    def log(self) -> BlockLog:
+        """Everything but actions and environments, with an axis of one round first."""
+        steps: tuple[Any, ...] = (self["reward"][None], self["flags"][None])
+        return BlockLog(*steps, *self["diagnostics"].T[:, None])
+
+    def clear(self) -> None:
+        """Drops all blocks."""
+        self._blocks = 0
+
 
 _FIRST_ROOM = 4_096  # steps
 
-_KINDS = {"action": np.int32, "reward": np.float32, "seat": np.int32}
+_KINDS = {"action": np.int32, "reward": np.float32, "environment": np.int32}
 _ROW = sum(np.dtype(kind).itemsize for kind in _KINDS.values())  # bytes of a step
 
 
@@ -25,16 +74,16 @@ class OpenSteps:
         self.steps = 0  # of the round, so far
         self.observed: np.ndarray | None = None  # what each environment observes, where it can be brought there again
 
-    def write(self, action: np.ndarray, reward: np.ndarray, ended: np.ndarray, seat: np.ndarray) -> None:
+    def write(self, action: np.ndarray, reward: np.ndarray, ended: np.ndarray, environment: np.ndarray) -> None:
         """Takes in the next steps, of which some ended episodes."""
         start = self.steps - self._first
         stop = start + len(action)
         if stop > len(self._columns["action"]):
             start, stop = self._make_room(len(action))
-        for column, given in zip(self._columns.values(), (action, reward, seat), strict=True):
+        for column, given in zip(self._columns.values(), (action, reward, environment), strict=True):
             column[start:stop] = given
         for place in range(len(self._began)):
-            ends = np.flatnonzero(ended & (seat == place))
+            ends = np.flatnonzero(ended & (environment == place))
             if len(ends):
                 self._began[place] = self.steps + ends[-1] + 1
         self.steps += len(action)
@@ -46,7 +95,7 @@ class OpenSteps:
     def of(self, environment: int) -> tuple[np.ndarray, np.ndarray]:
         """The actions and rewards of an environment's unfinished episode."""
         rows = self._read(int(self._began[environment]), self.steps)
-        mine = rows["seat"] == environment
+        mine = rows["environment"] == environment
         return rows["action"][mine], rows["reward"][mine]
 
     def state(self) -> tuple[Tensors, dict[str, Stream]]:

@@ -1,0 +1,309 @@
+"""A block of transitions from an environment, and the first-in-first-out memories of them, in NumPy.
+
+`FlatMemory` has packed rows, as the compiled replay does. `FrameMemory` is for images, and stores every frame once: an
+observation is a stack of frames, and most often the next one is the same stack moved on by a frame. The frames of each
+environment lie in a sequence, to which only what is new is appended; a transition knows where in it its two stacks end.
+What is new is found by comparing bytes, so that the memory is exact for any images, whether an environment stacks them
+or not. A sequence is cut into chunks that are only ever appended to and are dropped as wholes. No stack reaches from
+one into the next: where one is full, the stack is begun anew in the next.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from srgdqn.adapters.spaces import Observations
+from srgdqn.errors import InputError
+from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.replay import SCALARS, pack_into, row_width, scalar_of
+from srgdqn.runs.snapshots import Saveable, Stream
+
+REPLAY = "replay"
+"""The name of the stream of transitions in a checkpoint."""
+_FRAMES = "frames."
+
+
+class Block:
+    """The transitions between two outer iterations, in the order in which they were made."""
+
+    def __init__(self, length: int, observations: Observations) -> None:
+        shape = (length, *observations.shape)
+        self.observation: np.ndarray = np.zeros(shape, observations.dtype)
+        self.next_observation: np.ndarray = np.zeros(shape, observations.dtype)
+        self.action = np.zeros(length, np.int32)
+        self.reward = np.zeros(length, np.float32)
+        self.terminated = np.zeros(length, bool)
+        self.truncated = np.zeros(length, bool)
+        self.environment = np.zeros(length, np.int32)  # which of several made each
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def transitions(self, stored_reward: Any) -> Transitions:
+        """What the replay takes in, with rewards as they are to be learned from."""
+        given: tuple[Any, ...] = (self.observation, self.action, stored_reward, self.next_observation, self.terminated)
+        return Transitions(*given)
+
+
+class Memory(Saveable, Protocol):
+    """Remembers the newest transitions: number t lies at slot t modulo the memory's length."""
+
+    @property
+    def slots(self) -> int:
+        """Its length."""
+
+    @property
+    def written(self) -> int:
+        """Transitions ever written."""
+
+    def write(self, transitions: Transitions, environments: np.ndarray) -> None:
+        """Takes in a block of transitions, each made in one of several environments."""
+
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> Any:
+        """The transitions at these slots, in the form that the learning program takes; of flat ones, into an array that
+        is there already.
+        """
+
+    def blank(self, rows: int) -> Any:
+        """As many transitions of nothing in the same form."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes by now."""
+
+
+def _are_actions(values: np.ndarray, count: int) -> bool:
+    """Whether all of them are indices of so many actions."""
+    return bool(((values >= 0) & (values < count) & (values == np.floor(values))).all())
+
+
+class FlatMemory:
+    """Transitions as packed rows."""
+
+    def __init__(self, slots: int, size: int, actions: int) -> None:
+        """Room for `slots` transitions between observations of `size` numbers, by one of so many actions."""
+        self.rows = np.zeros((slots, row_width(size)), np.float32)
+        self.slots, self.written = slots, 0
+        self._actions = actions
+
+    def write(self, transitions: Transitions, environments: np.ndarray) -> None:
+        """Takes in a block; the memory's length is a multiple of the block's."""
+        start, count = self.written % len(self.rows), len(environments)
+        pack_into(self.rows[start : start + count], transitions)
+        self.written += count
+
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """The rows at these slots."""
+        return self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
+        """How many were ever written, and the rows by the numbers of their transitions."""
+        stream = Stream(max(0, self.written - self.slots), self.written, self._numbered, REPLAY)
+        return {"written": np.array(self.written, np.int64)}, {REPLAY: stream}
+
+    def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        return {"row": self.rows[np.arange(start, stop) % self.slots]}
+
+    def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
+        """Takes in rows that `state` gave."""
+        given = rows["row"]
+        if name != REPLAY or given.shape[1:] != self.rows.shape[1:] or given.dtype != self.rows.dtype:
+            raise ValueError(f"{name} is {given.dtype} of shape {given.shape}")
+        self.rows[np.arange(first, first + len(given)) % self.slots] = given
+        self.written = first + len(given)
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Checks that all rows are there, and that their actions are such: whoever learns looks values up by them."""
+        written, used = tensors.get("written"), self.rows[: min(self.written, self.slots)]
+        whole = written is not None and written.shape == () and int(written) == self.written
+        if not whole or not _are_actions(scalar_of(used, "action"), self._actions):
+            raise InputError("its replay is none of this configuration's")
+
+    def blank(self, rows: int) -> np.ndarray:
+        """Rows of zeros."""
+        return np.zeros((rows, self.rows.shape[1]), np.float32)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        return self.rows.nbytes
+
+
+class _Place(NamedTuple):
+    """Where a stack lies: in which chunk, and after which of its frames it ends."""
+
+    chunk: int
+    end: int
+
+
+class FrameMemory:
+    """A ring of `slots` transitions, of which number t lies in slot t % slots."""
+
+    def __init__(
+        self, slots: int, shape: tuple[int, ...], environments: int, actions: int, *, chunk_frames: int = 1024
+    ) -> None:
+        """Room for `slots` transitions between images of the given shape (frames, …), by one of so many actions."""
+        self.slots, self._actions = slots, actions
+        self._depth, *frame = shape
+        self._chunk_shape = (max(chunk_frames, self._depth), *frame)
+        self._chunks: dict[int, np.ndarray] = {}
+        self._references: dict[int, int] = {}  # of each chunk: stacks of stored transitions in it
+        self._filled: dict[int, int] = {}  # of each chunk: its frames so far
+        self._made = 0
+        self._tails: list[_Place | None] = [None] * environments  # of each: the stack it had last
+        self.written = 0
+        self._scalars: dict[str, np.ndarray] = {name: np.empty(slots, kind) for name, kind in SCALARS.items()}
+        self._places = np.empty((slots, 4), np.int64)  # of S and of S': chunk and end
+        self._ring: dict[str, np.ndarray] = {**self._scalars, "places": self._places}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the chunks and of the ring."""
+        return sum(array.nbytes for array in [*self._ring.values(), *self._chunks.values()])
+
+    def write(self, transitions: Transitions, environments: np.ndarray) -> None:
+        """Takes in transitions, each over the oldest of all."""
+        for row, environment in enumerate(environments.tolist()):
+            slot = self.written % self.slots
+            stacks: Any = transitions.observation[row], transitions.next_observation[row]
+            places = [self._put(environment, stack) for stack in stacks]
+            if self.written >= self.slots:
+                for chunk in self._places[slot, ::2].tolist():
+                    self._release(chunk)
+            self._places[slot] = [*places[0], *places[1]]
+            for name, column in self._scalars.items():
+                column[slot] = getattr(transitions, name)[row]
+            self.written += 1
+
+    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> Transitions:
+        """The transitions in these slots, with images of shape (rows, frames, …)."""
+        assert out is None  # images are no rows
+        chunks, depth = self._chunks, self._depth
+        stacks = np.empty((2, len(slots), depth, *self._chunk_shape[1:]), np.uint8)
+        for row, (chunk, end, next_chunk, next_end) in enumerate(self._places[slots].tolist()):
+            stacks[0, row] = chunks[chunk][end - depth : end]
+            stacks[1, row] = chunks[next_chunk][next_end - depth : next_end]
+        scalars: dict[str, Any] = {name: column[slots] for name, column in self._scalars.items()}
+        return Transitions(observation=stacks[0], next_observation=stacks[1], **scalars)
+
+    def blank(self, rows: int) -> Transitions:
+        """Black images."""
+        images: Any = np.zeros((rows, self._depth, *self._chunk_shape[1:]), np.uint8)
+        scalars: dict[str, Any] = {name: np.zeros(rows, kind) for name, kind in SCALARS.items()}
+        return Transitions(observation=images, next_observation=images, **scalars)
+
+    def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
+        """Where each environment writes; the ring by the numbers of its transitions, and the frames of every chunk."""
+        streams = {REPLAY: Stream(max(0, self.written - self.slots), self.written, self._numbered, REPLAY)}
+        for number, chunk in self._chunks.items():
+            streams[f"{_FRAMES}{number}"] = Stream(0, self._filled[number], functools.partial(_frames, chunk), REPLAY)
+        tails = [(-1, -1) if tail is None else tail for tail in self._tails]
+        counts = np.array([self.written, self._made], np.int64)
+        return {"tails": np.array(tails, np.int64), "counts": counts}, streams
+
+    def _numbered(self, start: int, stop: int) -> dict[str, np.ndarray]:
+        slots = np.arange(start, stop) % self.slots
+        return {name: ring[slots] for name, ring in self._ring.items()}
+
+    def take(self, name: str, first: int, rows: dict[str, np.ndarray]) -> None:
+        """Takes in rows that `state` gave."""
+        if name == REPLAY:
+            slots = np.arange(first, first + len(rows["action"])) % self.slots
+            for column, ring in self._ring.items():
+                _check(column, rows[column], (len(slots), *ring.shape[1:]), ring.dtype)
+                ring[slots] = rows[column]
+            return
+        if not name.startswith(_FRAMES):
+            raise ValueError(f"{name} is nothing of a replay's")
+        number, frames = int(name.removeprefix(_FRAMES)), rows["frame"]
+        stop = first + len(frames)
+        if stop > self._chunk_shape[0]:
+            raise ValueError(f"chunk {number} has {stop} frames")
+        _check(name, frames, (len(frames), *self._chunk_shape[1:]), np.uint8)
+        if number not in self._chunks:
+            self._chunks[number] = np.empty(self._chunk_shape, np.uint8)
+        self._chunks[number][first:stop] = frames
+        self._filled[number] = stop
+
+    def restore(self, tensors: dict[str, np.ndarray]) -> None:
+        """Takes in where each environment writes, once all rows are there, and counts what is referred to."""
+        try:
+            self._restore(tensors)
+            if not _are_actions(self._scalars["action"][: min(self.written, self.slots)], self._actions):
+                raise ValueError("an action is none")
+        except (KeyError, ValueError, IndexError, TypeError, OverflowError) as error:
+            raise InputError(f"its replay is none of this configuration's ({error})") from error
+
+    def _restore(self, tensors: dict[str, np.ndarray]) -> None:
+        tails = tensors["tails"]
+        _check("tails", tails, (len(self._tails), 2), np.int64)
+        written, made = (int(number) for number in tensors["counts"])
+        places = self._places[: min(written, self.slots)].reshape(-1, 2)
+        referred = np.concatenate([places, tails[tails[:, 0] >= 0]])
+        numbers, place, counts = np.unique(referred[:, 0], return_inverse=True, return_counts=True)
+        if set(numbers.tolist()) != set(self._chunks) or not all(0 <= number < made for number in self._chunks):
+            raise ValueError("its chunks are not those that are referred to")
+        filled = np.zeros(len(numbers), np.int64)
+        np.maximum.at(filled, place, referred[:, 1])
+        if (referred[:, 1] < self._depth).any() or (filled > [self._filled[number] for number in numbers]).any():
+            raise ValueError("a stack ends outside of its chunk")
+        self.written, self._made = written, made
+        self._tails = [None if chunk < 0 else _Place(chunk, end) for chunk, end in tails.tolist()]
+        self._references = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+        self._filled = dict(zip(numbers.tolist(), filled.tolist(), strict=True))
+
+    def _put(self, environment: int, stack: np.ndarray) -> _Place:
+        """Where the stack lies once what is new of it is appended to the sequence; it counts as referred to."""
+        place = self._tails[environment]
+        if place is None or not self._holds(place, stack):
+            place = self._next_place(place, stack)
+            self._move_tail(environment, place)
+        self._references[place.chunk] += 1
+        return place
+
+    def _holds(self, place: _Place, stack: np.ndarray) -> bool:
+        return np.array_equal(self._chunks[place.chunk][place.end - self._depth : place.end], stack)
+
+    def _next_place(self, tail: _Place | None, stack: np.ndarray) -> _Place:
+        """Appends what of the stack is new after `tail`, to its chunk or to another."""
+        depth, full = self._depth, self._chunk_shape[0]
+        if tail is not None:
+            chunk = self._chunks[tail.chunk]
+            if tail.end < full and np.array_equal(chunk[tail.end - depth + 1 : tail.end], stack[:-1]):
+                chunk[tail.end] = stack[-1]
+                return _Place(tail.chunk, tail.end + 1)
+            if tail.end + depth <= full:
+                chunk[tail.end : tail.end + depth] = stack
+                return _Place(tail.chunk, tail.end + depth)
+        number = self._made
+        self._made += 1
+        self._chunks[number] = np.empty(self._chunk_shape, np.uint8)
+        self._chunks[number][:depth] = stack
+        self._references[number] = 0
+        return _Place(number, depth)
+
+    def _move_tail(self, environment: int, place: _Place) -> None:
+        """A tail refers to its chunk too, so that the chunk that an environment writes to is there."""
+        previous = self._tails[environment]
+        self._tails[environment] = place
+        self._filled[place.chunk] = place.end
+        self._references[place.chunk] += 1
+        if previous is not None:
+            self._release(previous.chunk)
+
+    def _release(self, chunk: int) -> None:
+        self._references[chunk] -= 1
+        if self._references[chunk] == 0:
+            del self._chunks[chunk], self._references[chunk], self._filled[chunk]
+
+
+def _frames(chunk: np.ndarray, start: int, stop: int) -> dict[str, np.ndarray]:
+    return {"frame": chunk[start:stop]}
+
+
+def _check(name: str, array: np.ndarray, shape: tuple[int, ...], kind: Any) -> None:
+    if array.shape != shape or array.dtype != kind:
+        raise ValueError(f"{name} is {array.dtype} of shape {array.shape}")
