@@ -101,7 +101,7 @@ def _by_xla(product: Product) -> Callable[[], int]:
     import jax
     import jax.numpy as jnp
 
-    from srgdqn.training.xla_flags import some_effort
+    from srgdqn.training.machine import some_effort
 
     repeats = max(1, _IN_ONE_CALL // product.operations)
     left_key, right_key = jax.random.split(jax.random.key(0))

@@ -32,8 +32,8 @@ from srgdqn.learner.outer_iteration import (
     outer_iteration,
     queries_per_iteration,
 )
+from srgdqn.training.machine import some_effort
 from srgdqn.training.program import lane_numbers
-from srgdqn.training.xla_flags import some_effort
 from training_speed import kernels, steps_per_second
 
 TIMED = (

@@ -79,7 +79,7 @@ def random_parameters(rng: np.random.Generator, sizes: tuple[int, ...], lanes: i
 
 
 def random_lanes(native: Native, rng: np.random.Generator, lanes: int, index: int = 0) -> Lane:
-    """Rounds before block `index`, amid their lives: with random parameters, moments and memories.
+    """Rounds before block `index`, in progress: with random parameters, moments and memories.
 
     What no batch after that block may contain is NaN.
     """

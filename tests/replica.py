@@ -2,7 +2,7 @@
 
 Nothing of the package is used here. The car is that of Gymnasium's documentation, the algorithm that of the paper, and
 where the paper is silent or contradicts itself a numbered row of the `corrected` readings decides. Nothing is random
-here either: whoever calls `live` hands over the random numbers, and what each of them decides is told in `Chance`.
+here either: whoever calls `run_round` passes the random numbers, and what each of them decides is said in `Chance`.
 
 The functions are small so that a test can put a wrong one in the place of a right one, and see whether it notices.
 """
@@ -20,7 +20,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Settings:
-    """The paper's Table 1 for MountainCar, and what the readings add to it; only the budget has to be told."""
+    """The paper's Table 1 for MountainCar, and what the readings add to it; only the budget must be given."""
 
     steps: int
     epsilon_start: float = 0.1
@@ -83,7 +83,7 @@ class Learner(NamedTuple):
 
 
 class Iteration(NamedTuple):
-    """What is told of an outer iteration."""
+    """What is logged of an outer iteration."""
 
     step: int  # environment steps made before it
     theta: np.ndarray  # after it
@@ -242,7 +242,7 @@ def newcomer(theta: np.ndarray) -> Learner:
     return Learner(theta, np.zeros_like(theta), np.zeros_like(theta), 0)
 
 
-def live(settings: Settings, chance: Chance) -> Round:
+def run_round(settings: Settings, chance: Chance) -> Round:
     """One round: act, remember, and learn whenever that is due."""
     learner = newcomer(chance.theta)
     memory: deque[Transition] = deque(maxlen=settings.capacity)  # the oldest is forgotten first

@@ -165,24 +165,6 @@ def counted(function: Any) -> int:
     return Counted.operations - before
 
 
-def test_a_tiny_network_counted_by_hand() -> None:
-    from arithmetic import Operations, acting, forward, gradient
-
-    # Two inputs, three hidden units, two actions. A row forward: 2·3 and 3·2 multiply-adds, three activations.
-    assert forward((2, 3, 2), 1) == Operations(passes=2 * 6 + 2 * 6, elementwise=3)
-    # One comparison of two values per step.
-    assert acting((2, 3, 2), 16) == Operations(passes=16 * 24, elementwise=16 * (3 + 1))
-    # One transition: S and S' forward; a maximum, γ times it, R plus that; Q - y and twice that; three products with
-    # the chosen column and three slopes; back to the input nothing. Weights: 2·3 products and the chosen column's 3.
-    assert gradient((2, 3, 2), 1) == Operations(
-        passes=2 * 24, weight_gradients=6 + 3, elementwise=2 * 3 + (1 + 2) + 2 + 3 + 3
-    )
-    # Two transitions with targets that are given: one more sum for each weight and bias that a row has a part in.
-    assert gradient((2, 3, 2), 2, own_targets=False) == Operations(
-        passes=2 * 24, weight_gradients=3 * 9 + (3 + 1), elementwise=2 * (3 + 2 + 3 + 3)
-    )
-
-
 @pytest.mark.parametrize("layers", [(3, 2), (2, 3, 2), (4, 5, 3, 2), (2, 4, 3, 5, 3)], ids=str)
 @pytest.mark.parametrize("rows", [1, 4])
 def test_gradients_take_what_numbers_count(layers: tuple[int, ...], rows: int) -> None:
@@ -264,8 +246,9 @@ def test_xla_counts_a_loops_body_once_and_we_every_time() -> None:
     assert compiler_count(written_out, square) == 7 * product
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize("hidden", [(20,), (20, 20), (64, 64)], ids=str)
+@pytest.mark.parametrize(
+    ("algorithm", "hidden"), [*((name, (20, 20)) for name in ALGORITHMS), ("srg-dqn", (20,)), ("svr-dqn", (64, 64))]
+)
 def test_the_compiler_counts_somewhat_more(algorithm: str, hidden: tuple[int, ...]) -> None:
     from problems import counts_of
 

@@ -47,16 +47,16 @@ def test_every_cost_is_paid_where_it_arises(simulation: Any) -> None:
     assert simulation.simulate([10.0] * 3, 1, 1, costs).seconds == 1.0 + 2.0 + 3 * (0.5 + 10.0 + 0.25)
 
 
-def test_what_dies_is_done_again_from_where_it_was_kept(simulation: Any) -> None:
+def test_what_dies_is_done_again_from_its_checkpoint(simulation: Any) -> None:
     """One call of 1,000 s on one node that dies about every 1,500 s."""
     deadly = simulation.Costs(between_deaths=1_500.0, noticing=10.0, repairing=50.0)
     anew = [simulation.simulate([1_000.0], 1, 1, deadly, seed) for seed in range(300)]
-    kept = [simulation.simulate([1_000.0], 1, 1, deadly._replace(kept_every=10.0), seed) for seed in range(300)]
+    resumed = [simulation.simulate([1_000.0], 1, 1, deadly._replace(kept_every=10.0), seed) for seed in range(300)]
     # Each try lasts until the end or a death: (e^(λt) − 1) / λ of work on average, and the repair after every death.
     work, deaths = (math.exp(1_000 / 1_500) - 1) * 1_500, math.exp(1_000 / 1_500) - 1
     assert sum(made.seconds for made in anew) / 300 == pytest.approx(work + deaths * 50, rel=0.1)
-    assert all(0 <= made.lost <= 10 * made.deaths for made in kept)
-    assert sum(made.seconds for made in kept) / 300 == pytest.approx(1_000 + 1_000 / 1_500 * 55, rel=0.05)
+    assert all(0 <= made.lost <= 10 * made.deaths for made in resumed)
+    assert sum(made.seconds for made in resumed) / 300 == pytest.approx(1_000 + 1_000 / 1_500 * 55, rel=0.05)
 
 
 @pytest.mark.cluster

@@ -82,7 +82,7 @@ def lane_segments(
         yield LaneSegment(segment.blocks_done, segment.log, trained.lanes, segment.evaluation, segment.last)
 
 
-# The levers: a task whose reward tells the action, and an agent that never learns
+# The levers: a task whose reward shows the action, and an agent that never learns
 
 
 class Levers(FuncEnv):
@@ -178,10 +178,10 @@ def reproducible(
     tables: Mapping[str, Mapping[str, Any]], rounds: int | None = None
 ) -> dict[str, list[tuple[Any, ...]]]:
     """The bits of all tables but the timings, of the first rounds only if so asked."""
-    kept: dict[str, list[tuple[Any, ...]]] = {}
+    found: dict[str, list[tuple[Any, ...]]] = {}
     for name, columns in tables.items():
         if name == "timings":
             continue
         rows = np.asarray(columns["round"]) < (np.inf if rounds is None else rounds) if columns else None
-        kept[name] = bits({column: np.ma.asarray(values)[rows] for column, values in columns.items()})
-    return kept
+        found[name] = bits({column: np.ma.asarray(values)[rows] for column, values in columns.items()})
+    return found

@@ -34,7 +34,7 @@ from srgdqn.results.user_code import user_code
 from srgdqn.runs.interrupts import deferred_interrupts
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
 from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
-from srgdqn.training.host.evaluation import judge
+from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.task import HostTask, check_same_spaces, host_task, make_player, read_spaces
@@ -306,7 +306,7 @@ class Agent:
             )
         played_in = source.fresh() if given is None else given
         try:
-            played = judge(
+            played = evaluate_policy(
                 played_in,
                 task.name,
                 task.observations,

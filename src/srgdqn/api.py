@@ -65,8 +65,8 @@ def train(
       out: a new folder that the run is saved in; until then its checkpoints are beside it, in `out`.unfinished.
       resume: continue from these checkpoints, if there are any; the result is bit-identical.
       overwrite: replace the run that is in the folder.
-      checkpoint_every: seconds between two checkpoints; by default a minute, or as seldom as keeps them cheap.
-      keep_checkpoints: how many are kept (or `"all"`), also in the finished run; by default two, until it is finished.
+      checkpoint_every: seconds between two checkpoints; by default a minute, or more, so that they stay cheap.
+      keep_checkpoints: how many stay (or `"all"`), also in the finished run; by default two, until it is finished.
       engine: where it is trained: `"local"`, on this machine, or `"ray"`, on the cores of a Ray cluster, with the same
         bits.
       address: of that cluster: `"HOST:PORT"`, or `"auto"` for the one that this machine is a node of; by default

@@ -18,7 +18,7 @@ from srgdqn.adapters.policy import CompiledPolicy, NumPyPolicy
 from srgdqn.config import NetworkSettings
 from srgdqn.learner.networks import Network, make_network
 from srgdqn.learner.normalisation import Moments, Normaliser, normalise_observation
-from srgdqn.training.host.stored_policies import policy_of
+from srgdqn.training.host.evaluation import policy_of
 from translation import flat
 
 INPUTS, ACTIONS = 3, 4

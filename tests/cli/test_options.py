@@ -80,8 +80,8 @@ def test_help_shows_a_files_values(
 
 def test_only_what_was_given_is_read() -> None:
     words = "CartPole --eta 1 --hidden 20 8 --time-limit none --no-mask-terminal --steps 100_000"
-    asked, options, _ = _read(words.split())
-    assert options == {
+    asked, _ = _read(words.split())
+    assert asked.options == {
         "eta": 1.0,
         "hidden": (20, 8),
         "time_limit": None,
@@ -94,15 +94,15 @@ def test_only_what_was_given_is_read() -> None:
 
 def test_every_logger_that_has_an_option_can_be_given() -> None:
     names = loggers_with_options()
-    asked, _, _ = _read(["CartPole", *(word for name in names for word in (f"--{name}", "x"))])
+    asked, _ = _read(["CartPole", *(word for name in names for word in (f"--{name}", "x"))])
     assert names.keys() == {"tensorboard", "wandb"}
     assert vars(asked.loggers) == dict.fromkeys(names, "x")
 
 
 def test_options_may_come_before_names_and_with_underscores() -> None:
-    asked, options, _ = _read(["--eta=0.5", "--inner_iterations", "3", "CartPole", "--json", "svr-dqn", "--hidden"])
+    asked, _ = _read(["--eta=0.5", "--inner_iterations", "3", "CartPole", "--json", "svr-dqn", "--hidden"])
     assert (asked.task, asked.algorithm, asked.json) == ("CartPole", "svr-dqn", True)
-    assert options == {"eta": 0.5, "inner_iterations": 3, "hidden": ()}
+    assert asked.options == {"eta": 0.5, "inner_iterations": 3, "hidden": ()}
 
 
 @pytest.mark.parametrize("name", configuration_options())
@@ -113,7 +113,7 @@ def test_every_option_can_be_given(name: str) -> None:
     if isinstance(value, bool):
         words = [flag if value else f"--no-{flag[2:]}"]
     expected = {} if value is None and name in ("steps", "episodes", "outer_iterations") else {name: value}
-    assert _read(["CartPole", "dqn-sgd", *words])[1] == expected
+    assert _read(["CartPole", "dqn-sgd", *words])[0].options == expected
 
 
 def test_the_command_line_is_above_the_file_and_the_file_above_the_names(tmp_path) -> None:
@@ -121,11 +121,9 @@ def test_the_command_line_is_above_the_file_and_the_file_above_the_names(tmp_pat
     file.write_text(
         "algorithm = 'svr-dqn'\nreadings = 'printed'\neta = 0.1\nalpha = 0.2\nsteps = 5000\ntask = 'CartPole'"
     )
-    asked, options, _ = _read(["--config", str(file), "--eta", "0.3"])
+    asked, _ = _read(["--config", str(file), "--eta", "0.3"])
     assert (asked.task, asked.algorithm, asked.readings) == ("CartPole", "svr-dqn", "printed")
-    assert options == {"eta": 0.3, "alpha": 0.2, "steps": 5_000}
-    other, options, _ = _read(
-        ["MountainCar", "dqn-sgd", "--config", str(file), "--readings", "corrected", "--episodes", "7"]
-    )
+    assert asked.options == {"eta": 0.3, "alpha": 0.2, "steps": 5_000}
+    other, _ = _read(["MountainCar", "dqn-sgd", "--config", str(file), "--readings", "corrected", "--episodes", "7"])
     assert (other.task, other.algorithm, other.readings) == ("MountainCar", "dqn-sgd", "corrected")
-    assert options == {"eta": 0.1, "alpha": 0.2, "episodes": 7}
+    assert other.options == {"eta": 0.1, "alpha": 0.2, "episodes": 7}

@@ -98,8 +98,6 @@ def test_a_run_in_which_none_diverged_needs_a_round(trained: Path, capsys: pytes
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "no run was given. Give the folder of one, such as: srgdqn replay runs/a."),
-        (["nowhere", "--round", "0"], "nowhere is not the folder of a run"),
         (["{run}", "--round", "9"], "there is no round 9 in this run. Give one of 0 to 1."),
         (
             ["{run}", "--round", "0", "--from-step", "99999"],
@@ -107,7 +105,6 @@ def test_a_run_in_which_none_diverged_needs_a_round(trained: Path, capsys: pytes
         ),
         (["{run}", "--round", "0", "--from-step", "0"], "--from-step is 0, but must be a whole number from 1"),
         (["{run}", "--out", "a.gif"], "a.gif ends in '.gif', which no trace or figure can be written as"),
-        (["{run}", "--form-step", "3"], "unknown option '--form-step' of srgdqn replay. Did you mean '--from-step'?"),
     ],
 )
 def test_what_cannot_be_replayed_is_told_first(
@@ -116,10 +113,3 @@ def test_what_cannot_be_replayed_is_told_first(
     del no_training
     assert main(["replay", *(word.format(run=trained) for word in words)]) == 2
     assert problem in capsys.readouterr().err
-
-
-def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["replay", "--help"]) == 0
-    shown = words_of(capsys)
-    for words in ("--round", "--from-step", "--until-step", "--out", "names the gradient that", "TD error"):
-        assert words in shown

@@ -234,7 +234,7 @@ def test_ctrl_c_keeps_finished_cells_and_the_same_command_goes_on_without_a_disp
     finally:
         process.kill()
     assert process.returncode == 130
-    assert f"interrupted: finished cells are saved in {tmp_path / 'results'}, and the same command goes on there" in err
+    assert f"interrupted: finished cells are saved in {tmp_path / 'results'}, and the same command resumes there" in err
     assert "Traceback" not in err
     assert out == ""
     assert [place.name for place in cells.iterdir()] == ["one"]

@@ -1,6 +1,5 @@
 """`show`, `evaluate` and `compare` on saved runs."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -11,8 +10,6 @@ import pytest
 import srgdqn
 from srgdqn.cli import main
 from srgdqn.results.comparison import summarise
-from srgdqn.results.result import Result
-from srgdqn.tasks.cart_pole import CartPole
 from synthetic_runs import synthetic
 
 
@@ -114,16 +111,6 @@ def test_evaluation_has_the_protocol_of_training(trained: Path) -> None:
     last = result.evaluations.filter(pl.col("step") == 2_000)
     assert played.schema == last.schema
     assert played.equals(last)
-
-
-def test_an_environment_of_the_users_own_is_given_again(trained: Path) -> None:
-    result = srgdqn.load(trained)
-    mine = Result(dataclasses.replace(result.run, configuration=result.configuration.with_options({"task": "Mine"})))
-    with pytest.raises(srgdqn.InputError, match=r"environment 'Mine', which is not stored with it.*environment=…"):
-        mine.evaluate()
-    played = mine.evaluate(episodes=3, environment=CartPole(reward="raw"))
-    assert played["return"].equals(result.evaluate(episodes=3)["return"])
-    assert played["success"].is_null().all()  # only the paper's tasks say what success is
 
 
 def test_evaluate_shows_every_round_and_all_together(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,6 @@ import onnxruntime
 import pytest
 
 import srgdqn
-from command_line import command
 from srgdqn.cli import main
 from srgdqn.integrations.policy import configuration_digest
 
@@ -61,12 +60,3 @@ def test_video_shows_what_its_episodes_came_to(trained: Path, capsys: pytest.Cap
         assert any(each[:4] == row for each in rows)
     assert "return: of the reward position-and-angle" in shown
     assert f"The video is in a.gif: {told['images']} images, {told['images'] / 50:.1f} s." in shown
-
-
-def test_a_video_in_a_process_of_its_own_says_nothing_else(trained: Path, tmp_path: Path) -> None:
-    """Neither what draws nor what encodes leaves words of its own."""
-    done = command("video", str(trained), "--out", "a.mp4", "--json", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["images_per_second"] == 50
-    assert (tmp_path / "a.mp4").read_bytes()[4:8] == b"ftyp"

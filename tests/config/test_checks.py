@@ -95,7 +95,7 @@ class TestTypes:
             check(dataclasses.replace(VALID, **{label: 3}))
 
     @pytest.mark.parametrize(
-        ("option", "given", "kept"),
+        ("option", "given", "expected"),
         [
             ("eta", 1, 1.0),
             ("eta", np.float32(0.5), 0.5),
@@ -112,12 +112,12 @@ class TestTypes:
             ("mask_terminal", False, False),
         ],
     )
-    def test_values_are_turned_into_their_options_own_types(self, option: str, given: Any, kept: Any) -> None:
+    def test_values_are_turned_into_their_options_own_types(self, option: str, given: Any, expected: Any) -> None:
         value = coerce(option, given)
-        assert value == kept
-        assert type(value) is type(kept)
-        if isinstance(kept, tuple):
-            assert [type(width) for width in value] == [int] * len(kept)
+        assert value == expected
+        assert type(value) is type(expected)
+        if isinstance(expected, tuple):
+            assert [type(width) for width in value] == [int] * len(expected)
 
     def test_an_unknown_option_is_answered_with_the_nearest(self) -> None:
         with pytest.raises(InputError, match=r"unknown option 'etta'\. Did you mean 'eta'"):
@@ -169,8 +169,8 @@ class TestRules:
     def test_values_out_of_range_are_refused(self, option: str, values: list[Any]) -> None:
         for value in values:
             message = refusal(**{option: value})
-            kept = coerce(option, value)
-            assert message.startswith(f"{option} is {kept!r}, but must be ")
+            expected = coerce(option, value)
+            assert message.startswith(f"{option} is {expected!r}, but must be ")
             assert f"Give such a value, or leave {option} out." in message
 
     @pytest.mark.parametrize(

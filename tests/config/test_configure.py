@@ -97,7 +97,7 @@ def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
     assert defaults_of("ALE/Pong-v5,difficulty=1") == {**HOST_DEFAULTS, **IMAGE_DEFAULTS}
 
 
-def test_what_is_known_of_an_id_is_told_without_its_environment() -> None:
+def test_what_is_known_of_an_id_needs_no_environment() -> None:
     known = "[defaults_of(task) for task in ('CartPole', 'LunarLander-v3,enable_wind=true', 'ALE/Pong-v5')]"
     program = (
         f"import sys; from srgdqn.adapters.defaults import defaults_of; {known}; print('gymnasium' in sys.modules)"

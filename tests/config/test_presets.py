@@ -1,4 +1,4 @@
-"""Presets of Gymnasium's environments fit them, and the page that tells what came of them is made from the records."""
+"""Presets of Gymnasium's environments fit them, and the page of their results is made from the records."""
 
 import json
 import sys
@@ -85,9 +85,9 @@ def test_every_preset_is_recorded_as_it_is() -> None:
         assert each["threshold"] == gym.spec(name).reward_threshold
         assert each["rounds"] >= 5
         assert list(each["algorithms"]) == ["srg-dqn", "svr-dqn", "dqn-adam"]
-        for told in each["algorithms"].values():
-            assert told["steps"] == host_preset(name)["steps"]
-            assert len(told["returns"]) + told["diverged"] == each["rounds"]
+        for record in each["algorithms"].values():
+            assert record["steps"] == host_preset(name)["steps"]
+            assert len(record["returns"]) + record["diverged"] == each["rounds"]
 
 
 def test_the_page_is_made_from_the_records(recording: ModuleType) -> None:
@@ -99,12 +99,12 @@ def test_the_page_is_made_from_the_records(recording: ModuleType) -> None:
 def test_rows_tell_of_rounds_that_diverged_and_of_none_that_reached_a_threshold_which_there_is_not(
     recording: ModuleType,
 ) -> None:
-    told = {"steps": 9_000, "steps_per_second": 1234.5, "diverged": 2, "returns": [10.0, 30.0, 20.0]}
+    record = {"steps": 9_000, "steps_per_second": 1234.5, "diverged": 2, "returns": [10.0, 30.0, 20.0]}
     spread = {"rounds": 3, "mean": 20.0, "low": 12.5, "high": 27.5}
     nothing = {"rounds": 0, "mean": None, "low": None, "high": None}
     algorithms = {
-        "srg-dqn": {**told, "greedy_return": spread},
-        "dqn-adam": {**told, "diverged": 5, "returns": [], "greedy_return": nothing},
+        "srg-dqn": {**record, "greedy_return": spread},
+        "dqn-adam": {**record, "diverged": 5, "returns": [], "greedy_return": nothing},
     }
     about = {"random": -1.25, "rounds": 5, "algorithms": algorithms}
     table = recording.result_table({"A-v0": {**about, "threshold": 20}, "B-v0": {**about, "threshold": None}})
@@ -122,17 +122,17 @@ def test_records_of_other_settings_are_not_mixed(
     monkeypatch.setattr(recording, "RECORDS", tmp_path / "presets.json")
     about = {"seed": 1, "rounds": 5, "evaluation_episodes": 20, "preset": {"hidden": (8, 8)}}
 
-    def kept(environment: str) -> dict[str, Any]:
+    def stored(environment: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((tmp_path / "presets.json").read_text())[environment]
         return found
 
     recording.keep("Acrobot-v1", about, "dqn-adam", {"steps": 1})
     recording.keep("CartPole-v1", about, "dqn-adam", {"steps": 2})
     recording.keep("Acrobot-v1", about, "srg-dqn", {"steps": 3})
-    assert list(kept("Acrobot-v1")["algorithms"].items()) == [("srg-dqn", {"steps": 3}), ("dqn-adam", {"steps": 1})]
+    assert list(stored("Acrobot-v1")["algorithms"].items()) == [("srg-dqn", {"steps": 3}), ("dqn-adam", {"steps": 1})]
     recording.keep("Acrobot-v1", {**about, "preset": {"hidden": (8, 9)}}, "svr-dqn", {"steps": 4})
-    assert kept("Acrobot-v1")["algorithms"] == {"svr-dqn": {"steps": 4}}
-    assert kept("CartPole-v1")["algorithms"] == {"dqn-adam": {"steps": 2}}
+    assert stored("Acrobot-v1")["algorithms"] == {"svr-dqn": {"steps": 4}}
+    assert stored("CartPole-v1")["algorithms"] == {"dqn-adam": {"steps": 2}}
 
 
 class Corridor(gym.Env):
@@ -145,14 +145,14 @@ class Corridor(gym.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         super().reset(seed=seed)
-        self.room, self.lived = 0, 0
+        self.room, self.steps = 0, 0
         return self.room, {}
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         self.room = min(self.room + 1, self.ROOMS) if action == 1 else max(self.room - 1, 0)
-        self.lived += 1
+        self.steps += 1
         out = self.room == self.ROOMS - 1
-        return self.room, -0.1 if action == 1 else -0.2, out, self.lived >= 100, {}
+        return self.room, -0.1 if action == 1 else -0.2, out, self.steps >= 100, {}
 
 
 class Still(gym.Env):

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import srgdqn
 from fuzz.inputs import Made, make_input
 
 SECONDS = 20.0
@@ -73,7 +74,8 @@ class Reader:
         self._process, self._known = None, {}
 
     def _start(self) -> None:
-        environment = {**os.environ, "PYTHONPATH": "", "SRGDQN_CACHE": "off"}
+        package = str(Path(srgdqn.__file__).parents[1])  # the same that is tested here
+        environment = {**os.environ, "PYTHONPATH": package, "SRGDQN_CACHE": "off"}
         environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e9"  # programs are found there, and none is put
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name("child.py"))],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import ctypes
+import dataclasses
 import hashlib
 import io
 import os
@@ -179,7 +180,9 @@ def _sweep(place: Path) -> Any:
 
 
 def _sweep_parts(sweep: Any) -> Any:
-    yield sweep.about()
+    for field in dataclasses.fields(sweep):
+        if field.name != "results":
+            yield field.name, getattr(sweep, field.name)
     for result in sweep.results:
         yield from _run_parts(result)
 
@@ -196,6 +199,9 @@ def _use_sweep(sweep: Any, thorough: bool) -> None:
 
 
 def _evidence(place: Path) -> Any:
+    import importlib.readers  # noqa: F401
+
+    import srgdqn.paper.evidence  # noqa: F401, which is read where the folder has no such file
     from srgdqn.paper.claims.evidence import find_evidence
 
     return find_evidence("tuned", place)
@@ -382,7 +388,7 @@ def _use_checkpoint(loaded: Any, thorough: bool) -> None:
                 frame(name, tables[name])
 
 
-# Work under way
+# Unfinished runs
 
 
 def _unfinished(place: Path) -> Any:
@@ -391,7 +397,7 @@ def _unfinished(place: Path) -> Any:
 
     request = read_request(beside(place / "run"))
     if request is None:
-        raise InputError("nothing is under way")
+        raise InputError("there is no unfinished run")
     return request
 
 

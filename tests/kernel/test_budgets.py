@@ -56,10 +56,10 @@ def test_a_round_stops_after_the_block_in_which_its_episodes_are_spent() -> None
     np.asarray(lanes.episodes)[:] = 0, 3, 5
     after, log = program.segment(lanes, 0, 7)
     flags = np.asarray(log.flags)
-    lived = (flags & LIVED).all(axis=2)
-    assert lived.tolist() == [[True] * 5 + [False] * 2, [True] * 3 + [False] * 4, [True] + [False] * 6]
-    assert (flags[~lived] == 0).all()
-    assert learns(log) == [[b >= 2 and alive for b, alive in enumerate(row)] for row in lived.tolist()]
+    stepped = (flags & LIVED).all(axis=2)
+    assert stepped.tolist() == [[True] * 5 + [False] * 2, [True] * 3 + [False] * 4, [True] + [False] * 6]
+    assert (flags[~stepped] == 0).all()
+    assert learns(log) == [[b >= 2 and alive for b, alive in enumerate(row)] for row in stepped.tolist()]
     assert np.asarray(after.episodes).tolist() == [6, 6, 6]
     assert not np.asarray(after.active).any()
     assert np.asarray(after.diverged_at).tolist() == [-1] * LANES

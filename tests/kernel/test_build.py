@@ -44,7 +44,7 @@ def small(kernel: None, source: Path) -> Path:
     return source
 
 
-def kept() -> list[Path]:
+def cached() -> list[Path]:
     """The files in the cache."""
     folder = cache_folder()
     assert folder is not None
@@ -57,14 +57,14 @@ def script(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_it_is_compiled_once_and_kept(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_compiled_once_and_cached(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert build.library().answer() == 42
-    [file] = kept()
+    [file] = cached()
     written = file.stat().st_mtime_ns
     forget()
     monkeypatch.setattr(build, "_compile", None)  # whoever compiled now would fail
     assert build.library().answer() == 42
-    assert [each.stat().st_mtime_ns for each in kept()] == [written]
+    assert [each.stat().st_mtime_ns for each in cached()] == [written]
 
 
 def test_another_source_or_other_options_are_another_kernel(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +78,7 @@ def test_another_source_or_other_options_are_another_kernel(small: Path, monkeyp
     monkeypatch.setattr(build, "FLAGS", (*build.FLAGS, "-DNOTHING"))
     forget()
     build.library()
-    assert len({file.name for file in kept()}) == 4
+    assert len({file.name for file in cached()}) == 4
 
 
 def test_a_compiler_may_have_arguments(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def in_another_process(source: Path) -> subprocess.Popen[str]:
 def test_a_damaged_file_in_the_cache_is_compiled_anew(small: Path, what: str) -> None:
     """Loading one can end the process, so that another process tries."""
     build.library()
-    [file] = kept()
+    [file] = cached()
     whole = file.read_bytes()
     file.unlink()  # what is loaded in this process must not change under it
     file.write_bytes(
@@ -197,14 +197,14 @@ def test_a_damaged_file_in_the_cache_is_compiled_anew(small: Path, what: str) ->
     with in_another_process(small) as process:
         output, errors = process.communicate()
     assert (process.returncode, output) == (0, "42\n"), errors
-    assert whole in [each.read_bytes() for each in kept()]
+    assert whole in [each.read_bytes() for each in cached()]
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="there are wide vectors or not on this processor alone")
 @pytest.mark.usefixtures("kernel")
 def test_the_kernel_needs_no_wide_vectors(tmp_path: Path) -> None:
     """Nor must every processor have them to compile it for."""
-    flags = [{"-march=native": "-march=x86-64", "-O3": "-O1"}.get(flag, flag) for flag in build.FLAGS]
+    flags = [{"-march=native": "-march=x86-64", "-O3": "-O0"}.get(flag, flag) for flag in build.FLAGS]
     made = tmp_path / "narrow.so"
     build._run([*build.compiler().command, *flags, str(build._FOLDER / "kernel.c"), "-o", str(made), "-lm"])
     assert ctypes.CDLL(str(made)).run_segment
@@ -212,9 +212,9 @@ def test_the_kernel_needs_no_wide_vectors(tmp_path: Path) -> None:
 
 def test_several_processes_may_compile_it_at_once(small: Path) -> None:
     processes = [in_another_process(small) for _ in range(3)]
-    told = [process.communicate() for process in processes]
-    assert [output for output, _ in told] == ["42\n"] * 3, told
-    assert all(file.suffix == ".so" for file in kept())
+    answers = [process.communicate() for process in processes]
+    assert [output for output, _ in answers] == ["42\n"] * 3, answers
+    assert all(file.suffix == ".so" for file in cached())
     assert build.library().answer() == 42
 
 

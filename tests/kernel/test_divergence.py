@@ -1,4 +1,4 @@
-"""A round that diverges is frozen as it was before, is told apart, and leaves its neighbours alone."""
+"""A round that diverges is frozen as it was before, is counted, and leaves its neighbours alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_absurd_step_freezes_its_round_alone(algorithm: str, target: str) -> 
     assert np.asarray(healthy.active).all()
     assert not after.active[SICK]
     assert np.asarray(after.diverged_at).tolist() == np.where(others, -1, (INDEX + 1) * BLOCK).tolist()
-    # It lived the block and wrote down what it saw; what it had learned before stays.
+    # It stepped through the block and wrote down what it saw; what it had learned before stays.
     assert bits(chosen(after.learner, SICK)) == bits(chosen(before.learner, SICK))
     one, _ = program.segment(before, INDEX, 1, dict(eta=eta))
     assert bits(chosen(after, SICK)) == bits(chosen(one, SICK))

@@ -147,9 +147,9 @@ def test_an_episode_is_cut_at_its_time_limit_unless_it_terminates_there() -> Non
     lanes = random_lanes(program, np.random.default_rng(0), 2)
     np.asarray(lanes.situation.state)[1] = 0.35, 0.07
     after, log = program.segment(lanes, 0, 1)
-    lived, cut, end = LIVED, LIVED + TRUNCATED, LIVED + TERMINATED
-    assert np.asarray(log.flags)[0, 0].tolist() == [lived, lived, cut, lived, lived, cut, lived]
-    assert np.asarray(log.flags)[1, 0].tolist() == [lived, lived, end, lived, lived, cut, lived]
+    stepped, cut, end = LIVED, LIVED + TRUNCATED, LIVED + TERMINATED
+    assert np.asarray(log.flags)[0, 0].tolist() == [stepped, stepped, cut, stepped, stepped, cut, stepped]
+    assert np.asarray(log.flags)[1, 0].tolist() == [stepped, stepped, end, stepped, stepped, cut, stepped]
     assert np.asarray(after.ring)[:, :7, -1].tolist() == [[0] * 7, [0, 0, 1, 0, 0, 0, 0]]
     assert np.asarray(after.episodes).tolist() == [2, 2]
     assert np.asarray(after.situation.episode_steps).tolist() == [1, 1]

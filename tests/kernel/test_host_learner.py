@@ -1,4 +1,4 @@
-"""A round that learns in the kernel while it lives elsewhere, beside the plain NumPy reference in double precision."""
+"""A round that learns in the kernel and acts in Python, beside the plain NumPy reference in double precision."""
 
 from __future__ import annotations
 

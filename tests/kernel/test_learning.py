@@ -135,12 +135,12 @@ def misfits(
     else:
         assert end.target is not None
         note("target", end.target, expected.target, along, size + float(np.linalg.norm(expected.target)))
-    told = {column: float(np.asarray(getattr(log, column))[lane, 0]) for column in BlockLog._fields[2:6]}
+    logged = {column: float(np.asarray(getattr(log, column))[lane, 0]) for column in BlockLog._fields[2:6]}
     q = float(np.abs([reference.q_values(o, start.theta, x.s) for x in data]).max())
-    note("loss", told["loss"], record.loss, record.loss, 10 * np.sqrt(record.loss) * q)
-    note("max_q", told["max_q"], record.max_q, 0.0, 10 * q)
-    note("delta_norm", told["delta_norm"], np.linalg.norm(record.delta[-1]), float(largest))
-    note("theta_norm", told["theta_norm"], np.linalg.norm(expected.theta), float(along), size)
+    note("loss", logged["loss"], record.loss, record.loss, 10 * np.sqrt(record.loss) * q)
+    note("max_q", logged["max_q"], record.max_q, 0.0, 10 * q)
+    note("delta_norm", logged["delta_norm"], np.linalg.norm(record.delta[-1]), float(largest))
+    note("theta_norm", logged["theta_norm"], np.linalg.norm(expected.theta), float(along), size)
     return found
 
 
@@ -245,7 +245,7 @@ def test_tiny_gradients_have_a_norm() -> None:
     assert found["theta"] < 1
 
 
-def test_means_over_large_batches_keep_their_digits() -> None:
+def test_means_over_large_batches_have_their_digits() -> None:
     rows = 400_000
     large = dict(replay_capacity=rows, batch_size=rows, learning_starts=rows, learning_frequency=1_000, hidden=())
     program = native("CartPole", "dqn-sgd", steps=10**9, sampling="newest", gamma=0.0, **large)

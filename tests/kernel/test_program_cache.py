@@ -34,7 +34,7 @@ def test_a_second_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
     assert Path(folder).parent == place
 
 
-def test_off_keeps_nothing(tmp_path: Path) -> None:
+def test_off_stores_nothing(tmp_path: Path) -> None:
     assert run("off", tmp_path) == (0, "None")
     assert list(tmp_path.iterdir()) == []
 

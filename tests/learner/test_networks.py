@@ -1,4 +1,4 @@
-"""Networks: what they compute, how they start, and what a user is told whose module does not fit."""
+"""Networks: what they compute, how they start, and the errors for a module that does not fit."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ class Reordered(eqx.Module):
 
 
 def test_arrays_of_whole_numbers_are_structure() -> None:
-    """What is learned is a module's inexact arrays; the rest is its structure, and is kept."""
+    """What is learned is a module's inexact arrays; the rest is its structure."""
     module = Reordered(jnp.array([2, 0, 1]), eqx.nn.Linear(3, 2, key=jax.random.key(0)))
     network = make_network(NetworkSettings(), 3, 2, module)
     parameters = network.init(jax.random.key(0))

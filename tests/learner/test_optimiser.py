@@ -96,7 +96,7 @@ def test_first_step_of_the_norm_variant_by_hand() -> None:
 
 
 @given(st.lists(st.floats(-100, 100), min_size=7, max_size=7), st.floats(0.01, 100))
-def test_clipping_keeps_the_direction_and_bounds_the_length(values: list[float], bound: float) -> None:
+def test_clipping_leaves_the_direction_and_bounds_the_length(values: list[float], bound: float) -> None:
     vector = np.array(values)
     length = math.sqrt(sum(value**2 for value in values))
     with jax.enable_x64(True):

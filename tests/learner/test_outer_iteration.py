@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
-from jax.flatten_util import ravel_pytree
 
 import reference
 from srgdqn.config import Configuration
@@ -521,7 +520,7 @@ def test_rows_6_and_7_in_all_four_combinations(adam_input: str, adam_from: str) 
     iterates, deltas = flat_rows(trace.iterates), flat_rows(trace.deltas)
     x = data[picks[INNER - 1][0]]
     raw = reference.gradient(o, iterates[INNER], x, reference.bellman_target(o, iterates[INNER], x))
-    assert distance(raw, deltas[INNER]) > 0.1  # so that the two can be told apart
+    assert distance(raw, deltas[INNER]) > 0.1  # so that the two differ
     enters = {"delta": deltas[INNER], "gradient": raw}[adam_input]
     start = {"last": iterates[INNER + 1], "previous": iterates[INNER]}[adam_from]
     moves = enters != 0  # a dead unit's 0 / 0 is looked at nowhere else: ϵ is never 0 in earnest
@@ -603,7 +602,7 @@ def test_work_is_as_tabulated_and_as_done(name: str) -> None:
         gradients += int(row[0] == 1)
 
     _, data, picks = reference.random_problem(19, (3, 2), batch_rows(configuration), INNER, 2)
-    # The first entry tells S from S', so that targets are not counted as gradients.
+    # The first entry separates S from S', so that targets are not counted as gradients.
     data = [x._replace(s=np.array([1.0, *x.s[1:]]), s_next=np.array([0.0, *x.s_next[1:]])) for x in data]
     module = Counting(eqx.nn.Linear(3, 2, key=jax.random.key(0)), report)
     network = make_network(configuration.network, 3, 2, module)
@@ -622,7 +621,7 @@ def test_work_is_as_tabulated_and_as_done(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["srg-dqn", "svr-dqn"])
 def test_equinox_mlp_with_the_same_weights_is_the_reference(name: str) -> None:
-    """equinox keeps a layer's weights outputs first, so they are transposed on the way in and on the way out."""
+    """equinox stores a layer's weights outputs first, so they are transposed on the way in and on the way out."""
     configuration = configure(name, activation="tanh")
     o = reference_options(configuration, "corrected", SIZES)
     theta, data, picks = reference.random_problem(23, SIZES, ROWS, INNER)
@@ -645,58 +644,6 @@ def test_equinox_mlp_with_the_same_weights_is_the_reference(name: str) -> None:
             expected, _ = reference.outer_iteration(name, o, expected, data, picks)
     assert distance(mine(state.parameters), expected.theta) < CLOSE
     assert distance(mine(state.adam.second), expected.second) < CLOSE
-
-
-class Normed(eqx.Module):
-    """A hand-made network with a layer normalisation."""
-
-    first: eqx.nn.Linear
-    norm: eqx.nn.LayerNorm
-    second: eqx.nn.Linear
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return self.second(jnp.tanh(self.norm(self.first(x))))
-
-
-def test_hand_made_module_follows_algorithm_1() -> None:
-    """Lines 5 to 14 once more, with a gradient for the module that is differentiated here, one transition at a time."""
-    configuration = configure("srg-dqn-no-adam", gamma=0.8)
-    _, data, picks = reference.random_problem(29, SIZES, ROWS, INNER)
-    with jax.enable_x64(True):
-        keys = jax.random.split(jax.random.key(1), 2)
-        module = Normed(eqx.nn.Linear(3, 4, key=keys[0]), eqx.nn.LayerNorm(4), eqx.nn.Linear(4, 2, key=keys[1]))
-        network = make_network(configuration.network, 3, 2, module)
-        state = init_learner(configuration, network.init(jax.random.key(0)))
-        start, unravel = ravel_pytree(state.parameters)
-
-        def squared(theta: jax.Array, y: Any, s: Any, a: Any) -> jax.Array:
-            return (y - eqx.combine(unravel(theta), module)(s)[a]) ** 2
-
-        slope = jax.jit(jax.grad(squared))
-        q = jax.jit(lambda theta, s: eqx.combine(unravel(theta), module)(s))
-
-        def g(theta: jax.Array, i: int) -> jax.Array:
-            x = data[i]
-            y = x.r + 0.8 * (not x.terminal) * float(max(q(theta, jnp.asarray(x.s_next))))
-            return slope(theta, y, jnp.asarray(x.s), x.a)
-
-        theta = [start]
-        delta = [sum(g(theta[0], i) for i in range(ROWS)) / ROWS]
-        theta.append(theta[0] - 0.05 * delta[0])
-        for m in range(1, INNER + 1):
-            (i,) = picks[m - 1]
-            delta.append(g(theta[m], i) - g(theta[m - 1], i) + delta[m - 1])
-            theta.append(theta[m] - 0.05 * delta[m])
-
-        run = jax.jit(
-            functools.partial(outer_iteration, configuration, network, keep_iterates=True), compiler_options=QUICK
-        )
-        state, trace = run(state, to_transitions(data), to_picks(picks, 1))
-        got = [ravel_pytree(jax.tree.map(lambda leaf, m=m: leaf[m], trace.deltas))[0] for m in range(INNER + 1)]
-        result = ravel_pytree(state.parameters)[0]
-    for m in range(INNER + 1):
-        assert distance(got[m], delta[m]) < CLOSE
-    assert distance(result, theta[-1]) < CLOSE
 
 
 # Estimators of the user's own

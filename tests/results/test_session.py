@@ -1,4 +1,4 @@
-"""Runs with a folder: kept while they go on, gone on with to the same bits, and saved as any other."""
+"""Runs with a folder: checkpointed, resumed to the same bits, and saved as any other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run_folder import CheckpointOptions, Request, beside, claimed, read_request, write_request
-from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
+from tiny import LEVERS, STUBBORN, TINY, Stubborn, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64, "kernel": "xla"}
 WHOLE = 6 * 208  # steps, with those of a last block that the budget does not fill
@@ -69,7 +69,7 @@ def test_a_run_that_nothing_happens_to(whole: Result, out: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [2, 4, 6])
-def test_a_run_that_was_killed_goes_on(after: int, whole: Result, cut: CutShort, out: Path) -> None:
+def test_a_killed_run_is_resumed(after: int, whole: Result, cut: CutShort, out: Path) -> None:
     killed(cut, out, after)
     assert not out.exists()
     assert sorted(os.listdir(beside(out))) == ["configuration.toml", "jobs", "manifest.json"]
@@ -79,7 +79,7 @@ def test_a_run_that_was_killed_goes_on(after: int, whole: Result, cut: CutShort,
     assert os.listdir(out.parent) == ["a"]
 
 
-def test_a_run_that_was_interrupted_is_saved_as_such_and_goes_on(whole: Result, cut: CutShort, out: Path) -> None:
+def test_an_interrupted_run_is_saved_and_resumed(whole: Result, cut: CutShort, out: Path) -> None:
     """Again and again; checkpoints are made then, however rare they are otherwise."""
     steps = 0
     for turn in range(20):
@@ -115,7 +115,7 @@ def test_a_part_of_which_no_checkpoint_is_left_begins_again(whole: Result, cut: 
 
 
 def test_killed_once_it_was_saved(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
-    """Between the last rename and the removal of what it was kept in."""
+    """Between the last rename and the removal of its checkpoints."""
     killed(cut, out)
     shutil.copytree(beside(out), tmp_path / "aside")
     train(out, resume=True)
@@ -128,7 +128,7 @@ def test_killed_once_it_was_saved(whole: Result, cut: CutShort, out: Path, tmp_p
     assert os.listdir(out.parent) == ["a"]
 
 
-def test_killed_while_what_it_was_kept_in_was_removed(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
+def test_killed_while_its_checkpoints_were_removed(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
     """Nothing is left of it then that would stand in the way of another run."""
     killed(cut, out)
     shutil.copytree(beside(out), tmp_path / "aside")
@@ -140,13 +140,8 @@ def test_killed_while_what_it_was_kept_in_was_removed(whole: Result, cut: CutSho
     assert os.listdir(out.parent) == ["a"]
 
 
-def test_nothing_to_go_on_with_is_begun(whole: Result, cut: CutShort, out: Path) -> None:
-    assert outcome(train(out, resume=True)) == outcome(whole)
-    assert cut.counted() == WHOLE
-
-
-def test_killed_before_anything_was_kept(whole: Result, cut: CutShort, out: Path) -> None:
-    """With a folder that tells what was asked, and no more: it is begun, whether or not that is called going on."""
+def test_killed_before_the_first_checkpoint(whole: Result, cut: CutShort, out: Path) -> None:
+    """With a folder that says what was asked, and no more: it is begun, also with resume=True."""
     run = prepare(srgdqn.configure("CartPole", "srg-dqn", **OPTIONS))
     configuration, about = run.configuration, run.identity
     for resume in (True, False):
@@ -180,10 +175,10 @@ def test_a_finished_run_of_the_users_own_code_can_still_act(out: Path) -> None:
 # What is refused
 
 
-def test_what_is_there_unfinished_is_gone_on_with_on_request_only(whole: Result, cut: CutShort, out: Path) -> None:
+def test_an_unfinished_run_is_resumed_on_request_only(whole: Result, cut: CutShort, out: Path) -> None:
     killed(cut, out)
     words = (
-        rf"{beside(out)} has the checkpoints of a run that was not finished\. Go on with it \(--resume, or resume=True "
+        rf"{beside(out)} has the checkpoints of a run that was not finished\. Resume it \(--resume, or resume=True "
         r"in Python\), or begin anew \(--overwrite, or overwrite=True\)\."
     )
     with pytest.raises(InputError, match=words):
@@ -194,37 +189,21 @@ def test_what_is_there_unfinished_is_gone_on_with_on_request_only(whole: Result,
     assert os.listdir(out.parent) == ["a"]
 
 
-def test_the_same_is_said_where_what_was_reached_is_saved(cut: CutShort, out: Path) -> None:
-    cut.after, cut.how = 3, "stop"
-    train(out)
-    with pytest.raises(InputError, match=r"Go on with it \(--resume"):
-        train(out)
-    assert srgdqn.load(out).run.provenance["interrupted"] is True
-
-
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "change"),
     [
         (dict(eta=0.25), r": eta was 0\.\d+, and now is 0\.25"),
-        (dict(steps=400), ": steps was 200, and now is 400"),
-        (dict(seed=9), ": seed was 0, and now is 9"),
         (dict(readings="printed"), ": readings was corrected, and now is printed"),
-        (dict(hidden=(5,)), r": hidden was \(4,\), and now is \(5,\)"),
+        (dict(algorithm="dqn-sgd"), ": algorithm was srg-dqn, and now is dqn-sgd"),
     ],
 )
-def test_another_configuration_is_named(other: dict[str, Any], told: str, cut: CutShort, out: Path) -> None:
+def test_another_configuration_is_named(other: dict[str, Any], change: str, cut: CutShort, out: Path) -> None:
     killed(cut, out)
-    words = rf"the run in {beside(out)} was begun with another configuration{told}\. Give what it was begun with, or b"
+    words = rf"the run in {beside(out)} was begun with another configuration{change}\. Give what it was begun with"
     with pytest.raises(InputError, match=words):
-        train(out, resume=True, **other)
+        srgdqn.train("CartPole", **{"algorithm": "srg-dqn", **OPTIONS, **other}, out=out, resume=True, progress=False)
     assert cut.counted() == 0
     assert beside(out).exists()
-
-
-def test_another_algorithm_is_named(cut: CutShort, out: Path) -> None:
-    killed(cut, out)
-    with pytest.raises(InputError, match="algorithm was srg-dqn, and now is dqn-sgd"):
-        srgdqn.train("CartPole", "dqn-sgd", out=out, resume=True, **OPTIONS)
 
 
 def test_another_version_would_give_other_bits(
@@ -236,25 +215,12 @@ def test_another_version_would_give_other_bits(
         edited = {**here, "computation": "training 0", "versions": {**here["versions"], "jax": "0.0"}}
         patched.setattr("srgdqn.results.prepare.provenance", lambda module: edited)
         words = (
-            rf"cannot go on to the same bits, as it was begun with another computation and versions \(computation was "
-            rf"training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give what"
+            r"cannot be resumed to the same bits, as it was begun with another computation and versions \(computation "
+            rf"was training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give"
         )
         with pytest.raises(InputError, match=words):
             train(out, resume=True)
     assert outcome(train(out, resume=True)) == outcome(whole)
-
-
-def test_another_network_of_the_same_name_is_another_run(
-    out: Path, monkeypatch: pytest.MonkeyPatch, cut: CutShort
-) -> None:
-    still: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
-    how: dict[str, Any] = dict(**still, out=out, progress=False, checkpoint_every=0)
-    cut.after = 3
-    with pytest.raises(Killed):
-        srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how)
-    with pytest.raises(InputError, match="begun with another user code"):
-        srgdqn.train(LEVERS, "dqn-sgd", network=Stubborn(jnp.zeros(8)), **how, resume=True)
-    assert srgdqn.train(Levers(), "dqn-sgd", network=STUBBORN, **how, resume=True).rounds["steps"].to_list() == [200]
 
 
 def test_a_finished_run_of_another_network_is_neither_handed_out_nor_replaced(out: Path, cut: CutShort) -> None:
@@ -304,12 +270,10 @@ def test_folders_that_are_no_runs_are_left_alone(out: Path) -> None:
     assert os.listdir(out.parent) == ["a"]
 
 
-@pytest.mark.parametrize(
-    "how", [dict(resume=True), dict(overwrite=True), dict(checkpoint_every=0), dict(keep_checkpoints=1)]
-)
-def test_without_a_folder_nothing_is_kept(how: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"are for runs that are saved\. Give out="):
-        train(**how)
+def test_checkpoints_need_a_folder() -> None:
+    for how in (dict(resume=True), dict(overwrite=True), dict(checkpoint_every=0), dict(keep_checkpoints=1)):
+        with pytest.raises(InputError, match=r"are for runs that are saved\. Give out="):
+            train(**how)
 
 
 def test_one_process_at_a_time(out: Path, cut: CutShort) -> None:
@@ -330,12 +294,12 @@ def test_what_was_asked_may_be_damaged(cut: CutShort, out: Path) -> None:
     assert train(out, overwrite=True).rounds.height == 6
 
 
-# How it is kept
+# How it is checkpointed
 
 
 @pytest.fixture
-def kept_how(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
-    """The interval, and how many are kept, of every run that is begun or gone on with."""
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
+    """The interval, and how many checkpoints stay, of every run that is begun or resumed."""
     asked: list[tuple[Any, Any]] = []
 
     class Noting(CheckpointManager):
@@ -348,7 +312,7 @@ def kept_how(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
 
 
 def test_options_are_remembered_and_may_be_given_anew(
-    kept_how: list[tuple[Any, Any]], cut: CutShort, out: Path
+    asked_for: list[tuple[Any, Any]], cut: CutShort, out: Path
 ) -> None:
     killed(cut, out, 3, keep_checkpoints=3)
     for how in (dict(), dict(checkpoint_every=1e-6), dict(keep_checkpoints=1), dict(keep_checkpoints="all")):
@@ -356,16 +320,16 @@ def test_options_are_remembered_and_may_be_given_anew(
         with pytest.raises(Killed):
             train(out, resume=True, **how)
     train(out, resume=True)
-    assert kept_how == [(0, 3), (0, 3), (1e-6, 3), (1e-6, 1), (1e-6, None), (1e-6, None)]
-    # Two were left when all were to be kept from then on; one more was made before the end, which is the fourth.
+    assert asked_for == [(0, 3), (0, 3), (1e-6, 3), (1e-6, 1), (1e-6, None), (1e-6, None)]
+    # Two were left when all were to stay from then on; one more was made before the end, which is the fourth.
     assert [len(list(job.glob("*.checkpoint"))) for job in (out / "checkpoints").iterdir()] == [4]
-    kept_how.clear()
+    asked_for.clear()
     train(out, overwrite=True)
-    assert kept_how == [(None, 2)]
+    assert asked_for == [(None, 2)]
     assert not (out / "checkpoints").exists()
 
 
-def test_what_is_to_be_kept_may_be_said_while_it_goes_on(cut: CutShort, out: Path, tmp_path: Path) -> None:
+def test_how_many_stay_may_be_said_on_resuming(cut: CutShort, out: Path, tmp_path: Path) -> None:
     """Killed once it was saved, its checkpoints are still to be moved."""
     killed(cut, out)
     cut.after = 1
@@ -382,9 +346,7 @@ def test_what_is_to_be_kept_may_be_said_while_it_goes_on(cut: CutShort, out: Pat
     assert (out / "checkpoints").exists()
 
 
-def test_that_another_run_is_to_be_replaced_may_be_said_while_it_goes_on(
-    whole: Result, cut: CutShort, out: Path, tmp_path: Path
-) -> None:
+def test_overwriting_may_be_said_on_resuming(whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
     killed(cut, out)
     train(tmp_path / "other", seed=5)
     shutil.move(tmp_path / "other", out)
@@ -397,7 +359,7 @@ def test_that_another_run_is_to_be_replaced_may_be_said_while_it_goes_on(
     assert outcome(train(out, resume=True)) == outcome(whole)
 
 
-def test_a_disk_that_cannot_note_how_it_is_kept_does_not_end_it(
+def test_a_disk_that_cannot_note_options_does_not_end_it(
     whole: Result, cut: CutShort, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed(cut, out)
@@ -410,7 +372,7 @@ def test_a_disk_that_cannot_note_how_it_is_kept_does_not_end_it(
     assert (out / "checkpoints").exists()
 
 
-def test_one_checkpoint_that_is_to_be_kept_is_not_all_there_is_on_the_way(
+def test_one_checkpoint_that_stays_is_not_the_only_one_meanwhile(
     whole: Result, cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     killed(cut, out, keep_checkpoints=1)
@@ -423,7 +385,7 @@ def test_one_checkpoint_that_is_to_be_kept_is_not_all_there_is_on_the_way(
 
 
 @pytest.mark.parametrize("keep", [1, 2, "all"])
-def test_checkpoints_that_are_to_be_kept_are_in_the_run(keep: Any, whole: Result, cut: CutShort, out: Path) -> None:
+def test_checkpoints_that_stay_are_in_the_run(keep: Any, whole: Result, cut: CutShort, out: Path) -> None:
     killed(cut, out, keep_checkpoints=keep)
     result = train(out, resume=True)
     loaded = srgdqn.load(out)
@@ -442,7 +404,7 @@ def test_checkpoints_that_are_to_be_kept_are_in_the_run(keep: Any, whole: Result
     assert (out / "checkpoints").exists()
 
 
-def test_a_disk_that_refuses_checkpoints_is_told_of_and_the_run_is_saved(
+def test_a_disk_that_refuses_checkpoints_is_reported_and_the_run_is_saved(
     whole: Result, out: Path, cut: CutShort, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write = destination._write

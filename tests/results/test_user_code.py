@@ -40,7 +40,7 @@ from srgdqn.results.cache import why_invalid
 from srgdqn.results.user_code import identity_of, identity_of_entry_point, user_code
 from srgdqn.runs.run_folder import beside, has_checkpoints
 from srgdqn.training import program
-from srgdqn.training.single_flight import Once
+from srgdqn.training.program import Once
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 MINE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]

@@ -129,7 +129,7 @@ def test_what_was_written_is_read(configuration: Configuration) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_a_partial_file_may_name_rooms_or_not(data: st.DataObject) -> None:
+def test_a_partial_file_may_name_sections_or_not(data: st.DataObject) -> None:
     options = data.draw(st.fixed_dictionaries({}, optional=OPTIONS))
     lone = {name: value for name, value in options.items() if name not in sections()}
     whole = tomllib.loads(dumps(Configuration().with_options(options)))
@@ -148,7 +148,7 @@ def test_the_file_reads_well() -> None:
     assert document["estimator"]["estimator"] == "none"
 
 
-def test_names_that_are_rooms_and_options_alike() -> None:
+def test_names_of_sections_and_options_alike() -> None:
     top = options_from_toml('task = "CartPole"\nnetwork = "mine"\nestimator = "none"')
     assert top == (None, None, "CartPole", dict(network="mine", estimator="none"))
     inner = options_from_toml('[task]\ntask = "CartPole"\n[network]\nnetwork = "mine"\n[estimator]\nestimator = "none"')
@@ -161,7 +161,7 @@ def test_an_option_younger_than_the_file_gets_its_default() -> None:
     assert loads("\n".join(lines)) == Configuration()
 
 
-def test_files_from_before_there_was_a_kernel_tell_that_xla_ran() -> None:
+def test_files_from_before_there_was_a_kernel_mean_that_xla_ran() -> None:
     lines = [line for line in dumps(Configuration()).splitlines() if not line.startswith("kernel")]
     assert loads("\n".join(lines)) == Configuration().with_options({"kernel": "xla"})
 
@@ -176,15 +176,11 @@ WHOLE = dumps(configure("MountainCar"))
         ("eta = 0.01", "gamma = 0.5", "gamma = 0.5 stands in [optimiser], but its table is [gradients]. Move it"),
         ("eta = 0.01", 'eta = "0.01"', "eta is '0.01', which is not a number. Write it without quotes"),
         ("eta = 0.01", "eta = nan", "eta is nan, which is not a finite number"),
-        ("eta = 0.01", "eta = inf", "eta is inf, which is not a finite number"),
-        ("eta = 0.01", "eta = 1979-05-27", "eta is datetime.date(1979, 5, 27), which is not a number"),
-        ("eta = 0.01", "eta = {a = 1}", "eta is {'a': 1}, which is not a number"),
         ("seed = 0", "seed = 1.0", "seed is 1.0, which is not a whole number. Write it as 1."),
         ("seed = 0", f"seed = {'9' * 5000}", "this is not TOML"),
         ('loss = "squared"', 'loss = "sqared"', "unknown loss 'sqared'. Did you mean 'squared'?"),
         ("mask_terminal = true", "mask_terminal = 1", "mask_terminal is 1, which is not true or false"),
         ("[optimiser]", "[optimizer]", "unknown key in the configuration 'optimizer'. Did you mean 'optimiser'?"),
-        ("[normalisation]", "[normalisation", "this is not TOML"),
         ('algorithm = "srg-dqn"', "algorithm = 3", "algorithm is 3, which is not a name. Write it in quotes"),
         ('algorithm = "srg-dqn"', "", "the configuration has no 'algorithm'"),
         ('readings = "corrected"', 'reading = "corrected"', "'reading'. Did you mean 'readings'?"),
@@ -204,14 +200,10 @@ def test_a_wrong_configuration_is_refused_by_its_key(old: str, new: str, said: s
     ("text", "said"),
     [
         ("etta = 1", "unknown key 'etta'. Did you mean 'eta'?"),
-        ("algoritm = 'srg-dqn'", "Did you mean 'algorithm'?"),
         ("[optimizer]\neta = 1", "unknown table 'optimizer'. Did you mean 'optimiser'?"),
         ("[replay]\neta = 0.5", "eta = 0.5 stands in [replay], but its table is [optimiser]. Move it there."),
         ("eta = 0.5\n[optimiser]\neta = 0.25", "eta is given twice, as 0.5 and as 0.25. Keep one of them."),
-        ("[optimiser]\netta = 0.5", "unknown option in [optimiser] 'etta'. Did you mean 'eta'?"),
-        ("eta = [1]", "eta is [1], which is not a number"),
         ("readings = true", "readings is True, which is not a name"),
-        ("task = 3", "task is 3, which is not a name"),
         ("eta 3", "this is not TOML"),
     ],
 )
@@ -221,7 +213,7 @@ def test_a_wrong_users_file_is_refused_by_its_key(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_a_room_is_a_table() -> None:
+def test_a_section_is_a_table() -> None:
     start = WHOLE.index("[replay]")
     end = WHOLE.index("[normalisation]")
     with pytest.raises(InputError, match=r"replay is 3, which is not a table. Write its options below \[replay\]"):

@@ -41,97 +41,53 @@ def test_permissions_are_those_of_any_new_folder(tmp_path: Path) -> None:
     assert path.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
 
 
-class TestRefusals:
-    def make_file(self, root: Path) -> Path:
-        (root / "file").write_text("x")
-        return root / "file"
+@pytest.fixture
+def places(tmp_path: Path) -> Path:
+    """A file, a folder with something in it, an empty folder, and links to the empty folder and to nothing."""
+    (tmp_path / "file").write_text("x")
+    for name in ("folder", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "folder" / "letters").write_text("dear")
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    return tmp_path
 
-    def make_folder(self, root: Path) -> Path:
-        (root / "folder").mkdir()
-        (root / "folder" / "letters").write_text("dear")
-        return root / "folder"
 
-    def make_link_to_an_empty_folder(self, root: Path) -> Path:
-        (root / "empty").mkdir()
-        (root / "link").symlink_to(root / "empty")
-        return root / "link"
+NO_RUN = "exists already and is not the folder of a run"
 
-    def where_a_volume_is(self, root: Path) -> Path:
-        return Path("/proc")
 
-    def make_dangling_link(self, root: Path) -> Path:
-        (root / "link").symlink_to(root / "nowhere")
-        return root / "link"
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("file", NO_RUN),
+        ("folder", NO_RUN),
+        ("link", NO_RUN),
+        ("dangling", NO_RUN),
+        ("/proc", "is where a volume is mounted. Give a folder below it, such as /proc/run."),
+        ("file/x/y/run", "file is not a folder. Give a folder elsewhere"),
+        ("dangling/run", "dangling is not a folder. Give a folder elsewhere"),
+        ("/proc/srgdqn/x/run", "/proc cannot be written to"),
+        ("x" * 300, "cannot be used as a folder"),
+        ("a\0b", "cannot be used as a folder"),
+    ],
+)
+def test_a_place_that_will_not_do_is_refused(place: str, said: str, places: Path) -> None:
+    folder = places / place
+    before = sorted(os.listdir(places))
+    for attempt in (lambda: check_destination(folder), lambda: write_folder(folder, CONTENTS)):
+        with pytest.raises(InputError) as caught:
+            attempt()
+        assert said in str(caught.value)
+        assert str(folder) in str(caught.value)
+        assert "--overwrite" not in str(caught.value)  # which would be refused as well
+    assert sorted(os.listdir(places)) == before
 
-    def below_a_file(self, root: Path) -> Path:
-        return self.make_file(root) / "run"
 
-    def far_below_a_file(self, root: Path) -> Path:
-        return self.make_file(root) / "x" / "y" / "run"
-
-    def below_a_dangling_link(self, root: Path) -> Path:
-        return self.make_dangling_link(root) / "run"
-
-    def in_proc(self, root: Path) -> Path:
-        return Path("/proc/srgdqn")
-
-    def deep_in_proc(self, root: Path) -> Path:
-        return Path("/proc/srgdqn/x/run")
-
-    def with_a_long_name(self, root: Path) -> Path:
-        return root / ("x" * 300)
-
-    def with_a_null(self, root: Path) -> Path:
-        return root / "a\0b"
-
-    @pytest.mark.parametrize(
-        ("make", "said"),
-        [
-            (make_file, "exists already and is not the folder of a run"),
-            (make_folder, "exists already and is not the folder of a run"),
-            (make_dangling_link, "exists already and is not the folder of a run"),
-            (make_link_to_an_empty_folder, "exists already and is not the folder of a run"),
-            (where_a_volume_is, "is where a volume is mounted. Give a folder below it, such as /proc/run."),
-            (below_a_file, "file is not a folder. Give a folder elsewhere"),
-            (far_below_a_file, "file is not a folder. Give a folder elsewhere"),
-            (below_a_dangling_link, "link is not a folder. Give a folder elsewhere"),
-            (in_proc, "/proc cannot be written to"),
-            (deep_in_proc, "/proc cannot be written to"),
-            (with_a_long_name, "cannot be used as a folder"),
-            (with_a_null, "cannot be used as a folder"),
-        ],
-    )
-    def test_a_place_that_will_not_do_is_refused(
-        self, make: Callable[[Any, Path], Path], said: str, tmp_path: Path
-    ) -> None:
-        folder = make(self, tmp_path)
-        before = sorted(os.listdir(tmp_path))
-        for attempt in (lambda: check_destination(folder), lambda: write_folder(folder, CONTENTS)):
-            with pytest.raises(InputError) as caught:
-                attempt()
-            assert said in str(caught.value)
-            assert str(folder) in str(caught.value)
-            assert "--overwrite" not in str(caught.value)  # which would be refused as well
-        assert sorted(os.listdir(tmp_path)) == before
-
-    @pytest.mark.parametrize("make", [make_file, make_dangling_link])
-    def test_what_is_no_run_is_never_overwritten(self, make: Callable[[Any, Path], Path], tmp_path: Path) -> None:
-        folder = make(self, tmp_path)
-        with pytest.raises(InputError, match="is not the folder of a run, so that it will not be overwritten"):
-            write_folder(folder, CONTENTS, overwrite=True)
-        assert os.path.lexists(folder)
-
-    def test_a_folder_of_other_things_is_never_overwritten(self, tmp_path: Path) -> None:
-        (tmp_path / "home").mkdir()
-        (tmp_path / "home" / "letters").write_text("dear")
-        with pytest.raises(InputError, match="is not the folder of a run"):
-            check_destination(tmp_path / "home", overwrite=True)
-
-    def test_a_link_to_a_run_is_not_overwritten(self, tmp_path: Path) -> None:
-        write_folder(tmp_path / "run", CONTENTS)
-        (tmp_path / "link").symlink_to(tmp_path / "run")
-        with pytest.raises(InputError, match="is not the folder of a run"):
-            write_folder(tmp_path / "link", CONTENTS, overwrite=True)
+@pytest.mark.parametrize("place", ["file", "folder", "dangling"])
+def test_what_is_no_run_is_never_overwritten(place: str, places: Path) -> None:
+    with pytest.raises(InputError, match="is not the folder of a run, so that it will not be overwritten"):
+        write_folder(places / place, CONTENTS, overwrite=True)
+    assert os.path.lexists(places / place)
 
 
 def test_overwriting_replaces_the_whole_folder(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
-"""The folder of a run under way: what was asked, whose it is, and what is left of it at the end."""
+"""The folder of an unfinished run: what was asked, whose it is, and what is left of it at the end."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from srgdqn.runs.destination import scratch
 from srgdqn.runs.run_folder import (
     CHECKPOINTS,
     JOBS,
+    CheckpointOptions,
     Request,
     beside,
     changes,
@@ -29,6 +29,7 @@ from srgdqn.runs.run_folder import (
     read_request,
     write_request,
 )
+from synthetic_runs import synthetic
 
 REQUEST = Request(
     "algorithm = 'srg-dqn'  # Ü\n", {"source": "abc", "versions": {"jax": "1"}}, {"every": 2.5, "keep": 3}
@@ -62,66 +63,21 @@ def test_what_was_asked_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_request(tmp_path) is None
 
 
-def test_a_configuration_alone_is_nothing_under_way(tmp_path: Path) -> None:
-    """As where the process was ended between the two files."""
-    write_request(tmp_path, REQUEST)
-    (tmp_path / "manifest.json").unlink()
-    assert read_request(tmp_path) is None
-
-
-@pytest.mark.parametrize("name", ["manifest.json", "configuration.toml"])
-def test_every_byte_of_what_was_asked_counts(name: str, tmp_path: Path) -> None:
-    write_request(tmp_path, REQUEST)
-    path = tmp_path / name
-    data = path.read_bytes()
-    for place in range(len(data)):
-        flipped = bytearray(data)
-        flipped[place] ^= 1 << place % 7
-        path.write_bytes(flipped)
-        try:
-            assert read_request(tmp_path) == REQUEST  # a blank
-        except InputError:
-            continue
-    path.unlink()
-    if name == "configuration.toml":
-        with pytest.raises(InputError, match=r"configuration\.toml cannot be used: it is missing"):
-            read_request(tmp_path)
-
-
 @pytest.mark.parametrize(
-    ("files", "told", "kind", "why"),
+    ("names", "asked", "why"),
     [
-        ({"configuration.toml": b""}, {"about": {}}, manifest.UNFINISHED_RUN, "what was asked is missing"),
-        (
-            {"configuration.toml": b""},
-            {"about": [], "options": {}},
-            manifest.UNFINISHED_RUN,
-            "what was asked is missing",
-        ),
-        ({}, {"about": {}, "options": {}}, manifest.UNFINISHED_RUN, "other files than an unfinished run has"),
-        (
-            {"configuration.toml": b"", "../x": b""},
-            {"about": {}, "options": {}},
-            manifest.UNFINISHED_RUN,
-            "other files",
-        ),
-        ({"configuration.toml": b""}, {"about": {}, "options": {}}, manifest.RUN, "not the manifest of"),
+        (["configuration.toml"], {"about": {}}, "what was asked is missing"),
+        (["configuration.toml"], {"about": [], "options": {}}, "what was asked is missing"),
+        (["configuration.toml"], {"about": {}, "options": {"every": -1}}, "unusable checkpoint options"),
+        ([], {"about": {}, "options": {}}, "other files than an unfinished run has"),
+        (["configuration.toml", "../x"], {"about": {}, "options": {}}, "other files"),
     ],
 )
-def test_what_a_stranger_wrote_is_refused(
-    files: dict[str, bytes], told: dict[str, Any], kind: str, why: str, tmp_path: Path
-) -> None:
+def test_what_a_stranger_wrote_is_refused(names: list[str], asked: dict[str, Any], why: str, tmp_path: Path) -> None:
     (tmp_path / "configuration.toml").write_bytes(b"")
-    (tmp_path / "manifest.json").write_bytes(manifest.render(files, told, kind))
+    files = dict.fromkeys(names, b"")
+    (tmp_path / "manifest.json").write_bytes(manifest.render(files, asked, manifest.UNFINISHED_RUN))
     with pytest.raises(InputError, match=why):
-        read_request(tmp_path)
-
-
-def test_a_newer_one_is_told_as_such(tmp_path: Path) -> None:
-    write_request(tmp_path, REQUEST)
-    content = json.loads((tmp_path / "manifest.json").read_text())
-    (tmp_path / "manifest.json").write_text(json.dumps({**content, "version": 99}))
-    with pytest.raises(InputError, match="was written by a newer srgdqn"):
         read_request(tmp_path)
 
 
@@ -143,7 +99,7 @@ def test_what_has_nothing_in_it_is_gone_again(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "runs" / "deep") == ["other"]
 
 
-def test_what_can_go_on_stays(tmp_path: Path) -> None:
+def test_what_can_be_resumed_stays(tmp_path: Path) -> None:
     folder = tmp_path / "a.unfinished"
     with contextlib.suppress(KeyboardInterrupt), occupied(folder, what="a test"):
         write_request(folder, REQUEST)
@@ -162,7 +118,7 @@ def test_it_is_one_process_at_a_time(tmp_path: Path) -> None:
         assert folder.exists()  # whoever is refused removes nothing
 
 
-def test_where_nothing_can_be_written_that_is_told(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match="could not be written"):
         occupied(tmp_path / "file" / "a.unfinished", what="a test").__enter__()
@@ -171,15 +127,6 @@ def test_where_nothing_can_be_written_that_is_told(tmp_path: Path) -> None:
 
 
 # What is left of it
-
-
-def test_pieces_alone_are_nothing_to_go_on_from(tmp_path: Path) -> None:
-    assert not has_checkpoints(tmp_path)
-    (tmp_path / JOBS / "round-0").mkdir(parents=True)
-    (tmp_path / JOBS / "round-0" / "000001.rows.piece").write_text("")
-    assert not has_checkpoints(tmp_path)
-    (tmp_path / JOBS / "round-0" / "000001.checkpoint").write_text("")
-    assert has_checkpoints(tmp_path)
 
 
 def test_clearing_forgets_and_discarding_removes(tmp_path: Path) -> None:
@@ -242,7 +189,7 @@ def test_what_a_kill_left_half_written_is_not_moved_with_them(tmp_path: Path) ->
 
 
 def test_marks_and_locks_that_a_kill_left_are_not_moved_with_them(tmp_path: Path) -> None:
-    """As of a driver on many machines, and of a round that was being kept."""
+    """As of a driver on many machines, and of a round that was being checkpointed."""
     folder, out = tmp_path / "a.unfinished", tmp_path / "a"
     out.mkdir()
     jobs(folder)
@@ -271,3 +218,33 @@ def test_marks_and_locks_that_a_kill_left_are_not_moved_with_them(tmp_path: Path
 )
 def test_what_differs_is_named_with_both_values(then: dict[str, Any], now: dict[str, Any], found: list[str]) -> None:
     assert changes(then, now) == found
+
+
+# Options
+
+
+def test_checkpoint_options_are_checked_and_leave_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    for every, keep in ((None, None), (0, 1), (0.5, 100), (3600, "all")):
+        CheckpointOptions(out, every=every, keep=keep).checked()  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    for every in (-1, float("nan"), float("inf")):
+        with pytest.raises(InputError, match=rf"checkpoint_every is {every}, but must be seconds: 0 or more"):
+            CheckpointOptions(out, every=every).checked()
+    for wrong in (0, 1.5, "some", True):
+        with pytest.raises(
+            InputError, match=rf"keep_checkpoints is {wrong!r}\. Give a whole number from 1 on, or 'all'"
+        ):
+            CheckpointOptions(out, keep=wrong).checked()  # type: ignore[arg-type]
+
+
+def test_a_run_that_is_there_is_replaced_or_resumed_on_request_only(tmp_path: Path) -> None:
+    synthetic(rounds=1, steps=2_000).save(tmp_path / "run")
+    with pytest.raises(InputError, match="exists already"):
+        CheckpointOptions(tmp_path / "run").checked()
+    CheckpointOptions(tmp_path / "run", resume=True).checked()
+    CheckpointOptions(tmp_path / "run", overwrite=True).checked()
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="is not the folder of a run"):
+        CheckpointOptions(tmp_path / "precious", resume=True, overwrite=True).checked()

@@ -48,7 +48,7 @@ def test_ids_time_limits_and_spaces(identifier: str, time_limit: int | None) -> 
 
 
 def test_ids_need_no_jax() -> None:
-    """Agents that do not live in JAX do not pay for it, and the id alone is enough to find the environments."""
+    """Agents that are not written in JAX do not pay for it, and the id alone is enough to find the environments."""
     program = (
         "import sys, gymnasium\n"
         "environment = gymnasium.make('srgdqn.environments:srgdqn/Pendulum-v0', torques='midpoints')\n"

@@ -18,6 +18,7 @@ from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Dict, Discrete
 
 from srgdqn.config import TaskSettings
+from srgdqn.config.discovery import COMPILED_TASKS, CompiledTask
 from srgdqn.config.presets import preset
 from srgdqn.errors import InputError
 from srgdqn.tasks import Task, adopt, make
@@ -48,6 +49,11 @@ def test_presets(
     assert type(task.environment) is type(task.raw) is kind
     assert (task.time_limit, task.evaluation_limit, task.success) == (time_limit, evaluation_limit, success)
     assert gymnasium.spec(gymnasium_id).max_episode_steps == evaluation_limit
+
+
+@pytest.mark.parametrize("task", COMPILED_TASKS.values(), ids=lambda task: task.name)
+def test_what_is_read_of_a_task_without_jax_is_what_its_file_says(task: CompiledTask) -> None:
+    assert dataclasses.replace(importlib.import_module(task.module).TASK, module=task.module) == task
 
 
 def reward_after(environment: Any, state: list[float], action: int) -> float:

@@ -64,23 +64,23 @@ def by_gymnasium(
 
 
 def assert_close(
-    name: str, found: np.ndarray, expected: np.ndarray, precision: str, keep: np.ndarray | None = None
+    name: str, found: np.ndarray, expected: np.ndarray, precision: str, clear: np.ndarray | None = None
 ) -> None:
     assert found.shape == expected.shape
-    if keep is not None:
-        found, expected = found[keep], expected[keep]
+    if clear is not None:
+        found, expected = found[clear], expected[clear]
     error = np.abs(found - expected).max(axis=0)
     magnitude = np.abs(expected).max(axis=0)
     print(f"{name} {precision}: largest error {error}, of magnitude {magnitude}")
     assert (error <= TOLERANCE[precision] * magnitude).all()
 
 
-def keep_away_from(precision: str, *distances: np.ndarray) -> np.ndarray:
+def away_from(precision: str, *distances: np.ndarray) -> np.ndarray:
     """The cases in which no distance to a threshold is within the tolerance."""
-    keep = np.all([np.abs(distance) > TOLERANCE[precision] for distance in distances], axis=0)
-    print(f"skipped {(~keep).sum()} of {len(keep)}")
-    assert (~keep).mean() <= SKIPPED_SHARE
-    return keep
+    clear = np.all([np.abs(distance) > TOLERANCE[precision] for distance in distances], axis=0)
+    print(f"skipped {(~clear).sum()} of {len(clear)}")
+    assert (~clear).mean() <= SKIPPED_SHARE
+    return clear
 
 
 def test_mountain_car(mountain_car_cases: Any, precision: str) -> None:
@@ -90,12 +90,12 @@ def test_mountain_car(mountain_car_cases: Any, precision: str) -> None:
     position, speed = states.astype(np.float64).T
     speed = np.clip(speed + (actions - 1) * 0.001 - 0.0025 * np.cos(3 * position), -0.07, 0.07)
     beyond_wall, beyond_goal = position + speed + 1.2, position + speed - 0.5
-    keep = keep_away_from(precision, beyond_wall, beyond_goal, np.where(beyond_goal > -0.01, speed / 0.07, 1.0))
-    assert_close("MountainCar state", found[0], expected[0], precision, keep)
+    clear = away_from(precision, beyond_wall, beyond_goal, np.where(beyond_goal > -0.01, speed / 0.07, 1.0))
+    assert_close("MountainCar state", found[0], expected[0], precision, clear)
     np.testing.assert_array_equal(found[1], found[0])
-    assert_close("MountainCar observation", found[1], expected[1], "float32", keep)
+    assert_close("MountainCar observation", found[1], expected[1], "float32", clear)
     np.testing.assert_array_equal(found[2], expected[2])
-    np.testing.assert_array_equal(found[3][keep], expected[3][keep])
+    np.testing.assert_array_equal(found[3][clear], expected[3][clear])
     # The cases are what they claim to be.
     assert 0.05 < expected[3].mean() < 0.5
     assert ((expected[0][:, 0] == -1.2) & (expected[0][:, 1] == 0)).sum() > 500
@@ -104,7 +104,7 @@ def test_mountain_car(mountain_car_cases: Any, precision: str) -> None:
 
 
 def pendulum_state(state: np.ndarray) -> np.ndarray:
-    """A state whose angle may be off by whole turns, as coordinates that cannot tell."""
+    """A state whose angle may be off by whole turns, as coordinates that do not show it."""
     return np.stack([np.cos(state[:, 0]), np.sin(state[:, 0]), state[:, 1]], axis=1)
 
 
@@ -152,12 +152,12 @@ def test_cart_pole(cart_pole_cases: Any, precision: str) -> None:
     found = compiled(CartPole(reward="raw"), states, actions)
     expected = by_gymnasium("CartPole-v1", states, actions)
     position, _, angle, _ = expected[0].T
-    keep = keep_away_from(precision, (np.abs(position) - 2.4) / 2.4, (np.abs(angle) - ANGLE_LIMIT) / ANGLE_LIMIT)
+    clear = away_from(precision, (np.abs(position) - 2.4) / 2.4, (np.abs(angle) - ANGLE_LIMIT) / ANGLE_LIMIT)
     assert_close("CartPole state", found[0], expected[0], precision)
     np.testing.assert_array_equal(found[1], found[0])
     assert_close("CartPole observation", found[1], expected[1], "float32")
     np.testing.assert_array_equal(found[2], expected[2])
-    np.testing.assert_array_equal(found[3][keep], expected[3][keep])
+    np.testing.assert_array_equal(found[3][clear], expected[3][clear])
     assert 0.2 < expected[3].mean() < 0.8
 
 

@@ -20,8 +20,7 @@ from srgdqn.tasks import Task
 from srgdqn.training import lane, program, train_rounds
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import TERMINATED, TRUNCATED
-from srgdqn.training.program import programs_for
-from srgdqn.training.single_flight import Once
+from srgdqn.training.program import Once, programs_for
 from tiny import BLOCK, STUBBORN, TIME_LIMIT, lane_segments, levers, tiny
 
 # What is remembered

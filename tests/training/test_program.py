@@ -13,8 +13,7 @@ from srgdqn.config import option_names
 from srgdqn.training import program, train_rounds
 from srgdqn.training.batches import from_replay
 from srgdqn.training.lane import Instruments
-from srgdqn.training.program import programs_for
-from srgdqn.training.single_flight import Once
+from srgdqn.training.program import Once, programs_for
 from tiny import LEVERS, STUBBORN, Levers, Stubborn, bits, levers, tiny
 
 # Numbers, each with a value that changes what is learned from this start.

@@ -364,7 +364,7 @@ def test_following_notices_every_planted_defect(name: str) -> None:
 
 @functools.cache
 def lived(seed: int, chunk: int = 0, double: bool = False, count: int = LANES) -> list[Round]:
-    return [replica.live(SETTINGS, chance) for chance in chances(seed, chunk, double)[:count]]
+    return [replica.run_round(SETTINGS, chance) for chance in chances(seed, chunk, double)[:count]]
 
 
 def apart(a: list[Transition], b: list[Transition]) -> np.ndarray:
@@ -431,7 +431,7 @@ def test_rounding_alone_separates_a_replica_from_itself_as_soon(monkeypatch: pyt
     exact = lived(0)
     monkeypatch.setattr(replica, "move", rounded_move)
     monkeypatch.setattr(replica, "adam", rounded_adam)
-    rounded = [replica.live(SETTINGS, chance) for chance in chances(0)]
+    rounded = [replica.run_round(SETTINGS, chance) for chance in chances(0)]
     control = [separation(a.transitions, b.transitions) for a, b in zip(exact, rounded, strict=True)]
     found = [separation(a.transitions, b.transitions) for a, b in zip(exact, recordings(False), strict=True)]
     assert any(length < STEPS for length in control)
@@ -467,7 +467,7 @@ def scores(histories: list[Round]) -> np.ndarray:
 
 def defective_scores(name: str, given: list[Chance]) -> np.ndarray:
     with planted(name) as settings:
-        return scores([replica.live(settings, chance) for chance in given])
+        return scores([replica.run_round(settings, chance) for chance in given])
 
 
 def chance_of_such_a_difference(a: np.ndarray, b: np.ndarray) -> float:

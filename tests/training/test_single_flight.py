@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from srgdqn.training.single_flight import Once
+from srgdqn.training.program import Once
 
 
 def test_the_same_key_is_made_once_though_many_ask_at_the_same_time() -> None:

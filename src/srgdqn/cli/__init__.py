@@ -10,13 +10,22 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.cli.commands import COMMANDS, show_completion, show_help
 from srgdqn.errors import InputError, printable, unknown
 from srgdqn.runs.interrupts import is_interrupt, terminations_as_interrupts, well_timed_interrupts
 
 __all__ = ["main"]
+
+COMMANDS: tuple[str, ...] = ("train", "watch", "sweep", "evaluate", "show", "verify", "replay")
+COMMANDS += ("compare", "export", "video", "list", "reproduce")
+
+
+def module_of(command: str) -> Any:
+    """The module that runs a command: `srgdqn.cli.train` runs `train`. (A module `list` would hide Python's own.)"""
+    return importlib.import_module(f"srgdqn.cli.{'listing' if command == 'list' else command}")
+
 
 INTERRUPTED, TERMINATED = 130, 143  # what shells report for a program that was ended from the keyboard, or by SIGTERM
 
@@ -38,12 +47,9 @@ def _ended(arguments: list[str]) -> int:
             code = _run(arguments)
         sys.stdout.flush()
         return code
-    except InputError as error:
+    except (InputError, EnvironmentFailedError) as error:
         print(f"error: {printable(' '.join(str(error).splitlines()))}", file=sys.stderr)
-        return 2
-    except EnvironmentFailedError as error:
-        print(f"error: {printable(' '.join(str(error).splitlines()))}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, InputError) else 1
     except (KeyboardInterrupt, ImportError) as error:
         if not is_interrupt(error):
             raise
@@ -65,24 +71,23 @@ def _ended(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if not arguments:
-        show_help()
-        return 2
-    first, *rest = arguments
+    first, *rest = arguments or ["--help"]
     if first == "--version":
         from srgdqn import __version__
 
         print(f"srgdqn {__version__}")
         return 0
-    if first in ("-h", "--help"):
-        show_help()
-        return 0
-    if first in ("--tyro-print-completion", "--tyro-write-completion"):
+    if first in COMMANDS:
+        return int(module_of(first).run(rest))
+    if first not in ("-h", "--help", "--tyro-print-completion", "--tyro-write-completion"):
+        raise unknown("command", first, COMMANDS)
+    from srgdqn.cli.help import show_completion, show_help
+
+    if "completion" in first:
         show_completion(arguments)
         return 0
-    if first not in COMMANDS:
-        raise unknown("command", first, COMMANDS)
-    return int(importlib.import_module(COMMANDS[first]).run(rest))
+    show_help()
+    return 0 if arguments else 2
 
 
 def _make_streams_usable() -> None:

@@ -40,7 +40,7 @@ class Compare:
 
 def run(words: Sequence[str]) -> int:
     """Compares runs."""
-    asked: Compare = parse(Compare, words, command="compare").form
+    asked = parse(Compare, words)
     folders = asked.runs
     if not folders:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")

@@ -37,18 +37,9 @@ class Evaluate:
 
 def run(words: Sequence[str]) -> int:
     """Evaluates a run."""
-    asked: Evaluate = parse(Evaluate, words, command="evaluate").form
+    asked = parse(Evaluate, words)
 
-    from srgdqn.cli.presentation import (
-        count,
-        number,
-        percentage,
-        print_json,
-        print_rows,
-        print_table,
-        share,
-        with_interval,
-    )
+    from srgdqn.cli.presentation import count, number, percentage, print_json, print_rows, print_table, with_interval
     from srgdqn.results.comparison import spread_of
     from srgdqn.results.result import load_result
 
@@ -91,7 +82,7 @@ def run(words: Sequence[str]) -> int:
             ("  interquartile mean", number(overall["return"].iqm)),
             ("  sd over rounds", number(overall["return"].sd)),
             ("length", with_interval(overall["length"])),
-            ("success", share(overall["success"])),
+            ("success", with_interval(overall["success"], percentage)),
         ],
         caption="[ , ]: 95 % bootstrap interval of the mean over rounds",
     )

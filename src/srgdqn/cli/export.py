@@ -36,7 +36,7 @@ class Export:
 
 def run(words: Sequence[str]) -> int:
     """Exports a policy."""
-    asked: Export = parse(Export, words, command="export").form
+    asked = parse(Export, words)
 
     from srgdqn.integrations.export import check_export, write_policy
 

@@ -44,7 +44,7 @@ def direction_formula(estimator: str) -> str:
 
 def run(words: Sequence[str]) -> int:
     """Lists what there is."""
-    asked: List = parse(List, words, command="list").form
+    asked = parse(List, words)
     if asked.json:
         print(json.dumps(contents(), indent=2, ensure_ascii=False))
         return 0

@@ -23,7 +23,7 @@ CompiledTask = Annotated[str | None, Arg("TASK", _COMPILED, positional=True, nam
 Algorithm = Annotated[str | None, Arg("ALGORITHM", "srg-dqn by default", positional=True, names=tuple(ALGORITHMS))]
 SavedRun = Annotated[Path, Arg("RUN", positional=True)]
 Readings = Literal["corrected", "printed"]
-Every = Annotated[float | None, Arg("SECONDS", "60, or as seldom as keeps them cheap")]
+Every = Annotated[float | None, Arg("SECONDS", "60, or longer where they are expensive")]
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class RunCheckpoints:
     keep_checkpoints: Annotated[
         int | Literal["all"] | None, Arg("all|INT", f"{DEFAULT_KEEP}, until it is finished", least=1)
     ] = None
-    """Checkpoints that are kept, also once it is finished: a number, or all. Until then at least 2 are."""
+    """Checkpoints that stay, also once it is finished: a number, or all. Until then at least 2 do."""
     resume: bool = False
-    """Go on where a run to the same folder stopped, however that was: it ends with the same bits."""
+    """Continue a run to the same folder, however it ended: the result is bit-identical."""
     overwrite: bool = False
     """Replace the run that is in the folder."""
 
@@ -49,13 +49,13 @@ class CellCheckpoints:
     checkpoint_every: Every = None
     """Seconds between two checkpoints."""
     keep_checkpoints: Annotated[int | Literal["all"] | None, Arg("all|INT", str(DEFAULT_KEEP), least=1)] = None
-    """Checkpoints that are kept of what is under way: a number (at least 2 are), or all."""
+    """Checkpoints that stay of every unfinished cell: a number (at least 2 do), or all."""
     resume: bool = False
-    """Go on where it stopped, from finished cells and checkpoints, as the same command does without it."""
+    """Continue from finished cells and checkpoints, as the same command does without it."""
 
     @property
     def pace(self) -> Pace:
-        """How often cells are checkpointed, and how many checkpoints are kept of each."""
+        """How often cells are checkpointed, and how many checkpoints of each stay."""
         from srgdqn.runs.checkpoint_manager import USUAL
 
         asked = USUAL._replace(every=self.checkpoint_every)

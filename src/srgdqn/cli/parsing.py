@@ -1,8 +1,8 @@
 """Words of a command line as an instance of the command's dataclass; whatever is wrong with them as an `InputError`.
 
-The same dataclass is shown by tyro (`srgdqn.cli.help`), which could read the words, too. It does not, because it draws
-what is wrong with them in boxes that nobody can catch, does not know which options were given, and takes the tenth of a
-second for it. A refusal here is a line that names what was given, what is expected, and the nearest name.
+The same dataclass is shown by tyro (`srgdqn.cli.help`), which could read the words, too. It does not: it takes half a
+second to build a parser for `srgdqn train`, draws errors in boxes that nobody can catch, and does not say which options
+were given. A refusal here is a line that names what was given, what is expected, and the nearest name.
 """
 
 from __future__ import annotations
@@ -15,19 +15,24 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from srgdqn.config import Configuration
 from srgdqn.config.coercion import coerce, literal, option_annotations
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, unknown
+from srgdqn.sweeps.grid import read_value
 
 _LARGEST = 2**31 - 1
 _NOT_ON_THE_COMMAND_LINE = ("task", "network")  # a positional name, and what only Python can give
 
+Form = TypeVar("Form")
+
 
 class Arg(NamedTuple):
-    """Annotates a field of a command's dataclass with what its type does not say."""
+    """Annotates a field of a command's dataclass with what its type does not say.
+
+    A field of type dict takes the options of a configuration; one that is a dataclass is a group of options.
+    """
 
     metavar: str | None = None  # what stands for its value in help, or for the title of a group
     default: str | None = None  # in words, where it is no value
@@ -36,36 +41,26 @@ class Arg(NamedTuple):
     names: tuple[str, ...] = ()  # that completion suggests, and help lists; others may be given
 
 
-class Parsed(NamedTuple):
-    """What a command line asks for."""
-
-    form: Any  # an instance of the command's dataclass
-    options: dict[str, Any]  # those of a configuration that were given
-
-
-def parse(form: type, words: Sequence[str], *, command: str, several: bool = False) -> Parsed:
-    """The words as an instance of a command's dataclass. `several`: a configuration's options are words in the form
-    that a sweep reads, any number of them.
+def parse(form: type[Form], words: Sequence[str], *, several: bool = False) -> Form:
+    """The words as an instance of a command's dataclass; of a configuration's options it has those that were given.
+    `several`: these are words in the form that a sweep reads, any number of them.
     """
+    command = form.__name__.lower()
     if wants_help(words):
         from srgdqn.cli.help import print_help
 
         print_help(form, command=command)
         raise SystemExit(0)
     own = own_options(form)
-    positional = [name for name, (_, arg) in own.items() if arg.positional]
-    options = configuration_options() if any(kind is Configuration for _, kind, _ in fields_of(form)) else {}
+    positional = {name: kind for name, (kind, arg) in own.items() if arg.positional}
+    options = configuration_options() if any(is_configuration(kind) for _, kind, _ in fields_of(form)) else {}
     kinds = {name: kind for name, (kind, _) in own.items() if name not in positional}
     kinds |= dict.fromkeys(options, tuple[str, ...]) if several else options
     given, rest = _split(kinds, words, command)
     values = {name: _value(name, given[name], *own[name]) for name in own if name in given}
-    values |= _positional_values({name: own[name][0] for name in positional}, rest, command)
-    chosen = {
-        name: words if several else _option(name, words, options[name])
-        for name, words in given.items()
-        if name in options
-    }
-    return Parsed(_built(form, values), chosen)
+    values |= _positional_values(positional, rest, command)
+    chosen = {name: given[name] if several else _option(name, given[name]) for name in options if name in given}
+    return _built(form, values, chosen)
 
 
 def as_text(value: Any) -> str:
@@ -82,9 +77,14 @@ def own_options(form: Any) -> dict[str, tuple[Any, Arg]]:
     """The options of a command and of the groups nested in it, by name: the type, and what it does not say."""
     found: dict[str, tuple[Any, Arg]] = {}
     for name, kind, arg in fields_of(form):
-        if kind is not Configuration:
+        if not is_configuration(kind):
             found |= own_options(kind) if dataclasses.is_dataclass(kind) else {name: (kind, arg)}
     return found
+
+
+def is_configuration(kind: Any) -> bool:
+    """Whether a field of this type takes the options of a configuration."""
+    return get_origin(kind) is dict
 
 
 def configuration_options() -> dict[str, Any]:
@@ -105,11 +105,16 @@ def fields_of(form: Any) -> Iterator[tuple[str, Any, Arg]]:
         yield name, kind, arg
 
 
-def _built(form: Any, values: dict[str, Any]) -> Any:
-    fields = {name: kind for name, kind, _ in fields_of(form)}
-    groups = {name: kind for name, kind in fields.items() if dataclasses.is_dataclass(kind)}
-    given = {name: values[name] for name in fields if name in values and name not in groups}
-    return form(**given, **{name: _built(kind, values) for name, kind in groups.items() if kind is not Configuration})
+def _built(form: Any, values: dict[str, Any], options: dict[str, Any]) -> Any:
+    given = {}
+    for name, kind, _ in fields_of(form):
+        if is_configuration(kind):
+            given[name] = options
+        elif dataclasses.is_dataclass(kind):
+            given[name] = _built(kind, values, options)
+        elif name in values:
+            given[name] = values[name]
+    return form(**given)
 
 
 def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[dict[str, Any], list[str]]:
@@ -158,14 +163,13 @@ def _value(name: str, words: Any, kind: Any, arg: Arg) -> Any:
     raise unknown(f"value of {flag},", word, choices)
 
 
-def _option(name: str, words: Any, kind: Any) -> Any:
+def _option(name: str, words: Any) -> Any:
     """The value that the words of an option of a configuration stand for."""
-    if kind is bool:
+    if isinstance(words, bool):
         return words
-    values = [literal(word) for word in words]
-    if kind is float and isinstance(values[0], str):
-        raise InputError(f"{name} is {values[0]!r}, which is not a number. Give one, such as 0.01.")
-    return coerce(name, values if _is_list(kind) else values[0])
+    if _is_list(option_annotations()[name]):
+        return coerce(name, [literal(word) for word in words])
+    return read_value(name, words[0])
 
 
 def _whole(flag: str, word: str, least: int, others: Sequence[str]) -> int:
@@ -185,7 +189,7 @@ def _seconds(flag: str, word: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"{flag} is {word!r}, which are no seconds. Give 0 or more, such as 60.")
+        raise InputError(f"{flag} is {word!r}, but must be a number of seconds, 0 or more. Give 60, say.")
     return value
 
 

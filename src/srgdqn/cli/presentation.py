@@ -7,7 +7,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -61,15 +61,11 @@ def print_summary(result: Result, summary: Summary, place: str | None = None) ->
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]], caption: str | None = None) -> None:
     """Prints names and what belongs to them."""
-    title = printable(title)
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
-    table.show_header, table.show_edge, table.pad_edge = False, False, False
+    table = _table(title, caption)
+    table.show_header = False
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    console().print(table)
-    console().print()
+    _print(table, rows)
 
 
 def print_table(
@@ -81,20 +77,25 @@ def print_table(
     numeric: bool = True,
 ) -> None:
     """Prints a table whose first column is text, and whose others are numbers (where `numeric`) or text, too."""
-    out = console()
-    whole = numeric and out.width >= _WIDE  # then numbers stay on one line, and names make room
-    title = printable(title)
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD)
-    table.show_edge, table.pad_edge, table.collapse_padding = False, False, True
+    table = _table(title, caption)
+    table.collapse_padding = True
+    whole = console().width >= _WIDE  # then numbers stay on one line, and names make room
     for index, column in enumerate(columns):
-        if index and numeric:
-            table.add_column(column, justify="right", overflow="fold", no_wrap=whole)
-        else:
-            table.add_column(column, overflow="fold")
+        how: Any = {"justify": "right", "no_wrap": whole} if index and numeric else {}
+        table.add_column(column, overflow="fold", **how)
+    _print(table, rows)
+
+
+def _table(title: str, caption: str | None) -> Table:
+    how: Any = {"title_justify": "left", "caption_justify": "left", "show_edge": False, "pad_edge": False}
+    return Table(title=printable(title), caption=caption, box=SIMPLE_HEAD, **how)
+
+
+def _print(table: Table, rows: Iterable[Sequence[str]]) -> None:
     for row in rows:
         table.add_row(*map(printable, row))
-    out.print(table)
-    out.print()
+    console().print(table)
+    console().print()
 
 
 def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
@@ -115,16 +116,12 @@ def summary_rows(result: Result, summary: Summary) -> list[tuple[str, str]]:
     if summary.censored:
         rows.insert(2, ("censored episodes", count(summary.censored)))
     if summary.interrupted:
+        from srgdqn.results.comparison import greedy_returns, spread_of
+
         rows.insert(0, ("interrupted", "yes: the budget was not spent"))
         rows.insert(3, ("last reward per action", with_interval(summary.last_reward)))
-        rows.insert(4, ("last greedy return", with_interval(_last_greedy_return(result))))
+        rows.insert(4, ("last greedy return", with_interval(spread_of(greedy_returns(result).values()))))
     return rows
-
-
-def _last_greedy_return(result: Result) -> Spread:
-    from srgdqn.results.comparison import greedy_returns, spread_of
-
-    return spread_of(greedy_returns(result).values())
 
 
 def _what_it_came_to(result: Result, summary: Summary) -> list[tuple[str, str]]:
@@ -143,7 +140,7 @@ def _what_it_came_to(result: Result, summary: Summary) -> list[tuple[str, str]]:
     ]
     if result.on_host:  # many environments reward every action alike, and know of no success
         return [*greedy, *per_episode, *per_action[:1]]
-    return [*per_action, *per_episode, *greedy, ("greedy success", share(summary.success))]
+    return [*per_action, *per_episode, *greedy, ("greedy success", with_interval(summary.success, percentage))]
 
 
 def diverged(summary: Summary) -> str:
@@ -173,20 +170,6 @@ def budget(options: Mapping[str, Any]) -> str:
     return f"{options[unit]:,} {unit.replace('_', ' ')}"
 
 
-def with_interval(spread: Spread) -> str:
-    """A mean and its interval."""
-    if spread.low is None or spread.high is None:
-        return number(spread.mean)
-    return f"{number(spread.mean)} [{number(spread.low)}, {number(spread.high)}]"
-
-
-def share(spread: Spread) -> str:
-    """A mean share and its interval, in per cent."""
-    if spread.low is None or spread.high is None:
-        return percentage(spread.mean)
-    return f"{percentage(spread.mean)} [{percentage(spread.low)}, {percentage(spread.high)}]"
-
-
 def percentage(value: float | None) -> str:
     """A share in per cent."""
     return NOTHING if value is None else f"{100 * value:.0f} %"
@@ -195,6 +178,12 @@ def percentage(value: float | None) -> str:
 def number(value: float | None) -> str:
     """A number in four digits."""
     return NOTHING if value is None else f"{value:.4g}"
+
+
+def with_interval(spread: Spread, shown: Callable[[float | None], str] = number) -> str:
+    """A mean and its interval."""
+    mean, low, high = map(shown, (spread.mean, spread.low, spread.high))
+    return mean if spread.low is None else f"{mean} [{low}, {high}]"
 
 
 def count(value: float | None) -> str:

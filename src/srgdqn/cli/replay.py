@@ -28,7 +28,7 @@ class Replay:
     Of every inner iteration m it shows the norms of g(θ_m; x_m), g(θ_ref; x_m), Δ_m and the step, the transition that
     was picked, its target and its TD error; and what entered Adam and came out.
 
-    It begins at the newest checkpoint that the run kept before the stretch (srgdqn train --keep-checkpoints), or else
+    It begins at the newest checkpoint of the run before the stretch (srgdqn train --keep-checkpoints), or else
     at the round's first step. The exit code is 1 if the rerun is not what the run did.
     """
 
@@ -50,7 +50,7 @@ class Replay:
 
 def run(words: Sequence[str]) -> int:
     """Replays a round."""
-    asked: Replay = parse(Replay, words, command="replay").form
+    asked = parse(Replay, words)
     if asked.out is not None:
         from srgdqn.runs.destination import check_file
 

@@ -31,7 +31,7 @@ class Reproduce:
 
     Verdicts are taken on fresh seeds, by a command of its own (--confirm); until that is run again, the report shows
     those that the package was released with, and likewise for tuned settings (--tuned) and for every reading of what
-    the paper leaves open (--readings). Whatever is interrupted goes on where it stopped: a finished cell is never
+    the paper leaves open (--readings). Whatever is interrupted resumes where it stopped: a finished cell is never
     computed again unless what it depends on has changed.
     """
 
@@ -43,7 +43,7 @@ class Reproduce:
     quick: bool = False
     """A preview of every figure in a minute or so: few rounds, short budgets."""
     confirm: bool = False
-    """Judge every claim on fresh seeds, for both sets of readings, before the report is made."""
+    """Decide every claim on fresh seeds, for both sets of readings, before the report is made."""
     tuned: bool = False
     """Tune every algorithm's step sizes by the same procedure, and compare them so."""
     readings: bool = False
@@ -62,7 +62,7 @@ class Reproduce:
 
 def run(words: Sequence[str]) -> int:
     """Reproduces the paper."""
-    asked: Reproduce = parse(Reproduce, words, command="reproduce").form
+    asked = parse(Reproduce, words)
 
     from srgdqn.cli import INTERRUPTED
     from srgdqn.kernel.program_cache import enable_program_cache
@@ -89,7 +89,7 @@ def run(words: Sequence[str]) -> int:
             report = _reproduce(asked, names, folder)
     except KeyboardInterrupt:
         print(
-            f"interrupted: finished cells are saved in {folder}, and the same command goes on there.", file=sys.stderr
+            f"interrupted: finished cells are saved in {folder}, and the same command resumes there.", file=sys.stderr
         )
         return INTERRUPTED
     _show(asked, report, folder)
@@ -165,7 +165,7 @@ def _show(asked: Reproduce, report: Report, folder: Path) -> None:
 
 @contextmanager
 def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterator[Console]:
-    """One bar over the cells under way on standard error, where that is a terminal; what is said is printed there."""
+    """One bar over the unfinished cells on standard error, where that is a terminal; what is said is printed there."""
     from rich.console import Console as Terminal
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

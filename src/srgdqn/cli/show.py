@@ -28,7 +28,7 @@ class Show:
 
 def run(words: Sequence[str]) -> int:
     """Shows a run."""
-    asked: Show = parse(Show, words, command="show").form
+    asked = parse(Show, words)
 
     from srgdqn.cli.presentation import phase_seconds, print_json, print_rows, print_summary
     from srgdqn.results.comparison import departures, summarise
@@ -104,8 +104,8 @@ def _inputs(provenance: Mapping[str, Any]) -> str:
     if not isinstance(inputs, dict):
         return ""
     code = inputs.get("user_code")
-    told = {name: part for name, part in code.items() if isinstance(part, dict)} if isinstance(code, dict) else {}
-    parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in told.items()]
+    known = {name: part for name, part in code.items() if isinstance(part, dict)} if isinstance(code, dict) else {}
+    parts = [f"{name} {part.get('name')} (source {part.get('source') or 'unknown'})" for name, part in known.items()]
     configuration = [f"configuration {inputs['configuration']}"] if "configuration" in inputs else []
     return ", ".join([str(inputs.get("digest")), *configuration, *parts])
 

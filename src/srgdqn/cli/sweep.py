@@ -18,7 +18,6 @@ from srgdqn.cli.options import (
     Readings,
 )
 from srgdqn.cli.parsing import Arg, parse, wants_help
-from srgdqn.config import Configuration
 from srgdqn.config.configure import composed
 from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ready
@@ -81,21 +80,21 @@ class Sweep:
     """Show neither progress nor a table."""
     checkpoints: CellCheckpointGroup = field(default_factory=CellCheckpoints)
     engine: EngineGroup = field(default_factory=EngineOptions)
-    options: Annotated[Configuration, Arg("")] = field(default_factory=Configuration)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def run(words: Sequence[str]) -> int:
     """Sweeps as the words ask. Everything that can be wrong with them is found before anything is compiled."""
-    asked, given = parse(Sweep, [word for word in words if not wants_help([word])], command="sweep", several=True)
+    asked = parse(Sweep, [word for word in words if not wants_help([word])], several=True)
     asked = replace(asked, algorithm=asked.algorithm or "srg-dqn")
-    values = {name: _read(name, texts) for name, texts in given.items()}
+    values = {name: _read(name, texts) for name, texts in asked.options.items()}
     fixed = {name: several[0] for name, several in values.items() if len(several) == 1}
-    base = Base(asked.task or "", asked.algorithm, asked.readings, fixed)
+    base = Base(asked.task or "", str(asked.algorithm), asked.readings, fixed)
     if wants_help(words):
         named = composed({} if asked.task is None else base.defaults, base.algorithm, base.readings, {}, asked.task)
         from srgdqn.cli.help import print_options_help
 
-        print_options_help(Sweep, asked, "sweep", named, several=True)
+        print_options_help(Sweep, asked, named, several=True)
         return 0
     if asked.task is None:
         raise InputError(

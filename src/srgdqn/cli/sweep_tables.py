@@ -76,10 +76,10 @@ def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
         if (equals := len(swept.tied)) > 1:
             other = next(score for score in SCORES if score != swept.score)
             print(
-                f"{equals} cells tie for the best score; this one has the highest final reward of them. To tell them "
-                f"apart, give --score {other} or train longer."
+                f"{equals} cells tie for the best score; this one has the highest final reward of them. To separate "
+                f"them, give --score {other} or train longer."
             )
-    print("not saved: give --out DIR to keep a sweep" if folder is None else f"The sweep is in {folder}.")
+    print("not saved: give --out DIR to save a sweep" if folder is None else f"The sweep is in {folder}.")
     if figure is not None:
         print(f"The figure is in {figure}.")
 
@@ -93,8 +93,8 @@ def _value(value: Any) -> str:
 
 
 def _interval(row: dict[str, Any], name: str) -> str:
-    mean, low, high = (row[f"{name}{part}"] for part in ("", "_low", "_high"))
-    return number(mean) if low is None else f"{number(mean)} [{number(low)}, {number(high)}]"
+    mean, low, high = (number(row[f"{name}{part}"]) for part in ("", "_low", "_high"))
+    return mean if low == NOTHING else f"{mean} [{low}, {high}]"
 
 
 def _best(swept: Sweep) -> int | None:

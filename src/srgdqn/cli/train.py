@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,8 +23,6 @@ from srgdqn.cli.options import (
 from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
-from srgdqn.config.algorithms import algorithm as algorithm_named
-from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.configure import composed, configure, layered, named_options
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
@@ -36,10 +34,8 @@ from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
 from srgdqn.runs.run_folder import CheckpointOptions, claimed
 
 if TYPE_CHECKING:
-    from srgdqn.integrations import Logger
     from srgdqn.results.result import Result
     from srgdqn.results.session import Outcome
-    from srgdqn.training.rounds import Listener
 
 
 LoggerOptions = make_dataclass(
@@ -68,16 +64,15 @@ class Train:
       srgdqn train FrozenLake-v1,is_slippery=false,map_name=8x8 dqn-adam
       srgdqn train --config runs/srg/configuration.toml --out again
       srgdqn train Pendulum svr-dqn --tensorboard logs/svr             then: tensorboard --logdir logs
-      srgdqn train --out runs/lander --resume                          goes on with a run that was killed
+      srgdqn train --out runs/lander --resume                          resumes a run that was killed
 
     A task is one of the paper's, compiled, or the id of any Gymnasium environment, which is stepped on the host.
 
     The names decide every default, and each option given overrides one. {shown} A budget (--steps, --outer-iterations
     or --episodes) replaces the task's own, whatever its unit.
 
-    A run with --out makes a checkpoint now and then, in DIR.unfinished. Killed at any instant, the same command with
-    --resume goes on from there, and ends with the same bits. Ctrl-C ends a run early: what was reached is saved, and it
-    can go on.
+    A run with --out is checkpointed in DIR.unfinished. Killed at any instant, the same command with --resume continues
+    from there, to the same bits. Ctrl-C ends a run early: what was reached is saved, and --resume continues it.
     """
 
     task: AnyTask = None
@@ -88,7 +83,7 @@ class Train:
     """TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file,
     and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."""
     out: Annotated[Path | None, Arg("DIR", "nothing is saved")] = None
-    """New or empty folder that the run is saved in. While it is under way, 'srgdqn watch DIR' shows how it goes."""
+    """New or empty folder that the run is saved in. Until it is finished, 'srgdqn watch DIR' shows its progress."""
     json: bool = False
     """Print the summary as JSON, and nothing else, on standard output."""
     quiet: bool = False
@@ -96,14 +91,18 @@ class Train:
     loggers: Annotated[LoggerOptions, Arg("logger")] = field(default_factory=LoggerOptions)  # type: ignore[valid-type]
     checkpoints: RunCheckpointGroup = field(default_factory=RunCheckpoints)
     engine: EngineGroup = field(default_factory=EngineOptions)
-    options: Annotated[Configuration, Arg("")] = field(default_factory=Configuration)
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def run(words: Sequence[str]) -> int:
     """Trains what the words ask for. Everything that can be wrong with them is found before anything is compiled."""
-    asked, options, file = _read([word for word in words if not wants_help([word])])
+    asked, file = _read([word for word in words if not wants_help([word])])
+    names = (str(asked.algorithm), str(asked.readings))
     if wants_help(words):
-        _show_help(asked, file)
+        from srgdqn.cli.help import print_options_help
+
+        defaults = {} if asked.task is None else defaults_of(asked.task)
+        print_options_help(Train, asked, composed(defaults, *names, file.options, asked.task))
         return 0
     if asked.task is None:
         raise InputError(
@@ -111,73 +110,61 @@ def run(words: Sequence[str]) -> int:
             "(LunarLander-v3, say), as in: srgdqn train MountainCar srg-dqn."
         )
     defaults = defaults_of(asked.task)
-    configuration = configure(
-        asked.task, str(asked.algorithm), readings=str(asked.readings), defaults=defaults, **options
-    )
+    configuration = configure(asked.task, names[0], readings=names[1], defaults=defaults, **asked.options)
     if configuration.network.network not in NETWORKS:
         raise InputError(
             f"the configuration's network is the module {configuration.network.network!r}, which no command line can "
             "give. Train it in Python: srgdqn.train(…, network=…)."
         )
-    checkpoints, loggers = _checkpoint_options(asked), _loggers(asked)
+    return _show(asked, _train(asked, configuration, _checkpoint_options(asked)))
+
+
+def _train(asked: Train, configuration: Configuration, checkpoints: CheckpointOptions | None) -> Outcome:
+    from srgdqn.integrations import logging_to
+    from srgdqn.integrations.progress import reporting
+    from srgdqn.integrations.watching import rows_for_watching
+
+    given = {name: getattr(asked.loggers, name) for name in loggers_with_options()}
+    loggers = [loggers_with_options()[name](value) for name, value in given.items() if value is not None]
     # The folder is claimed before anything is written that another run to it would write, and jax is imported below
     # the bar, and after Ray has started its processes.
     with (
         claimed(checkpoints),
-        _listener(asked, configuration, loggers) as listener,
+        rows_for_watching(asked.out) as rows,
+        reporting(configuration, False if asked.quiet else None, lines=True) as bar,
+        logging_to(configuration, [*loggers, *rows], bar, curves=bool(loggers)) as listener,
         ready(asked.engine.engine, asked.engine.address),
     ):
         from srgdqn.kernel.program_cache import enable_program_cache
         from srgdqn.results.prepare import prepare
         from srgdqn.results.session import NotSavedError, run_session
 
+        def resuming(blocks: list[int]) -> None:
+            if blocks and not (asked.quiet or asked.json):
+                print(f"resuming from {_position(configuration, blocks)}", file=sys.stderr, flush=True)
+
         enable_program_cache()
         prepared = prepare(configuration)
-        how = {"measure_noise": bool(loggers)} if prepared.on_host else {}
-        quiet = asked.quiet or asked.json
+        how: dict[str, Any] = {"measure_noise": bool(loggers)} if prepared.on_host else {}
+        how |= {"engine": asked.engine.engine, "resuming": resuming}
         try:
-            outcome = run_session(
-                prepared,
-                checkpoints,
-                lambda: contextlib.nullcontext(listener),
-                engine=asked.engine.engine,
-                resuming=lambda blocks: None if quiet else _say_from_where(configuration, blocks),
-                **how,
-            )
+            return run_session(prepared, checkpoints, lambda: contextlib.nullcontext(listener), **how)
         except NotSavedError as error:
-            _show(asked, error.result, "not saved: see below", None)
+            _print(asked, error.result, "not saved: see below", None)
             raise
-    return _end(asked, outcome)
 
 
-@contextlib.contextmanager
-def _listener(asked: Train, configuration: Configuration, loggers: Sequence[Logger]) -> Iterator[Listener]:
-    """Reports training to a bar, to the loggers, and to the rows that `srgdqn watch` reads."""
-    from srgdqn.integrations import logging_to
-    from srgdqn.integrations.progress import reporting
-    from srgdqn.integrations.watching import rows_for_watching
-
-    with (
-        rows_for_watching(asked.out) as live,
-        reporting(configuration, False if asked.quiet else None, lines=True) as bar,
-        logging_to(configuration, [*loggers, *live], bar, curves=bool(loggers)) as listener,
-    ):
-        yield listener
-
-
-def _say_from_where(configuration: Configuration, done: Sequence[int]) -> None:
-    """Says where a run resumes whose jobs have done so many blocks; nothing of one that begins."""
+def _position(configuration: Configuration, done: Sequence[int]) -> str:
+    """The steps of a run whose jobs have done so many blocks."""
     from srgdqn.training.clock import budget_of
 
-    if not done:
-        return
     budget, block = budget_of(configuration.training), configuration.training.learning_frequency
     most, whole = math.inf, ""
     if budget.unit == "steps":
         most, whole = budget.amount, f" of {budget.amount:,}"  # which the last block may exceed
     steps = sorted({min(blocks * block, most) for blocks in done})
     where = f"step {steps[0]:,}" if len(steps) == 1 else f"steps {steps[0]:,} to {steps[-1]:,}, as rounds differ,"
-    print(f"going on from {where}{whole}", file=sys.stderr, flush=True)
+    return f"{where}{whole}"
 
 
 def _checkpoint_options(asked: Train) -> CheckpointOptions | None:
@@ -191,12 +178,7 @@ def _checkpoint_options(asked: Train) -> CheckpointOptions | None:
     return None
 
 
-def _loggers(asked: Train) -> list[Logger]:
-    given = {name: getattr(asked.loggers, name) for name in loggers_with_options()}
-    return [loggers_with_options()[name](value) for name, value in given.items() if value is not None]
-
-
-def _end(asked: Train, outcome: Outcome) -> int:
+def _show(asked: Train, outcome: Outcome) -> int:
     """Shows what the run came to, and returns the exit code."""
     from srgdqn.cli import INTERRUPTED
     from srgdqn.cli.presentation import discard_output
@@ -205,7 +187,7 @@ def _end(asked: Train, outcome: Outcome) -> int:
     if outcome.was_finished and not asked.quiet:
         print(f"{saved} is finished already.", file=sys.stderr)
     try:
-        _show(asked, outcome.result, "not saved: give --out DIR to keep a run", saved)
+        _print(asked, outcome.result, "not saved: give --out DIR to save a run", saved)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("" if saved is None else f"what was reached is saved in {saved}.") from None
     except OSError as error:
@@ -218,12 +200,12 @@ def _end(asked: Train, outcome: Outcome) -> int:
     if not outcome.result.run.provenance.get("interrupted"):
         return 0
     if not asked.quiet:
-        left = "nothing was saved." if saved is None else f"what was reached is saved in {saved}, and --resume goes on."
+        left = "nothing was saved." if saved is None else f"what was reached is saved in {saved}; --resume continues."
         print(f"interrupted: {left}", file=sys.stderr)
     return INTERRUPTED
 
 
-def _show(asked: Train, result: Result, nowhere: str, saved: Path | None) -> None:
+def _print(asked: Train, result: Result, nowhere: str, saved: Path | None) -> None:
     """Prints what a run came to, and where it is saved."""
     if asked.quiet and not asked.json:
         return
@@ -237,22 +219,21 @@ def _show(asked: Train, result: Result, nowhere: str, saved: Path | None) -> Non
         print_summary(result, summary, place or nowhere)
 
 
-_NO_FILE = UserOptions(None, None, None, {})
-
-
-def _read(words: Sequence[str]) -> tuple[Train, dict[str, Any], UserOptions]:
-    """What is asked for, with its names filled in; the options given, above those of the file; and the file."""
-    asked, given = parse(Train, words, command="train")
+def _read(words: Sequence[str]) -> tuple[Train, UserOptions]:
+    """What is asked for, with names and options of the file below those given; and the file."""
+    asked = parse(Train, words)
     config = asked.config
     if config is None and asked.task is None and asked.checkpoints.resume and asked.out is not None:
         config = _unfinished_configuration(asked.out)
-    file = _NO_FILE if config is None else _read_file(config)
+    file = UserOptions(None, None, None, {}) if config is None else _read_file(config)
     task = file.task if asked.task is None else asked.task
-    algorithm = (file.algorithm or "srg-dqn") if asked.algorithm is None else asked.algorithm
+    algorithm = asked.algorithm or file.algorithm or "srg-dqn"
     readings = asked.readings or file.readings or "corrected"
-    _check_names(task, algorithm, readings)
-    asked = replace(asked, task=task, algorithm=algorithm, readings=readings)
-    return asked, layered(_what_the_file_adds(file, task, algorithm, readings), given), file
+    if task is not None:
+        _check_task(task)
+    options = layered(_what_the_file_adds(file, task, algorithm, readings), asked.options)
+    names: dict[str, Any] = {"task": task, "algorithm": algorithm, "readings": readings}
+    return replace(asked, **names, options=options), file
 
 
 def _unfinished_configuration(out: Path) -> Path:
@@ -262,7 +243,7 @@ def _unfinished_configuration(out: Path) -> Path:
     for file in (configuration_file(out), out / "configuration.toml"):
         if file.is_file():
             return file
-    raise InputError(f"there is no run in {out} to go on with. Name a task and an algorithm to begin one.")
+    raise InputError(f"there is no run in {out} to resume. Name a task and an algorithm to begin one.")
 
 
 def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:
@@ -277,17 +258,10 @@ def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, rea
     return {name: value for name, value in file.options.items() if named[name] != value}
 
 
-def _check_names(task: str | None, algorithm: str, readings: str) -> None:
+def _check_task(task: str) -> None:
     if task in ALGORITHMS:
         tasks = ", ".join(sorted(PRESETS))
         raise InputError(f"{task!r} is an algorithm, but the task comes first. Give one of {tasks} before it.")
-    if task is not None:
-        _check_task(task)
-    algorithm_named(algorithm)
-    readings_named(readings)
-
-
-def _check_task(task: str) -> None:
     if is_compiled(task) or (resembles_compiled(task) and not is_identifier(task)):
         preset(task)  # which refuses a misspelt one without importing Gymnasium
         return
@@ -312,11 +286,3 @@ def _read_file(path: Path) -> UserOptions:
         return options_from_toml(text)
     except InputError as error:
         raise InputError(f"in {path}: {error}") from error
-
-
-def _show_help(asked: Train, file: UserOptions) -> None:
-    task, algorithm, readings = asked.task, asked.algorithm or "", asked.readings or ""
-    named = composed({} if task is None else defaults_of(task), algorithm, readings, file.options, task)
-    from srgdqn.cli.help import print_options_help
-
-    print_options_help(Train, asked, "train", named)

@@ -21,8 +21,8 @@ class Verify:
 
     Where versions, compiler and instruction set are those that the run was made with, every row of every table
     (timings apart) and every parameter must be the same to the bit. Elsewhere that is not to be expected, as rounds are
-    chaotic: then segments are recomputed, each from a checkpoint that the run kept (srgdqn train --keep-checkpoints) to
-    the next, and their error is compared with what a change of the last bit grows to.
+    chaotic: then segments are recomputed, each from a checkpoint of the run (srgdqn train --keep-checkpoints) to the
+    next, and their error is compared with what a change of the last bit grows to.
 
     The exit code is 0 if the run was verified, and 1 if it differs or nothing can be said.
     """
@@ -43,7 +43,7 @@ class Verify:
 
 def run(words: Sequence[str]) -> int:
     """Verifies a run."""
-    asked: Verify = parse(Verify, words, command="verify").form
+    asked = parse(Verify, words)
 
     from srgdqn.results.result import load_result
 

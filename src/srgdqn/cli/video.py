@@ -44,7 +44,7 @@ class Video:
 
 def run(words: Sequence[str]) -> int:
     """Films a policy."""
-    asked: Video = parse(Video, words, command="video").form
+    asked = parse(Video, words)
 
     from srgdqn.integrations.video_files import check_video
 

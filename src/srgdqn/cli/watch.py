@@ -1,4 +1,4 @@
-"""`srgdqn watch`: shows a run while it goes on."""
+"""`srgdqn watch`: shows the progress of a run."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SILENCE = 15.0  # seconds without news that are worth mentioning
 
 @dataclass(frozen=True)
 class Watch:
-    """Shows how a run goes, while it does.
+    """Shows the progress of a run.
 
       srgdqn train MountainCar srg-dqn --rounds 16 --out runs/srg    in one terminal
       srgdqn watch runs/srg                                          in another, or before
 
     A row for every round (beyond 20: the lowest, the median and the highest) with the means of the last 100 episodes,
-    until the run is saved; then what it came to, as 'srgdqn show' tells it. Ctrl-C ends the watching, not the run.
+    until the run is saved; then its results, as 'srgdqn show' prints them. Ctrl-C ends the watching, not the run.
     """
 
     run: SavedRun
@@ -42,7 +42,7 @@ def run(words: Sequence[str]) -> int:
     """Watches a run to its end."""
     from srgdqn.cli import INTERRUPTED
 
-    asked: Watch = parse(Watch, words, command="watch").form
+    asked = parse(Watch, words)
     source = _Source(asked.run)
     try:
         return _look_once(source) if asked.once or not sys.stdout.isatty() else _follow(source)
@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
 
 
 class _Source:
-    """What is watched: rows while the run goes on, a folder once it is saved."""
+    """What is watched: rows until the run is saved, then a folder."""
 
     def __init__(self, given: Path) -> None:
         self.given = given
@@ -91,7 +91,7 @@ def _look_once(source: _Source) -> int:
         return 0
     if source.is_saved:
         return _show_saved(source, out)
-    what = "rows" if source.is_file else "run, and none is under way,"
+    what = "rows" if source.is_file else "run, saved or running,"
     raise InputError(f"there is no {what} in {source.given}. Give the DIR of 'srgdqn train … --out DIR'.")
 
 
@@ -144,7 +144,7 @@ def _state(watched: RunState) -> str:
     if not watched.rounds:
         return "starting, compiling"
     silent = time.time() - watched.header.get("started", time.time()) - watched.seconds
-    return f"no news for {silent:.0f} seconds" if silent > _SILENCE else "under way"
+    return f"no news for {silent:.0f} seconds" if silent > _SILENCE else "running"
 
 
 def _drawn(watched: RunState, state: str, out: Any) -> Any:

@@ -1,13 +1,13 @@
 """What can be named in a configuration, found among the package's files: adding one takes its own file and no list.
 
 A file of `learner/estimators/` is an estimator and a file of `learner/networks/` a network, both called as the file is.
-A file of `tasks/` with `TASK = CompiledTask(…)` is a compiled task. Of such a file only that expression is evaluated
-here, with the names of this module: the rest needs jax, which a command line that only reads presets does not load.
+A file of `tasks/` with `TASK = CompiledTask(…)` is a compiled task. Only that expression, up to the first parenthesis
+that begins a line, is evaluated here, with the names of this module: the rest of the file needs jax, which a command
+line that only reads presets does not load.
 """
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -46,10 +46,11 @@ class CompiledTask:
 
 def _tasks() -> Iterator[CompiledTask]:
     for path in sorted((_PACKAGE / "tasks").glob("*.py")):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "TASK":
-                task = eval(compile(ast.Expression(node.value), path, "eval"), globals())
-                yield dataclasses.replace(task, module=f"srgdqn.tasks.{path.stem}")
+        _, assigned, rest = path.read_text(encoding="utf-8").partition("\nTASK = ")
+        if assigned:
+            expression, _, _ = rest.partition("\n)")
+            task = eval(f"{expression})", globals())
+            yield dataclasses.replace(task, module=f"srgdqn.tasks.{path.stem}")
 
 
 def _names(folder: str) -> list[str]:

@@ -27,13 +27,13 @@ from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, Journal
 from srgdqn.runs.run_folder import CHECKPOINTS
 from srgdqn.tasks import Task
-from srgdqn.training.host.stored_policies import same_task
+from srgdqn.training.host.evaluation import same_task
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.job import Job, restored_job
 from srgdqn.training.lane import Lane
 from srgdqn.training.loop import Owners, identity, owners_of, position_of
-from srgdqn.training.precision import is_double
+from srgdqn.training.machine import is_double
 from srgdqn.training.program import Programs, programs_for
 from srgdqn.training.schedule import owned_shares
 

@@ -24,7 +24,7 @@ from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.learner.outer_iteration import LearnerState, outer_iteration
 from srgdqn.training.lane import normalised
-from srgdqn.training.xla_flags import some_effort
+from srgdqn.training.machine import some_effort
 
 
 class IterationInputs(NamedTuple):

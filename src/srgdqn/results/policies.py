@@ -105,7 +105,7 @@ class RoundPolicies:
 
         from srgdqn.adapters.environments import Source, source_of
         from srgdqn.learner.normalisation import Normaliser
-        from srgdqn.training.host.stored_policies import evaluate_policies, policy_of, same_task
+        from srgdqn.training.host.evaluation import evaluate_policies, policy_of, same_task
 
         name = self.run.configuration.task.task
         if environment is None and not is_identifier(name):

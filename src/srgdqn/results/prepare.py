@@ -31,8 +31,7 @@ from srgdqn.training import Trained, train_rounds
 from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
-from srgdqn.training.precision import is_double
-from srgdqn.training.random_numbers import check_random_numbers
+from srgdqn.training.machine import check_random_numbers, is_double
 
 
 @dataclass(frozen=True, eq=False)

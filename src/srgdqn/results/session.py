@@ -165,13 +165,13 @@ def stamp_of(identity: Mapping[str, Any]) -> str:
 
 def _finished(run: PreparedRun, options: CheckpointOptions) -> Result | None:
     """The saved run, where `resume` finds it whole: it may have been killed once it was saved. An `InputError` where
-    nobody can tell whether the run that is there is this one.
+    it is unknown whether the run that is there is this one.
     """
     out, folder = options.out, beside(options.out)
     saved = os.path.lexists(out / MANIFEST)
     if options.resume and (saved or has_checkpoints(folder)) and (reason := unidentified(run.identity)) is not None:
         raise InputError(
-            f"the run in {out} cannot be resumed, as nobody can tell if it was begun with the same code: {reason}. "
+            f"the run in {out} cannot be resumed, as it is unknown whether it was begun with the same code: {reason}. "
             "Nothing was changed there. Give another folder, or begin anew with --overwrite instead of --resume "
             "(overwrite=True in Python)."
         )
@@ -248,7 +248,7 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
         return None
     if not options.resume:
         raise InputError(
-            f"{folder} has the checkpoints of a run that was not finished. Go on with it (--resume, or resume=True in "
+            f"{folder} has the checkpoints of a run that was not finished. Resume it (--resume, or resume=True in "
             "Python), or begin anew (--overwrite, or overwrite=True)."
         )
     before = read_request(folder)
@@ -261,7 +261,7 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
     changed = [name for name in request.about if before.about.get(name) != request.about[name]]
     if changed:
         raise InputError(
-            f"the run in {folder} cannot go on to the same bits, as it was begun with another "
+            f"the run in {folder} cannot be resumed to the same bits, as it was begun with another "
             f"{' and '.join(changed).replace('_', ' ')} "
             f"({'; '.join(changes(before.about, request.about))}). {anew}"
         )

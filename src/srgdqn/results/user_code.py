@@ -78,21 +78,21 @@ def _estimator(estimator: Estimator) -> dict[str, Any]:
     return {**identity_of(estimator.direction), **_values(estimator, "the estimator")}
 
 
-def identity_of(thing: Any) -> dict[str, Any]:
+def identity_of(part: Any) -> dict[str, Any]:
     """The identity of a function, a class or an object: its name, the digest of its source file (None where there is
-    none), and the digest of its values; `unidentified` is why two such things cannot be compared, where they cannot.
+    none), and the digest of its values; `unidentified` is why two such parts cannot be compared, where they cannot.
     """
-    definition = _definition(thing)
-    values = _values(thing, definition.__qualname__)
+    definition = _definition(part)
+    values = _values(part, definition.__qualname__)
     file = _file_of(definition)
     if _library(file) == _OURS:  # its version is that of the computation
         return {"name": f"{_OURS}.{definition.__qualname__}", "source": None, **values}
     return {"name": f"{definition.__module__}.{definition.__qualname__}", "source": _source(file), **values}
 
 
-def _values(thing: Any, where: str) -> dict[str, str]:
+def _values(part: Any, where: str) -> dict[str, str]:
     reader = _Reader()
-    digest = reader.digest(thing, where).hex()[:16]
+    digest = reader.digest(part, where).hex()[:16]
     return (
         {"values": digest} if reader.unidentified is None else {"values": digest, "unidentified": reader.unidentified}
     )
@@ -194,7 +194,7 @@ _SEEDED = frozenset({"_np_random", "_np_random_seed"})
 
 
 class _Reader:
-    """Reads a thing with everything in it once, and makes digests of it.
+    """Reads a part with everything in it once, and makes digests of it.
 
     No digest depends on where an object lies in memory, on the order of a set, or on whether two equal objects are one.
     """
@@ -206,19 +206,19 @@ class _Reader:
         self._within: dict[int, int] = {}  # how deep the objects lie that are being read
         self._objects = self._bytes = 0
 
-    def digest(self, thing: Any, where: str) -> bytes:
-        """The digest of a thing; `where` says in words what it is."""
-        if type(thing) in _ATOMS:
-            return self._hashed(type(thing).__name__, repr(thing).encode())
-        if type(thing) in (str, bytes, bytearray):
-            self._count(size=len(thing))
-            data = thing.encode("utf-8", "surrogatepass") if type(thing) is str else thing
-            return self._hashed(type(thing).__name__, data)
-        if type(thing) is int:
-            return self._hashed("int", hex(thing).encode())
-        if type(thing) is float:
-            return self._hashed("float", struct.pack("<d", thing))
-        its = id(thing)
+    def digest(self, part: Any, where: str) -> bytes:
+        """The digest of a part; `where` says in words what it is."""
+        if type(part) in _ATOMS:
+            return self._hashed(type(part).__name__, repr(part).encode())
+        if type(part) in (str, bytes, bytearray):
+            self._count(size=len(part))
+            data = part.encode("utf-8", "surrogatepass") if type(part) is str else part
+            return self._hashed(type(part).__name__, data)
+        if type(part) is int:
+            return self._hashed("int", hex(part).encode())
+        if type(part) is float:
+            return self._hashed("float", struct.pack("<d", part))
+        its = id(part)
         if its in self._done:
             return self._done[its][1]
         if its in self._within:
@@ -227,7 +227,7 @@ class _Reader:
             return self._cannot(f"{where} is nested more than {_DEEPEST} levels deep")
         self._within[its] = len(self._within)
         try:
-            found = self._read(thing, where)
+            found = self._read(part, where)
         except _TooMuchError as error:
             if len(self._within) > 1:
                 raise
@@ -236,73 +236,73 @@ class _Reader:
             found = self._cannot(f"{where} cannot be read ({type(error).__name__}: {error})")
         finally:
             del self._within[its]
-        self._done[its] = thing, found
+        self._done[its] = part, found
         return found
 
-    def _read(self, thing: Any, where: str) -> bytes:
-        match thing:
+    def _read(self, part: Any, where: str) -> bytes:
+        match part:
             case type():
-                return self._class(thing, where)
+                return self._class(part, where)
             case types.FunctionType():
-                return self._function(thing, where)
+                return self._function(part, where)
             case types.CodeType():
-                return self._code(thing, where)
+                return self._code(part, where)
             case types.MethodType():
-                return self._all("method", (thing.__func__, thing.__self__), where)
+                return self._all("method", (part.__func__, part.__self__), where)
             case types.CellType():
-                return self._all("cell", _content(thing), where)
+                return self._all("cell", _content(part), where)
             case types.ModuleType():
-                file = getattr(thing, "__file__", None)
-                return self._hashed("module", repr((thing.__name__, _library(file) or _source(file))).encode())
+                file = getattr(part, "__file__", None)
+                return self._hashed("module", repr((part.__name__, _library(file) or _source(file))).encode())
             case staticmethod() | classmethod():
-                return self._all(type(thing).__name__, (thing.__func__,), where)
+                return self._all(type(part).__name__, (part.__func__,), where)
             case property():
-                return self._all("property", (thing.fget, thing.fset, thing.fdel), where)
+                return self._all("property", (part.fget, part.fset, part.fdel), where)
             case np.ndarray() | np.generic() | jax.Array():
-                return self._array(thing, where)
+                return self._array(part, where)
             case np.dtype():
-                return self._hashed("dtype", repr(thing.descr).encode())
+                return self._hashed("dtype", repr(part.descr).encode())
             case enum.Enum():
-                return self._all("enum", (type(thing), thing.name), where)
+                return self._all("enum", (type(part), part.name), where)
             case pathlib.PurePath() | logging.Logger():
-                return self._all("named", (type(thing).__name__, getattr(thing, "name", ""), str(thing)), where)
-        if isinstance(thing, _BUILT_IN):
-            bound = getattr(thing, "__self__", None)
+                return self._all("named", (type(part).__name__, getattr(part, "name", ""), str(part)), where)
+        if isinstance(part, _BUILT_IN):
+            bound = getattr(part, "__self__", None)
             owner = None if isinstance(bound, types.ModuleType) else bound
-            return self._all("builtin", (getattr(thing, "__module__", None), thing.__qualname__, owner), where)
-        if isinstance(thing, _ALIKE):
-            return self._hashed("alike", type(thing).__name__.encode())
-        return self._object(thing, where)
+            return self._all("builtin", (getattr(part, "__module__", None), part.__qualname__, owner), where)
+        if isinstance(part, _ALIKE):
+            return self._hashed("alike", type(part).__name__.encode())
+        return self._object(part, where)
 
-    def _object(self, thing: Any, where: str) -> bytes:
-        kind = type(thing)
+    def _object(self, part: Any, where: str) -> bytes:
+        kind = type(part)
         parts: list[Any] = [kind]
-        if isinstance(thing, tuple | list):
+        if isinstance(part, tuple | list):
             fields = getattr(kind, "_fields", ())
-            names = zip(fields, thing, strict=True) if len(fields) == len(thing) else None
-            parts.append(self._all("items", thing, where) if names is None else self._named(names, where))
-        elif isinstance(thing, dict | types.MappingProxyType):
-            parts += [self._mapping(thing, where), getattr(thing, "default_factory", None)]
-        elif isinstance(thing, set | frozenset):
-            parts.append(self._hashed("set", *sorted(self.digest(each, f"an element of {where}") for each in thing)))
-        elif isinstance(thing, functools.partial):
-            parts += [thing.func, self._all("items", thing.args, where), self._mapping(thing.keywords, where)]
-        elif isinstance(thing, memoryview):
-            parts.append(bytes(thing))
+            names = zip(fields, part, strict=True) if len(fields) == len(part) else None
+            parts.append(self._all("items", part, where) if names is None else self._named(names, where))
+        elif isinstance(part, dict | types.MappingProxyType):
+            parts += [self._mapping(part, where), getattr(part, "default_factory", None)]
+        elif isinstance(part, set | frozenset):
+            parts.append(self._hashed("set", *sorted(self.digest(each, f"an element of {where}") for each in part)))
+        elif isinstance(part, functools.partial):
+            parts += [part.func, self._all("items", part.args, where), self._mapping(part.keywords, where)]
+        elif isinstance(part, memoryview):
+            parts.append(bytes(part))
         elif _hides_state(kind):
-            if "__wrapped__" in getattr(thing, "__dict__", ()):  # compiled, or with a cache
-                return self._all("wrapper", (kind, vars(thing)["__wrapped__"]), where)
-            parts.append(self._reduced(thing, where))
-        parts.append(self._named(_state(thing).items(), where))
+            if "__wrapped__" in getattr(part, "__dict__", ()):  # compiled, or with a cache
+                return self._all("wrapper", (kind, vars(part)["__wrapped__"]), where)
+            parts.append(self._reduced(part, where))
+        parts.append(self._named(_state(part).items(), where))
         return self._all("object", parts, where)
 
-    def _reduced(self, thing: Any, where: str) -> bytes:
+    def _reduced(self, part: Any, where: str) -> bytes:
         """What pickle would take of an object of a compiled type; what it refuses is unidentified."""
         try:
-            registered = copyreg.dispatch_table.get(type(thing))
-            how = thing.__reduce_ex__(4) if registered is None else registered(thing)
+            registered = copyreg.dispatch_table.get(type(part))
+            how = part.__reduce_ex__(4) if registered is None else registered(part)
         except Exception:
-            kind = type(thing)
+            kind = type(part)
             return self._cannot(f"{where} is a {kind.__module__}.{kind.__qualname__}, whose state cannot be read")
         if isinstance(how, str):
             return self._hashed("global", how.encode())
@@ -367,8 +367,8 @@ class _Reader:
             "named", *(str(name).encode() + b"\0" + self.digest(value, f"{where}.{name}") for name, value in pairs)
         )
 
-    def _all(self, kind: str, things: Iterable[Any], where: str) -> bytes:
-        return self._hashed(kind, *[self.digest(thing, where) for thing in things])
+    def _all(self, kind: str, parts: Iterable[Any], where: str) -> bytes:
+        return self._hashed(kind, *[self.digest(part, where) for part in parts])
 
     def _hashed(self, kind: str, *parts: bytes | memoryview) -> bytes:
         self._count()
@@ -401,13 +401,13 @@ def _content(cell: types.CellType) -> tuple[Any, ...]:
         return ()
 
 
-def _state(thing: Any) -> dict[str, Any]:
+def _state(part: Any) -> dict[str, Any]:
     """An object's attributes, in its dictionary or in slots, whatever its own `__getstate__` leaves out."""
-    found = object.__getstate__(thing)
+    found = object.__getstate__(part)
     attributes, slots = found if isinstance(found, tuple) else (found, None)
     state = {**(slots or {}), **(attributes or {})}
-    if isinstance(thing, gym.Env | gym.Space | gym.vector.VectorEnv):
-        kind: Any = type(thing)
+    if isinstance(part, gym.Env | gym.Space | gym.vector.VectorEnv):
+        kind: Any = type(part)
         passing = _SEEDED | _reset_by_library(kind)
         return {name: value for name, value in state.items() if name not in passing}
     return state
@@ -447,11 +447,11 @@ def _key(key: Any) -> str:
 # Where code comes from
 
 
-def _definition(thing: Any) -> Any:
-    """The class or the function that a thing is, or is an instance of."""
-    while isinstance(thing, functools.partial):
-        thing = thing.func
-    return thing if hasattr(thing, "__qualname__") else type(thing)
+def _definition(part: Any) -> Any:
+    """The class or the function that a part is, or is an instance of."""
+    while isinstance(part, functools.partial):
+        part = part.func
+    return part if hasattr(part, "__qualname__") else type(part)
 
 
 def _shown_name(definition: Any) -> str:

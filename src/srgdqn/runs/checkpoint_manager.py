@@ -31,7 +31,7 @@ _OTHER_STAMP = "it was made by another version or on another kind of machine"
 class Pace(NamedTuple):
     """How often jobs are checkpointed, and how many checkpoints of each stay."""
 
-    every: float | None = None  # seconds; None: a minute, or as seldom as keeps it cheap
+    every: float | None = None  # seconds; None: a minute, or more, so that it stays cheap
     keep: int | None = DEFAULT_KEEP  # None: all
 
 

@@ -1,4 +1,4 @@
-"""Configurations as TOML: whole, as a run keeps them, or partial, as users write them."""
+"""Configurations as TOML: whole, as a run stores them, or partial, as users write them."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def _label(label: str, value: Any) -> str:
 def _parse(text: str) -> dict[str, Any]:
     # The parser's time and memory grow faster than a text, and than the parts of a dotted name.
     if len(text) > LONGEST:
-        raise InputError(f"this has {len(text)} characters, and a configuration at most {LONGEST}. Mend the file.")
+        raise InputError(f"this has {len(text)} characters, and a configuration at most {LONGEST}. Correct the file.")
     if any(line.count(".") > _MOST_DOTS for line in text.splitlines()):
-        raise InputError("this is not TOML of ours: a line has too many dots. Mend the file.")
+        raise InputError("this is not TOML of ours: a line has too many dots. Correct the file.")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError also stands for integers of too many digits
-        raise InputError(f"this is not TOML: {error}. Mend the file, or write it anew.") from error
+        raise InputError(f"this is not TOML: {error}. Correct the file, or write a new one.") from error

@@ -14,7 +14,7 @@ from types import FrameType
 def let_interrupts_through() -> None:
     """Makes Ctrl-C wake the main thread while it waits for others.
 
-    polars' own handler, set when it is imported, lets the wait go on (pola-rs/polars#21739); setting Python's handler
+    polars' own handler, set when it is imported, does not end the wait (pola-rs/polars#21739); setting Python's handler
     once more takes its place. Does nothing in other threads, which no signal reaches.
     """
     handler = signal.getsignal(signal.SIGINT)
@@ -83,7 +83,7 @@ def _would_be_lost(stack: FrameType | None) -> bool:
 @contextmanager
 def terminations_as_interrupts() -> Iterator[threading.Event]:
     """Makes of SIGTERM, by which schedulers and containers announce that they are about to kill, what Ctrl-C is; the
-    event tells which of the two it was. Where somebody handles it already, they still do.
+    event says which of the two it was. Where somebody handles it already, they still do.
     """
     terminated, later = threading.Event(), _Later()
     in_main = threading.current_thread() is threading.main_thread()
@@ -107,7 +107,7 @@ def terminations_as_interrupts() -> Iterator[threading.Event]:
 
 
 def left_to_the_parent() -> None:
-    """Lets SIGTERM pass by this process, whose parent hears of it as well and says what is to be done; those that this
+    """Lets SIGTERM pass by this process, whose parent gets it as well and says what is to be done; those that this
     one starts end by it, as ever.
     """
     mine = os.getpid()
@@ -120,7 +120,7 @@ def left_to_the_parent() -> None:
     signal.signal(signal.SIGTERM, pass_by)
 
 
-_deferred = threading.Lock()  # held while somebody hears of Ctrl-C instead of being interrupted
+_deferred = threading.Lock()  # held while Ctrl-C sets an event instead of interrupting
 
 
 @contextmanager

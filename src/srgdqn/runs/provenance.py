@@ -109,7 +109,7 @@ def unidentified(about: Mapping[str, Any]) -> str | None:
 
 
 def _instruction_sets(flags: frozenset[str]) -> list[str]:
-    """The extensions that programs are compiled for: the processor's, but for those that XLA is told not to use."""
+    """The extensions that programs are compiled for: the processor's, but for those that XLA must not use."""
     cap = _MOST_ISA.search(os.environ.get("XLA_FLAGS", ""))
     left = INSTRUCTION_SETS if cap is None else _LEFT_BY_ISA.get(cap[1].upper(), INSTRUCTION_SETS)
     return [name for name in left if name in flags]

@@ -63,7 +63,7 @@ class Saveable(Protocol):
 
 
 def snapshot_of(about: dict[str, Any], states: Mapping[str, Saveable]) -> Snapshot:
-    """The snapshot of several things by name. Names have no dot."""
+    """The snapshot of several objects by name. Names have no dot."""
     snapshot = Snapshot(about, {}, {})
     for name, each in states.items():
         tensors, streams = each.state()
@@ -73,7 +73,7 @@ def snapshot_of(about: dict[str, Any], states: Mapping[str, Saveable]) -> Snapsh
 
 
 def restore_from(saved: Saved, states: Mapping[str, Saveable]) -> None:
-    """Restores things, as new as when they were made, from their snapshot; an `InputError` if it is not theirs."""
+    """Restores objects, as new as when they were made, from their snapshot; an `InputError` if it is not theirs."""
     try:
         for stream, first, rows in saved.rows():
             name, _, key = stream.partition(".")
@@ -87,7 +87,7 @@ def restore_from(saved: Saved, states: Mapping[str, Saveable]) -> None:
 
 
 def tensors_below(name: str, tensors: Mapping[str, np.ndarray]) -> Tensors:
-    """The arrays of one of the things that a snapshot is of."""
+    """The arrays of one of the objects that a snapshot is of."""
     start = f"{name}."
     return {key.removeprefix(start): array for key, array in tensors.items() if key.startswith(start)}
 

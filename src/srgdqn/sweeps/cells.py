@@ -28,7 +28,7 @@ from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
 from srgdqn.training import Progress, train_side_by_side
 from srgdqn.training.loop import identity
-from srgdqn.training.precision import in_this_precision
+from srgdqn.training.machine import in_this_precision
 from srgdqn.training.rounds import Listener
 
 
@@ -111,7 +111,7 @@ def train_each(
     engine: str = LOCAL,
 ) -> None:
     """Trains every configuration and calls `finished` with each result as soon as it is complete. If an environment
-    misbehaves, `failed` is called, and the others go on unless it raises.
+    misbehaves, `failed` is called, and the others continue unless it raises.
 
     Configurations of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has
     alone; such groups run in parallel as far as there are cores. Other tasks step on the host, one after the other. A

@@ -20,7 +20,7 @@ from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.learner.estimators import Estimator, make_known, own_estimators
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.throttle import Throttle
-from srgdqn.training.precision import in_this_precision, is_double
+from srgdqn.training.machine import in_this_precision, is_double
 from srgdqn.training.reports import Listener, Progress, RoundReport, no_reports
 
 SECONDS = 0.5

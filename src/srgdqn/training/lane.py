@@ -26,7 +26,7 @@ from srgdqn.training.batches import BatchSource, Occasion, Served, from_replay
 from srgdqn.training.clock import Limits
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
-from srgdqn.training.random_numbers import check_random_numbers
+from srgdqn.training.machine import check_random_numbers
 
 # Bits of a step's flags in the log.
 LIVED, TERMINATED, TRUNCATED = 1, 2, 4

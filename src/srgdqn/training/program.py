@@ -1,12 +1,13 @@
-"""The compiled programs of a run, and the cache that keeps them: numbers may change, shapes compile anew."""
+"""The compiled programs of a run, and the cache of them: numbers may change, shapes compile anew."""
 
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -25,9 +26,7 @@ from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_gree
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
-from srgdqn.training.precision import in_this_precision, is_double
-from srgdqn.training.single_flight import Once
-from srgdqn.training.xla_flags import no_effort, some_effort
+from srgdqn.training.machine import in_this_precision, is_double, no_effort, some_effort
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
@@ -51,12 +50,42 @@ class Programs(NamedTuple):
     form: Lane  # the shapes and types of that state
 
 
-_MOST_KEPT = 64  # shapes whose programs are kept in memory
+Made = TypeVar("Made")
 
-_cache: Once[Programs] = Once(_MOST_KEPT)
+
+class Once(Generic[Made]):
+    """What is costly to make, made once for each key, of the `most` newest keys. Threads that ask for the same wait for
+    it, others do not.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._made: dict[Hashable, Future[Made]] = {}
+
+    def get(self, key: Hashable, make: Callable[[], Made]) -> tuple[Made, bool]:
+        """What is there for the key, and whether it was made by this call. What raises is not remembered."""
+        with self._lock:
+            fresh = key not in self._made
+            promised = self._made.setdefault(key, Future())
+            for oldest in list(self._made)[: -self._most]:
+                del self._made[oldest]
+        if fresh:
+            try:
+                promised.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    self._made.pop(key, None)
+                promised.set_exception(error)
+                raise
+        return promised.result(), fresh
+
+
+_MOST = 64  # shapes whose programs stay in memory
+
+_cache: Once[Programs] = Once(_MOST)
 # Algorithms differ in what a segment does, seldom in how a round starts, and not in how it is evaluated.
-_starts: Once[Any] = Once(_MOST_KEPT)
-_evaluations: Once[Any] = Once(_MOST_KEPT)
+_starts: Once[Any] = Once(_MOST)
+_evaluations: Once[Any] = Once(_MOST)
 
 
 def programs_for(
@@ -234,13 +263,13 @@ def _call(job: Callable[[], Any]) -> Any:
 
 
 class Identity:
-    """Makes any object a cache key: equal only to itself, and kept alive for as long as the key is."""
+    """Makes any object a cache key: equal only to itself, and held for as long as the key is."""
 
-    def __init__(self, thing: object) -> None:
-        self.thing = thing
+    def __init__(self, item: object) -> None:
+        self.item = item
 
     def __hash__(self) -> int:
-        return id(self.thing)
+        return id(self.item)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Identity) and self.thing is other.thing
+        return isinstance(other, Identity) and self.item is other.item

@@ -9,7 +9,7 @@ import pytest
 from jax.stages import Lowered
 
 from srgdqn.training import program
-from srgdqn.training.single_flight import Once
+from srgdqn.training.program import Once
 
 # Compiled without optimising, a program takes a fraction of the time to make; here they run for an instant.
 OPTIONS = dict(

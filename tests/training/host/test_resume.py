@@ -30,8 +30,8 @@ from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked
-from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.rounds import train_on_host
+from srgdqn.training.host.steps import OpenSteps
 from srgdqn.training.host.task import HostTask, host_task
 from srgdqn.training.host.train_round import RoundOutcome, round_checkpoints, train_round
 from tiny import bits, reproducible
@@ -421,7 +421,7 @@ STEP = st.tuples(st.integers(0, 5), st.integers(-64, 64), st.sampled_from([False
 @given(st.lists(st.lists(STEP, min_size=4, max_size=4), min_size=1, max_size=80), st.integers(1, 200))
 def test_the_open_episodes_of_all_environments_are_there(blocks: list[list[tuple[Any, ...]]], room: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("srgdqn.training.host.open_episodes._FIRST_ROOM", room)
+        patched.setattr("srgdqn.training.host.steps._FIRST_ROOM", room)
         steps = OpenSteps(3)
         open_: list[list[tuple[int, float]]] = [[], [], []]
         for number, block in enumerate(blocks):

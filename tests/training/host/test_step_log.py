@@ -7,7 +7,7 @@ import pytest
 
 from srgdqn.adapters.replay import Block
 from srgdqn.adapters.spaces import Observations
-from srgdqn.training.host.step_log import StepLog
+from srgdqn.training.host.steps import StepLog
 from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
 
 LENGTH = 3

@@ -27,10 +27,9 @@ from srgdqn.training.clock import total_blocks
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import Instruments, round_keys
-from srgdqn.training.precision import is_double
+from srgdqn.training.machine import is_double, some_effort
+from srgdqn.training.program import Once
 from srgdqn.training.rounds import Choice
-from srgdqn.training.single_flight import Once
-from srgdqn.training.xla_flags import some_effort
 
 Report = Callable[[float], None]
 

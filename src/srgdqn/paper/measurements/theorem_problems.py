@@ -23,7 +23,7 @@ from srgdqn.learner.gradients.bellman import bellman_target, loss_of
 from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.paper.measurements.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
-from srgdqn.training.xla_flags import some_effort
+from srgdqn.training.machine import some_effort
 
 # Least squares: the standard deviations of the features fall from 1 to the last of them.
 FEATURES, LAST_SCALE, NOISE = 8, 0.2, 0.5

@@ -4,20 +4,28 @@ episode's number alone, no exploration, a limit on every episode.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import gymnasium as gym
+import jax
 import numpy as np
 
+from srgdqn.adapters.environments import Source, close
 from srgdqn.adapters.failures import RAISED, described, failed
-from srgdqn.adapters.policy import ActsOnOne
+from srgdqn.adapters.policy import ActsOnOne, GreedyPolicy, greedy_policy
 from srgdqn.adapters.spaces import Actions, Observations, OddValueError, flag_of, reward_of
+from srgdqn.config import Configuration
+from srgdqn.learner.networks import Network, Parameters
+from srgdqn.learner.normalisation import Normaliser, normalise_observation
+from srgdqn.runs.provenance import required
 from srgdqn.training.evaluation import Evaluation
+from srgdqn.training.host.task import HostTask, check_same_spaces, host_task
 
-_STREAM = 0xE7A1  # keeps the evaluation's seeds apart from the rounds'
+_STREAM = 0xE7A1  # separates the evaluation's seeds from the rounds'
 
 
-def judge(
+def evaluate_policy(
     environment: gym.Env,
     name: str,
     observations: Observations,
@@ -62,8 +70,52 @@ def _finite(observation: np.ndarray) -> np.ndarray:
     return observation
 
 
-def _finite_reward(told: Any) -> float:
-    reward = reward_of(told)
+def _finite_reward(given: Any) -> float:
+    reward = reward_of(given)
     if not np.isfinite(reward):
         raise OddValueError(f"the reward {reward}")
     return reward
+
+
+def policy_of(network: Network, parameters: Parameters, normaliser: Normaliser) -> GreedyPolicy:
+    """The greedy policy of parameters."""
+
+    @jax.jit
+    def compiled(theta: Parameters, moments: Normaliser, rows: Any) -> Any:
+        return network.q_values(theta, normalise_observation(moments, rows)).argmax(-1)
+
+    policy = greedy_policy(network, compiled)
+    policy.update(parameters, normaliser)
+    return policy
+
+
+def same_task(configuration: Configuration, source: Source, about: dict[str, Any]) -> HostTask:
+    """The task of a source, if a run with this metadata could have been trained on it."""
+    task = host_task(configuration, source)
+    stored = (
+        Observations.from_metadata(required(about, "observations")),
+        Actions.from_metadata(required(about, "action_table"), required(about, "action_type")),
+    )
+    check_same_spaces(source.name, (task.observations, task.actions), stored)
+    return task
+
+
+def evaluate_policies(
+    task: HostTask, policies: Iterable[GreedyPolicy], *, seed: int, episodes: int
+) -> Iterator[Evaluation]:
+    """Plays the same episodes with one policy after the other."""
+    environment = task.source.fresh()
+    try:
+        for policy in policies:
+            yield evaluate_policy(
+                environment,
+                task.name,
+                task.observations,
+                task.actions,
+                policy,
+                seed=seed,
+                episodes=episodes,
+                limit=task.evaluation_limit,
+            )
+    finally:
+        close(environment, task.name)

@@ -23,12 +23,10 @@ from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.clock import budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.host.draws import Plan
-from srgdqn.training.host.evaluation import judge
+from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.learner import make_learning
-from srgdqn.training.host.open_episodes import OpenSteps
-from srgdqn.training.host.program import HostProgram, numbers_of
-from srgdqn.training.host.step_log import StepLog
+from srgdqn.training.host.program import HostProgram, Plan, numbers_of
+from srgdqn.training.host.steps import OpenSteps, StepLog
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, as_stored
 from srgdqn.training.loop import Halt, Owners, identity, never, policy_arrays
@@ -338,7 +336,7 @@ class HostRound:
         if self.evaluation_environment is None:
             return None
         settings, task = self.configuration.training, self.task
-        played = judge(
+        played = evaluate_policy(
             self.evaluation_environment,
             task.name,
             task.observations,

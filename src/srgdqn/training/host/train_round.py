@@ -22,9 +22,9 @@ from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.destination import disk_errors_reported
 from srgdqn.runs.locks import LOCK, OccupiedError, locked
 from srgdqn.training.host.gradient_noise import GradientNoise
-from srgdqn.training.host.open_episodes import OpenSteps
 from srgdqn.training.host.program import HostProgram, host_program
 from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.steps import OpenSteps
 from srgdqn.training.host.task import HostTask, make_player
 from srgdqn.training.loop import Halt, Segment, never, restore, train
 from srgdqn.training.recorder import Recorder

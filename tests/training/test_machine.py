@@ -1,4 +1,4 @@
-"""Jax's own switch of its random numbers: with it off a seed would stand for other ones, which is refused."""
+"""What jax is set to: other random numbers are refused, and compiler options are known to the XLA that is here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import srgdqn
 from srgdqn.errors import InputError
+from srgdqn.training import machine
 from srgdqn.training.lane import round_keys
 from tiny import TINY
 
@@ -32,3 +33,14 @@ def keys() -> jax.Array:
 def test_other_random_numbers_are_refused(begin: Callable[[], Any]) -> None:
     with jax.threefry_partitionable(False), pytest.raises(InputError, match="jax_threefry_partitionable is off"):
         begin()
+
+
+def test_every_option_is_known_here() -> None:
+    """Otherwise programs, and bits, would silently be others than those that were measured."""
+    assert machine.some_effort() == machine._SOME
+    assert machine.no_effort() == machine._NONE
+
+
+def test_what_another_version_may_lack_is_left_out() -> None:
+    known = {"xla_backend_optimization_level": "1"}
+    assert machine._known({**known, "xla_of_another_age": True}) == known
