@@ -78,8 +78,8 @@ def main() -> None:
         ratios = spread([one / turn for one, (turn, _) in zip(foretold, measured, strict=True)])
         slower = spread([sum(each.values()) / sum(lengths.values()) for _, each in measured])
         checks[nodes] = {"measured": seconds, "foretold": foretold, "ratio": ratios, "slower": slower}
-        cells = (f"{seconds['median']:.1f} s", f"{statistics.median(foretold):.1f} s", f"{ratios['median']:.2f}")
-        rows.append((str(nodes), *cells, between(ratios, ".2f"), f"{slower['median']:.2f}"))
+        columns = (f"{seconds['median']:.1f} s", f"{statistics.median(foretold):.1f} s", f"{ratios['median']:.2f}")
+        rows.append((str(nodes), *columns, between(ratios, ".2f"), f"{slower['median']:.2f}"))
     print_table(
         f"{len(cells)} cells on nodes of one core",
         ("nodes", "measured", "simulated", "ratio", "lowest to highest turn", "a cell's time × alone"),
