@@ -31,8 +31,9 @@ from typing import Any
 from cluster_simulation import Costs, Made, simulate
 from measuring import circumstances, spread
 from reporting import Bar, Panel, between, place_for, print_table, write_report
-from srgdqn.engines.on_ray import connected, run_on_ray
-from srgdqn.engines.threads import run_locally
+from srgdqn.engines.on_ray import Ray
+from srgdqn.engines.ray_connection import connected
+from srgdqn.engines.threads import Threads
 from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import EXPERIMENTS
@@ -111,14 +112,15 @@ def _fenced() -> int:
         return subprocess.run([*fence, *words], env=surroundings, check=False).returncode
 
 
-def _compute(cell: Any, stop: threading.Event, report: Any = None) -> float:
+def _compute(cell: Any, stop: threading.Event, send: Any) -> float:
     """The seconds that a cell takes."""
+    enable_program_cache()
     start = time.perf_counter()
     cell.compute(lambda share: None, stop)
     return time.perf_counter() - start
 
 
-def _wake(number: int, stop: threading.Event, report: Any) -> None:
+def _wake(item: int, stop: threading.Event, send: Any) -> None:
     """Nothing, in a process that is ready to train: the kernel is loaded, and everything imported."""
     import srgdqn.api  # noqa: F401
     from srgdqn.kernel.build import library
@@ -128,7 +130,7 @@ def _wake(number: int, stop: threading.Event, report: Any) -> None:
 
 def _lengths(cells: Sequence[Any]) -> dict[str, float]:
     """The seconds of each cell, one after the other in one process; the better of two times, as others disturb."""
-    first, second = ({cell.name: each for cell, each in run_locally(_compute, cells, workers=1)} for _ in range(2))
+    first, second = ({cell.name: each for cell, each in Threads(1).run(_compute, cells)} for _ in range(2))
     return {name: min(seconds, second[name]) for name, seconds in first.items()}
 
 
@@ -137,7 +139,7 @@ def _costs(calls: int) -> Costs:
 
     def seconds(count: int) -> float:
         start = time.perf_counter()
-        list(run_on_ray(_wake, range(count)))
+        list(Ray().run(_wake, range(count)))
         return time.perf_counter() - start
 
     with _cluster(1) as address, connected(address):
@@ -154,7 +156,7 @@ def _makespan(cells: Sequence[Any], nodes: int) -> tuple[float, dict[str, float]
     """The seconds that cells take on so many nodes of one core, and each of them by name."""
     with _cluster(nodes) as address, connected(address):
         start = time.perf_counter()
-        made = {cell.name: seconds for cell, seconds in run_on_ray(_compute, cells)}
+        made = {cell.name: seconds for cell, seconds in Ray().run(_compute, cells)}
         return time.perf_counter() - start, made
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from srgdqn.engines import on_ray
-from srgdqn.engines.ray_task import Tell
+from srgdqn.engines.executor import Send
+from srgdqn.engines.on_ray import Ray
 
 PORT = 6399
 ADDRESS = f"127.0.0.1:{PORT}"
@@ -67,7 +67,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Gate:
-    """Holds calls on Ray in the midst of their work, however quick the machine, until it is opened or they are told to
+    """Holds calls on Ray in the midst of their work, however quick the machine, until it is opened or they are asked to
     stop. Whoever is killed meanwhile was at work.
     """
 
@@ -78,8 +78,12 @@ class Gate:
     def shut(self) -> Iterator[None]:
         """All calls that this process makes meanwhile are held."""
         self.folder.mkdir()
-        run = on_ray._run
-        with mock.patch.object(on_ray, "_run", lambda function, *rest: run(partial(_held, self, function), *rest)):
+        run = Ray.run
+
+        def held(executor: Ray, function: Any, *given: Any, **named: Any) -> Any:
+            return run(executor, partial(_held, self, function), *given, **named)
+
+        with mock.patch.object(Ray, "run", held):
             yield
 
     def open(self) -> None:
@@ -118,20 +122,20 @@ class Gate:
         held.unlink()
 
 
-def _held(gate: Gate, function: Callable[..., Any], thing: Any, stop: threading.Event, tell: Tell) -> Any:
+def _held(gate: Gate, function: Callable[..., Any], item: Any, stop: threading.Event, send: Send) -> Any:
     """A call that waits at the gate when it reports a second time, and otherwise at its end."""
     reports = 0
 
-    def tell_and_wait(message: Any) -> None:
+    def send_and_wait(message: Any) -> None:
         nonlocal reports
-        tell(message)
+        send(message)
         reports += 1
         if reports == 1 and not gate.is_open():
             time.sleep(_PAUSE)
         elif reports == 2:
             gate.hold(stop)
 
-    outcome = function(thing, stop, tell_and_wait)
+    outcome = function(item, stop, send_and_wait)
     gate.hold(stop)
     (gate.folder / f"ended-{os.getpid()}-{time.time_ns()}").touch()
     return outcome

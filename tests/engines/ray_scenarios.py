@@ -15,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from srgdqn.engines.on_ray import connected, run_on_ray
-from srgdqn.engines.ray_task import Tell
+from srgdqn.engines.executor import Send
+from srgdqn.engines.on_ray import Ray
+from srgdqn.engines.ray_connection import connected
 from srgdqn.errors import InputError
 
 Seen = dict[str, Any]
@@ -46,42 +47,42 @@ def listening() -> list[str]:
 # Calls
 
 
-def squared(thing: int, stop: threading.Event, tell: Tell) -> int:
+def squared(item: int, stop: threading.Event, send: Send) -> int:
     for part in range(3):
-        tell((thing, part))
-    return thing**2
+        send((item, part))
+    return item**2
 
 
-def surroundings(thing: int, stop: threading.Event, tell: Tell) -> Seen:
+def surroundings(item: int, stop: threading.Event, send: Send) -> Seen:
     """Two calls that are there together, and what each of them is in."""
-    tell(thing)
+    send(item)
     time.sleep(2.0)
     return {"process": os.getpid(), "threads": os.environ.get("OMP_NUM_THREADS"), "began": time.time() - 2.0}
 
 
-def refusing(thing: int, stop: threading.Event, tell: Tell) -> bool:
+def refusing(item: int, stop: threading.Event, send: Send) -> bool:
     """The first raises once another is under way, which waits to be stopped."""
-    if thing == 0:
+    if item == 0:
         time.sleep(1.5)
         raise InputError("the first one is not wanted.")
     return stop.wait(timeout=60)
 
 
-def counting(place: tuple[str, int], stop: threading.Event, tell: Tell) -> int:
+def counting(place: tuple[str, int], stop: threading.Event, send: Send) -> int:
     """Writes a line in a folder as often as it is begun, and again when it is told to stop."""
-    folder, thing = place
-    with (Path(folder) / f"begun-{thing}").open("a") as file:
+    folder, item = place
+    with (Path(folder) / f"begun-{item}").open("a") as file:
         file.write("begun\n")
-    if thing > 0 and stop.wait(timeout=60):
-        with (Path(folder) / f"stopped-{thing}").open("a") as file:
+    if item > 0 and stop.wait(timeout=60):
+        with (Path(folder) / f"stopped-{item}").open("a") as file:
             file.write("stopped\n")
-    return thing
+    return item
 
 
-def leaving_a_sign(place: tuple[str, int], stop: threading.Event, tell: Tell) -> int:
-    folder, thing = place
-    (Path(folder) / f"done-{thing}").touch()
-    return thing
+def leaving_a_sign(place: tuple[str, int], stop: threading.Event, send: Send) -> int:
+    folder, item = place
+    (Path(folder) / f"done-{item}").touch()
+    return item
 
 
 def saved_while_interrupted(folder: Path) -> tuple[list[int], bool]:
@@ -89,7 +90,7 @@ def saved_while_interrupted(folder: Path) -> tuple[list[int], bool]:
     saved: list[int] = []
     ready = False
     try:
-        for _, outcome in run_on_ray(leaving_a_sign, [(str(folder), thing) for thing in range(6)]):
+        for _, outcome in Ray().run(leaving_a_sign, [(str(folder), item) for item in range(6)]):
             if not saved:
                 ready = wait_until(lambda: len(list(folder.glob("done-*"))) == 6)
                 time.sleep(1.0)  # until they have reached the driver
@@ -102,20 +103,20 @@ def saved_while_interrupted(folder: Path) -> tuple[list[int], bool]:
     raise AssertionError("the interrupt was lost")
 
 
-def crashing(thing: int, stop: threading.Event, tell: Tell) -> int:
+def crashing(item: int, stop: threading.Event, send: Send) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
-    return thing
+    return item
 
 
-def slow(place: tuple[str, int], stop: threading.Event, tell: Tell) -> int:
+def slow(place: tuple[str, int], stop: threading.Event, send: Send) -> int:
     """Two seconds of work that leaves its process's number in a folder at the start, and a word at the end."""
-    folder, thing = place
-    (Path(folder) / f"process-{thing}-{os.getpid()}-{time.time_ns()}").touch()
-    tell(os.getpid())
+    folder, item = place
+    (Path(folder) / f"process-{item}-{os.getpid()}-{time.time_ns()}").touch()
+    send(os.getpid())
     for _ in range(20):
         time.sleep(0.1)
         (Path(folder) / "alive").write_text(str(time.time()))
-    return thing**2
+    return item**2
 
 
 # Scenarios
@@ -129,35 +130,37 @@ def own(folder: Path) -> Seen:
         import ray  # not before: what silences it is set there
 
         heard: list[Any] = []
-        seen["outcomes"] = dict(run_on_ray(squared, range(8), hear=lambda thing, told: heard.append((thing, told))))
+        seen["outcomes"] = dict(
+            Ray().run(squared, range(8), on_message=lambda item, message: heard.append((item, message)))
+        )
         seen["heard"] = heard
-        seen["together"] = [outcome for _, outcome in run_on_ray(surroundings, [0, 1])]
+        seen["together"] = [outcome for _, outcome in Ray().run(surroundings, [0, 1])]
         seen["listening"] = listening()
         try:
-            list(run_on_ray(refusing, [0, 1]))
+            list(Ray().run(refusing, [0, 1]))
         except InputError as error:
             seen["raised"] = str(error)
-        outcomes = run_on_ray(counting, [(str(folder), thing) for thing in range(50)])
-        next(outcomes)
+        counted = Ray().run(counting, [(str(folder), item) for item in range(50)])
+        next(counted)
         try:
-            outcomes.throw(KeyboardInterrupt)
+            counted.throw(KeyboardInterrupt)
         except KeyboardInterrupt:
             seen["interrupted"] = True
         seen["saved"], seen["ready"] = saved_while_interrupted(folder)
-        seen["crashed"] = refusal(lambda: list(run_on_ray(crashing, [0], retries=1)))
+        seen["crashed"] = refusal(lambda: list(Ray(retries=1).run(crashing, [0])))
         lock = threading.Lock()
 
-        def holding(thing: int, stop: threading.Event, tell: Tell) -> int:
+        def holding(item: int, stop: threading.Event, send: Send) -> int:
             with lock:
-                return thing
+                return item
 
-        seen["not pickled"] = refusal(lambda: list(run_on_ray(holding, [0])))
+        seen["not pickled"] = refusal(lambda: list(Ray().run(holding, [0])))
         seen["still there"] = ray.is_initialized()
     seen["left"] = ray.is_initialized()
     seen["handler kept"] = signal.getsignal(signal.SIGTERM) == handler
-    seen["nothing"] = list(run_on_ray(squared, []))
-    seen["no cluster"] = refusal(lambda: list(run_on_ray(squared, [1], address="127.0.0.1:1")))
-    seen["client"] = refusal(lambda: list(run_on_ray(squared, [1], address="ray://127.0.0.1:10001")))
+    seen["nothing"] = list(Ray().run(squared, []))
+    seen["no cluster"] = refusal(lambda: list(Ray("127.0.0.1:1").run(squared, [1])))
+    seen["client"] = refusal(lambda: list(Ray("ray://127.0.0.1:10001").run(squared, [1])))
     return seen
 
 
@@ -165,11 +168,11 @@ def deaths(folder: Path) -> Seen:
     """A worker killed, then a node, while calls run on two nodes."""
     from ray_nodes import ADDRESS, Cluster, a_worker_and_a_node_dying
 
-    things = [(str(folder), thing) for thing in range(10)]
+    items = [(str(folder), item) for item in range(10)]
     with a_worker_and_a_node_dying(Cluster(), folder / "gate") as died:
-        outcomes = {thing: outcome for (_, thing), outcome in run_on_ray(slow, things, address=ADDRESS)}
+        outcomes = {item: outcome for (_, item), outcome in Ray(ADDRESS).run(slow, items)}
     began = [path.name.split("-")[1] for path in folder.glob("process-*")]
-    return {"outcomes": outcomes, "deaths": died, "begun": len(began), "things": len(set(began))}
+    return {"outcomes": outcomes, "deaths": died, "begun": len(began), "items": len(set(began))}
 
 
 def unlike(folder: Path) -> Seen:
@@ -185,7 +188,7 @@ def unlike(folder: Path) -> Seen:
     del os.environ["CC"]
     if mine is not None:
         os.environ["CC"] = mine
-    seen: Seen = {"refused": refusal(lambda: list(run_on_ray(squared, [1], address=ADDRESS)))}
+    seen: Seen = {"refused": refusal(lambda: list(Ray(ADDRESS).run(squared, [1])))}
     token = os.environ.pop("RAY_AUTH_TOKEN")
     asked = [sys.executable, __file__, "stranger", str(folder)]
     seen["stranger"] = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False).stdout
@@ -197,7 +200,7 @@ def stranger(folder: Path) -> Seen:
     """Somebody without the cluster's token."""
     from ray_nodes import ADDRESS
 
-    return {"refused": refusal(lambda: list(run_on_ray(squared, [1], address=ADDRESS)))}
+    return {"refused": refusal(lambda: list(Ray(ADDRESS).run(squared, [1])))}
 
 
 def resumed(folder: Path) -> Seen:
@@ -213,8 +216,8 @@ def resumed(folder: Path) -> Seen:
     last = (folder / "alive").read_text()
     time.sleep(1.0)
     calls_ended = (folder / "alive").read_text() == last
-    things = [(str(folder), thing) for thing in range(4)]
-    outcomes = {thing: outcome for (_, thing), outcome in run_on_ray(slow, things, address=ADDRESS)}
+    items = [(str(folder), item) for item in range(4)]
+    outcomes = {item: outcome for (_, item), outcome in Ray(ADDRESS).run(slow, items)}
     return {"calls ended with their driver": calls_ended, "outcomes": outcomes}
 
 
@@ -222,7 +225,7 @@ def driver(folder: Path) -> Seen:
     """The driver that is killed."""
     from ray_nodes import ADDRESS
 
-    return dict(run_on_ray(slow, [(str(folder), thing) for thing in range(100)], address=ADDRESS))
+    return dict(Ray(ADDRESS).run(slow, [(str(folder), item) for item in range(100)]))
 
 
 if __name__ == "__main__":

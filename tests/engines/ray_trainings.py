@@ -15,9 +15,8 @@ from ray_nodes import ADDRESS, Cluster, Gate, a_worker_and_a_node_dying
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.engines.chunks_on_ray import jobs_on_ray
-from srgdqn.engines.host_on_ray import rounds_on_ray
-from srgdqn.engines.on_ray import connected
+from srgdqn.engines.on_ray import Ray
+from srgdqn.engines.ray_connection import connected
 from srgdqn.results.prepare import train_configured
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import CheckpointManager
@@ -57,7 +56,7 @@ def compiled(folder: Path) -> Seen:
         shares: list[float] = []
         manager = CheckpointManager(folder / kernel, every=0.5)
         with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / f"{kernel}-gate") as deaths:
-            engine: dict[str, Any] = dict(engine=jobs_on_ray, workers=4, manager=manager)
+            engine: dict[str, Any] = dict(executor=Ray(), workers=4, manager=manager)
             on_ray = train_configured(configuration, listener=listening(shares), **engine)
         cluster.add_node()
         here = train_configured(configuration)
@@ -80,7 +79,7 @@ def hosted(folder: Path) -> Seen:
     shares: list[float] = []
     manager = CheckpointManager(folder / "hosted", every=0.5)
     with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / "gate") as deaths:
-        engine: dict[str, Any] = dict(engine=rounds_on_ray, manager=manager)
+        engine: dict[str, Any] = dict(executor=Ray(), manager=manager)
         on_ray = train_configured(configuration, listener=listening(shares), **engine)
     here = train_configured(configuration)
     return {"deaths": deaths, "shares": shares, "same": equal(here, on_ray), "jobs": manager.jobs()}
@@ -89,7 +88,7 @@ def hosted(folder: Path) -> Seen:
 def own(folder: Path) -> Seen:
     """An environment, a network and an estimator of the user's, defined in the main module; an interrupt."""
     with connected():
-        engine: dict[str, Any] = dict(progress=False, engine=jobs_on_ray, workers=2)
+        engine: dict[str, Any] = dict(executor=Ray(), workers=2)
         configuration, task = levers(steps=20_000, lanes=8, rounds=16)
         given: dict[str, Any] = dict(environment=task.environment, network=STUBBORN)
         on_ray = train_configured(configuration, **given, **engine)

@@ -52,8 +52,18 @@ def norms(vectors: list[np.ndarray]) -> list[float]:
     return [float(np.linalg.norm(vector)) for vector in vectors]
 
 
-@pytest.mark.parametrize("which", ["corrected", "printed"])
-@pytest.mark.parametrize("name", ["srg-dqn", "svr-dqn", "sgd-inner", "dqn-sgd", "dqn-gd-adam", "dqn-adam"])
+@pytest.mark.parametrize(
+    ("name", "which"),
+    [
+        ("srg-dqn", "corrected"),
+        ("srg-dqn", "printed"),
+        ("svr-dqn", "printed"),
+        ("sgd-inner", "corrected"),
+        ("dqn-sgd", "printed"),
+        ("dqn-gd-adam", "corrected"),
+        ("dqn-adam", "printed"),
+    ],
+)
 def test_every_norm_is_the_references(name: str, which: str) -> None:
     with jax.enable_x64(True):
         configuration, network, inputs, (theta, data, picks) = problem(name, which)
@@ -96,8 +106,9 @@ def test_every_norm_is_the_references(name: str, which: str) -> None:
     assert traced.on_batch.td_error == pytest.approx(errors, rel=1e-6)
 
 
-@pytest.mark.parametrize("which", ["corrected", "printed"])
-@pytest.mark.parametrize("name", ["srg-dqn", "dqn-adam"])
+@pytest.mark.parametrize(
+    ("name", "which"), [("srg-dqn", "corrected"), ("srg-dqn", "printed"), ("dqn-adam", "corrected")]
+)
 def test_adam_is_the_references(name: str, which: str) -> None:
     with jax.enable_x64(True):
         configuration, network, inputs, (theta, data, picks) = problem(name, which, clip_norm=0.3)

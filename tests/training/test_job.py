@@ -100,7 +100,7 @@ ENGINES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_may_be_stopped_after_any_segment(case: str, each_kernel: str, tmp_path: Path) -> None:
-    """Gone on with by other numbers of threads, in other segments."""
+    """Resumed by other numbers of threads, in other segments."""
     run, whole = made(case, each_kernel), uninterrupted(case, each_kernel)
     before, after = ENGINES[each_kernel]
     for count in itertools.count(1):
@@ -143,7 +143,7 @@ def test_checkpoints_change_no_bit_and_are_timed(tmp_path: Path) -> None:
     assert set(timings["step"][kept]) <= set(timings["step"][timings["phase"] == "train"])
 
 
-def test_timings_of_before_are_kept_too(tmp_path: Path) -> None:
+def test_timings_of_before_are_stored_too(tmp_path: Path) -> None:
     case = "steps, a target"
     run, manager = made(case, "xla"), CheckpointManager(tmp_path, every=0.0)
     before = train_until(run, manager, 3, segment_blocks=2, workers=1)
@@ -156,8 +156,7 @@ def test_timings_of_before_are_kept_too(tmp_path: Path) -> None:
     assert trained.tables["timings"]["step"][trains].tolist() == [32, 64, 96, 128, 160, 192, 208]
 
 
-def test_what_was_reached_is_what_was_kept(tmp_path: Path) -> None:
-    """A run that is told to stop again at once has as much as before."""
+def test_a_run_stopped_at_once_has_what_its_checkpoints_have(tmp_path: Path) -> None:
     case = "steps, a target"
     manager = CheckpointManager(tmp_path)
     before = train_until(made(case, "xla"), manager, 2, segment_blocks=2, workers=1)
@@ -212,7 +211,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert same(trained, uninterrupted(case, "xla"))
 
 
-def test_a_strand_of_which_nothing_is_left_is_told_of_though_its_rounds_are_shared_out_otherwise(
+def test_a_job_of_which_nothing_is_left_is_warned_of_though_its_rounds_go_to_other_jobs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = "steps, a target"
@@ -241,7 +240,7 @@ def test_what_cannot_be_used_at_all_is_trained_from_the_beginning(
     assert capsys.readouterr().err.count("another version") <= 2
 
 
-def test_the_rounds_of_another_configuration_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_the_rounds_of_another_configuration_are_not_resumed(tmp_path: Path) -> None:
     manager = CheckpointManager(tmp_path, every=0.0)
     for seed in range(2):
         train_until(tiny(rounds=3, seed=seed), manager, 2, segment_blocks=2)
@@ -253,14 +252,14 @@ def test_the_rounds_of_another_configuration_are_not_gone_on_with(tmp_path: Path
     }
 
 
-def test_instruments_are_not_kept(tmp_path: Path) -> None:
+def test_instruments_are_not_checkpointed(tmp_path: Path) -> None:
     from srgdqn.training.lane import Instruments
 
     with pytest.raises(ValueError, match="what a study adds to the loop cannot be checkpointed"):
         train_rounds(*tiny(), manager=CheckpointManager(tmp_path), instruments=Instruments(blocks_kept=20))
 
 
-def test_an_error_keeps_the_ends_of_others(tmp_path: Path) -> None:
+def test_an_error_stores_the_ends_of_others(tmp_path: Path) -> None:
     """One chunk after the other: the first has come to its end when the second breaks."""
     run = tiny(rounds=18, steps=192)
     ends = 0
@@ -318,7 +317,7 @@ def swept_until_some_are_finished(folder: Path) -> set[float]:
     return finished
 
 
-def test_cells_that_are_finished_are_not_asked_for_again(tmp_path: Path) -> None:
+def test_finished_cells_are_not_trained_twice(tmp_path: Path) -> None:
     """The chunk in which the third cell begins has come to its end, and has rounds of cells that nobody asks for."""
     finished = swept_until_some_are_finished(tmp_path)
     left = tuple(eta for eta in ETAS if eta not in finished)
@@ -355,7 +354,7 @@ def test_a_chunk_whose_end_is_damaged_is_trained_for_those_who_ask(
     assert "cannot be used" in capsys.readouterr().err
 
 
-def test_what_is_trained_in_the_place_of_a_damaged_chunk_is_gone_on_with_too(tmp_path: Path) -> None:
+def test_what_is_trained_in_the_place_of_a_damaged_chunk_is_resumed_too(tmp_path: Path) -> None:
     """It has fewer seats than the chunk that its job was begun for."""
     finished = swept_until_some_are_finished(tmp_path)
     left = tuple(eta for eta in ETAS if eta not in finished)
@@ -377,7 +376,7 @@ def test_what_is_trained_in_the_place_of_a_damaged_chunk_is_gone_on_with_too(tmp
     assert steps == 12 * 208 - 4 * 5 * 32  # of the twelve rounds, four had trained five segments of two blocks
 
 
-def test_a_grid_may_grow_while_it_is_under_way(tmp_path: Path) -> None:
+def test_a_grid_may_grow_while_it_is_unfinished(tmp_path: Path) -> None:
     stop = threading.Event()
     cut = Cut(3)
     dict(side_by_side(ETAS[:2], CheckpointManager(tmp_path), workers=1, stop=cut.stop, listener=cut, segment_blocks=2))
@@ -388,7 +387,7 @@ def test_a_grid_may_grow_while_it_is_under_way(tmp_path: Path) -> None:
     assert set(before) < set(CheckpointManager(tmp_path).jobs())
 
 
-# What is told on the way
+# Progress and reports
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -417,9 +416,8 @@ def test_shares_grow_from_where_they_were(case: str, tmp_path: Path) -> None:
     assert sum(progress.steps for each in heard for progress in each) == sum(progress.steps for progress in told)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("after", [1, 4, 7])
-def test_reports_go_on_where_they_were(case: str, after: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("case", "after"), zip(CASES, itertools.cycle([1, 4, 7]), strict=False))
+def test_reports_continue_from_where_they_were(case: str, after: int, tmp_path: Path) -> None:
     """Counts, and the returns of episodes that were open then, are of the whole round."""
     run, manager = made(case, "xla"), CheckpointManager(tmp_path, every=0.0)
     before = train_until(run, manager, after, segment_blocks=1, workers=1)
@@ -459,7 +457,7 @@ def test_reports_go_on_where_they_were(case: str, after: int, tmp_path: Path) ->
         assert told.tolist() == judged["return"][known.sum() :].tolist()
 
 
-def test_replays_do_not_wait_for_the_end_to_be_kept(
+def test_replays_do_not_wait_in_memory_for_the_end_to_be_written(
     each_kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However seldom that is; the end is whole all the same."""

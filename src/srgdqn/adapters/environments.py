@@ -47,6 +47,13 @@ class Source:
     recipe: Any = None
     """The id, factory or spec from which `source_of` makes the same source in another process."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes it from its recipe, and from the registered spec if it does not know the id."""
+        if self.recipe is None:
+            raise TypeError(f"the environment {self.name} was given as an instance that cannot be remade")
+        specs = {name: spec for name, spec in gym.registry.items() if name == plain(self.name)}
+        return _source_elsewhere, (self.recipe, specs)
+
     def fresh(self, render_mode: str | None = None) -> gym.Env:
         """A new copy."""
         if self.make is None:
@@ -75,6 +82,12 @@ def source_of(environment: Environment) -> Source:
         f"the environment is {environment!r}, which is neither a Gymnasium id, nor an environment, nor a function that "
         "makes one. Pass an id such as 'CartPole-v1', an environment, or a factory."
     )
+
+
+def _source_elsewhere(recipe: Any, specs: dict[str, EnvSpec]) -> Source:
+    for identifier, spec in specs.items():
+        gym.registry.setdefault(identifier, spec)
+    return source_of(recipe)
 
 
 def source_named(identifier: str) -> Source:

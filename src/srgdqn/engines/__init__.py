@@ -1,1 +1,1 @@
-"""Where cells run. An engine receives a function and things to call it with, and knows no study."""
+"""Where functions run side by side: threads, processes, the nodes of a Ray cluster."""

@@ -1,11 +1,11 @@
-"""Where work runs, by name: on this machine, or on the nodes of a Ray cluster."""
+"""Engines by name: this machine, or the nodes of a Ray cluster."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
+from srgdqn.engines.executor import Executor
 from srgdqn.errors import InputError, unknown
 from srgdqn.runs.provenance import LOCAL
 
@@ -25,20 +25,16 @@ def ready(engine: str = LOCAL, address: str | None = None) -> Iterator[None]:
             raise InputError(f"an address ({address}) is of a Ray cluster. Give the engine ray as well, or no address.")
         yield
         return
-    from srgdqn.engines.on_ray import connected
+    from srgdqn.engines.ray_connection import connected
 
     with connected(address):
         yield
 
 
-def for_training(engine: str, *, compiled: bool) -> dict[str, Any]:
-    """The options of `PreparedRun.train` that make an engine which is ready train, on compiled tasks or on the host."""
+def executor_of(engine: str) -> Executor | None:
+    """The executor of an engine that is ready; None for this machine, where training takes threads or processes."""
     if engine == LOCAL:
-        return {}
-    from srgdqn.engines.on_ray import cluster_cores
+        return None
+    from srgdqn.engines.on_ray import Ray
 
-    if compiled:
-        from srgdqn.engines.chunks_on_ray import jobs_on_ray as run
-    else:
-        from srgdqn.engines.host_on_ray import rounds_on_ray as run  # type: ignore[assignment]
-    return {"engine": run, "workers": cluster_cores(), "ran_by": engine}
+    return Ray()

@@ -1,4 +1,4 @@
-"""Whether two machines compute the same bits: what they must have in common, and how it is told where they differ."""
+"""Whether two machines compute the same bits: what they must have in common, and how they differ in words."""
 
 from __future__ import annotations
 

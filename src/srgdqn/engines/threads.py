@@ -1,32 +1,69 @@
-"""On the machine itself: one thread per core. The work itself is compiled code that holds no Python lock."""
+"""Calls on threads of this process: for compiled code, which holds no Python lock."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from functools import partial
 
-from srgdqn.training.machine import usable_cores
+from srgdqn.engines.executor import (
+    CallsInterruptedError,
+    Function,
+    Item,
+    OnMessage,
+    Outcome,
+    Stop,
+    ignore,
+    never,
+    usable_cores,
+)
+from srgdqn.runs.interrupts import deferred_interrupts
 
-Thing = TypeVar("Thing")
-Outcome = TypeVar("Outcome")
 
+class Threads:
+    """An `Executor` of threads. A single one is the caller's own, which some environments need."""
 
-def run_locally(
-    function: Callable[[Thing, threading.Event], Outcome], things: Sequence[Thing], *, workers: int | None = None
-) -> Iterator[tuple[Thing, Outcome]]:
-    """Calls the function for each thing, on every core at once, and yields what comes as it comes.
+    remote = False
+    shares_disk = True
 
-    The function is also given an event that is set when it should come to an end: on a KeyboardInterrupt, or when
-    another call has raised. Both are raised here once the calls under way have ended.
-    """
-    stop = threading.Event()
-    with ThreadPoolExecutor(workers or usable_cores(), thread_name_prefix="cell") as pool:
-        jobs = {pool.submit(function, thing, stop): thing for thing in things}
-        try:
-            for job in as_completed(jobs):
-                yield jobs[job], job.result()
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
+    def __init__(self, cores: int | None = None) -> None:
+        """With so many threads; by default one per core."""
+        self.cores = cores or usable_cores()
+
+    def run(
+        self,
+        function: Function[Item, Outcome],
+        items: Sequence[Item],
+        *,
+        on_message: OnMessage[Item] = ignore,
+        stopping: Callable[[], bool] = never,
+    ) -> Iterator[tuple[Item, Outcome]]:
+        """See `Executor.run`."""
+        with deferred_interrupts() as interrupted:
+            stop = Stop(lambda: interrupted.is_set() or stopping())
+
+            def call(item: Item) -> Iterator[Outcome]:
+                """The outcome; nothing if it is too late to begin."""
+                return iter([] if stop.is_set() else [function(item, stop, partial(on_message, item))])
+
+            if min(self.cores, len(items)) <= 1:
+                for item in items:
+                    for outcome in call(item):
+                        yield item, outcome
+            else:
+                yield from self._in_pool(call, items, stop)
+        if interrupted.is_set():
+            raise CallsInterruptedError
+
+    def _in_pool(
+        self, call: Callable[[Item], Iterator[Outcome]], items: Sequence[Item], stop: Stop
+    ) -> Iterator[tuple[Item, Outcome]]:
+        with ThreadPoolExecutor(min(self.cores, len(items)), thread_name_prefix="job") as pool:
+            futures = {pool.submit(call, item): item for item in items}
+            try:
+                for future in as_completed(futures):
+                    for outcome in future.result():
+                        yield futures[future], outcome
+            finally:
+                stop.set()
+                pool.shutdown(cancel_futures=True)

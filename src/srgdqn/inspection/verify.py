@@ -14,7 +14,6 @@ from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment
 from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import (
     Condition,
@@ -30,6 +29,7 @@ from srgdqn.inspection.segments import SegmentCheck, check_segments
 from srgdqn.integrations.progress import reporting
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.tasks import Task
+from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.reports import Listener
 from srgdqn.training.rounds import train_rounds
 from srgdqn.training.tables import Tables

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import threading
@@ -14,8 +13,8 @@ from typing import Any, Protocol
 
 import polars as pl
 
-from srgdqn.engines.choice import RAY
-from srgdqn.engines.threads import run_locally
+from srgdqn.engines.choice import executor_of
+from srgdqn.engines.threads import Threads
 from srgdqn.kernel.build import toolchain
 from srgdqn.paper.measurements.recorded import Report
 from srgdqn.results.cache import Cell, CellFolder, Say, TrainingCell
@@ -24,10 +23,12 @@ from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
 from srgdqn.runs import measurement
 from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
-from srgdqn.runs.interrupts import StopRequestedError, let_interrupts_through
+from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import LOCAL, hashed, provenance, stale, what_bits_depend_on
 from srgdqn.runs.run_folder import UNFINISHED_CELLS, check_stays_within
+from srgdqn.training.distribute import distribute
+from srgdqn.training.reports import Listener, Progress
 
 
 class StudyCell(Cell, Protocol):
@@ -148,22 +149,40 @@ def compute(
             checkpoints.forget(cell.name)
             listener(cell.name, 1.0)
 
-        def run(cell: StudyCell, stop: threading.Event) -> None:
-            with contextlib.suppress(StopRequestedError):
-                store(cell, cell.compute(lambda share: listener(cell.name, share), stop, checkpoints))
-
-        let_interrupts_through()
         alone, crowd = [cell for cell in missing if cell.alone], [cell for cell in missing if not cell.alone]
-        if engine == RAY:
-            from srgdqn.paper.cells_on_ray import compute_on_ray
-
-            for cell, outcome in compute_on_ray(crowd, checkpoints, listener):
-                store(cell, outcome)
-            crowd = []
-        for group, workers in ((crowd, None), (alone, 1)):
-            for _ in run_locally(run, group, workers=workers):
-                pass
+        for group, executor, ran_by in (
+            (crowd, executor_of(engine) or Threads(), engine),
+            (alone, Threads(1), LOCAL),
+        ):
+            listeners = [_progress_of(cell, listener) for cell in group]
+            names = [cell.name for cell in group]
+            work = _ComputeCell(ran_by)
+            for index, outcome in distribute(executor, work, group, listeners, names=names, manager=checkpoints):
+                if outcome is not None:
+                    store(group[index], outcome)
 
     outcomes: dict[str, Any] = {}
     CellFolder(folder, say, checkpoints).fill(cells, outcomes, compute_missing)
     return {cell.name: outcomes[cell.name] for cell in cells}
+
+
+def _progress_of(cell: StudyCell, listener: Callable[[str, float], None]) -> Listener:
+    return lambda progress: listener(cell.name, progress.share)
+
+
+@dataclass(frozen=True)
+class _ComputeCell:
+    """Computes a cell; None if it was stopped."""
+
+    ran_by: str
+
+    def __call__(
+        self, cell: StudyCell, listener: Listener, stop: threading.Event, manager: CheckpointManager | None
+    ) -> Any:
+        def report(share: float) -> None:
+            listener(Progress(share, 0, float("nan"), 0))
+
+        try:
+            return cell.compute(report, stop, manager, self.ran_by)
+        except StopRequestedError:
+            return None

@@ -17,7 +17,6 @@ from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.presets import is_compiled
-from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
@@ -29,6 +28,7 @@ from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depen
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.training import Trained, train_rounds
+from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.machine import check_random_numbers, is_double

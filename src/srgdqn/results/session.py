@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
-from srgdqn.engines.choice import for_training
+from srgdqn.engines.choice import executor_of
 from srgdqn.errors import InputError
 from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result, load_result
@@ -77,7 +77,7 @@ def run_session(
       **how: passed on to `run.train`.
 
     """
-    how |= for_training(engine, compiled=not run.on_host)
+    how |= {"executor": executor_of(engine), "ran_by": engine}
     folder = None
     if options is not None:
         if (found := _finished(run, options)) is not None:

@@ -103,6 +103,7 @@ class CheckpointManager:
         self._keep = None if keep is None else max(DEFAULT_KEEP, keep)
         self._lock = threading.Lock()
         self._waiting: list[tuple[float, JobCheckpoints, Snapshot]] = []
+        self._open: list[JobCheckpoints] = []
         self.waiting_since = math.inf  # of the first of them; read at every block, and so without the lock
         self.warn_once = WarnOnce() if warn_once is None else warn_once
 
@@ -123,7 +124,10 @@ class CheckpointManager:
 
     def job(self, name: str) -> JobCheckpoints:
         """The checkpoints of the job of that name, there or not."""
-        return JobCheckpoints(self, Journal(self.folder / name, self._keep), self._stamp)
+        opened = JobCheckpoints(self, Journal(self.folder / name, self._keep), self._stamp)
+        with self._lock:
+            self._open.append(opened)
+        return opened
 
     def look(self, name: str, read: Callable[[Checkpoint], Built]) -> Built | None:
         """What `read` gives of the job's newest checkpoint that is whole in itself; None if there is none.
@@ -149,6 +153,14 @@ class CheckpointManager:
         for _, job, end in waiting:
             if not job.write(end):
                 self.put_off(time.monotonic(), job, end)
+
+    def release(self) -> None:
+        """Writes the final snapshots that wait; jobs that still run write nothing from now on."""
+        self.flush()
+        with self._lock:
+            released, self._open = self._open, []
+        for job in released:
+            job.close()
 
     def put_off(self, since: float, job: JobCheckpoints, end: Snapshot) -> None:
         """Lets the final snapshot of a job wait for the next `flush`; its work is unsaved `since` then."""

@@ -125,9 +125,10 @@ _deferred = threading.Lock()  # held while Ctrl-C sets an event instead of inter
 
 @contextmanager
 def deferred_interrupts() -> Iterator[threading.Event]:
-    """Makes the first Ctrl-C set an event, for work that ends only where nothing is left half done; a second one is
-    Python's own. The event is never set in another thread than the main one, which signals do not reach, nor within
-    another such context, whose event is set instead.
+    """Makes the first Ctrl-C set an event, for work that ends only where nothing is left half done; a second one raises
+    a KeyboardInterrupt. Where Ctrl-C is ignored, as in the background of a shell, it still is; SIGTERM is not, where it
+    is taken for Ctrl-C. The event is never set in another thread than the main one, which signals do not reach, nor
+    within another such context, which sets its own.
     """
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread() or not _deferred.acquire(blocking=False):
@@ -136,8 +137,11 @@ def deferred_interrupts() -> Iterator[threading.Event]:
     before = signal.getsignal(signal.SIGINT)
 
     def note(number: int, stack: FrameType | None) -> None:
+        if before is signal.SIG_IGN and number == signal.SIGINT:
+            return
+        if asked.is_set():
+            raise KeyboardInterrupt
         asked.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     signal.signal(signal.SIGINT, note)
     try:

@@ -14,21 +14,21 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.config.checks import check
 from srgdqn.config.presets import PRESETS
-from srgdqn.engines.choice import for_training
-from srgdqn.engines.threads import run_locally
+from srgdqn.engines.choice import executor_of
+from srgdqn.engines.executor import Send
+from srgdqn.engines.threads import Threads
 from srgdqn.results.cache import CellFolder, Say, TrainingCell
 from srgdqn.results.prepare import prepare, result_of, task_of, with_kernel
 from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
 from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
-from srgdqn.runs.interrupts import let_interrupts_through
 from srgdqn.runs.provenance import LOCAL
 from srgdqn.runs.run_folder import UNFINISHED_CELLS
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
 from srgdqn.training import Progress, train_side_by_side
 from srgdqn.training.loop import identity
-from srgdqn.training.machine import in_this_precision, usable_cores
+from srgdqn.training.machine import in_this_precision
 from srgdqn.training.rounds import Listener
 
 
@@ -127,32 +127,29 @@ def train_each(
         else:
             hosted.append(place)
     progress = _SharedProgress(listener, [len(places) for places in compiled.values()] + [1] * len(hosted))
-    by = for_training(engine, compiled=True)
-    cores = by.get("workers") or usable_cores()
-    workers = max(1, cores // max(1, len(compiled)))
+    executor, threads = executor_of(engine), Threads()
+    workers = max(1, (executor or threads).cores // max(1, len(compiled)))
 
-    def run(group: tuple[int, list[int]], stop: threading.Event) -> None:
+    def run(group: tuple[int, list[int]], stop: threading.Event, send: Send) -> None:
         index, places = group
         task = task_of(resolved[places[0]])
         members = [resolved[place] for place in places]
         checkpoints = None if manager is None else manager.stamped(stamp_of(prepare(members[0]).identity), "lanes")
         how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "manager": checkpoints}
-        for member, trained in train_side_by_side(members, task, **how, engine=by.get("engine")):
+        for member, trained in train_side_by_side(members, task, **how, executor=executor):
             if not trained.interrupted:
                 finished(places[member], result_of(members[member], task, trained, ran_by=engine))
 
-    let_interrupts_through()
-    # Threads that only wait for other machines may be many.
-    at_once = None if engine == LOCAL else max(1, len(compiled))
-    for _ in run_locally(in_this_precision(run), list(enumerate(compiled.values())), workers=at_once):
+    if executor is not None:  # threads that only wait for other machines may be many
+        threads = Threads(len(compiled))
+    for _ in threads.run(in_this_precision(run), list(enumerate(compiled.values()))):
         pass
-    by = for_training(engine, compiled=False)
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
             one = prepare(resolved[place])
             stamp, below = stamp_of(one.identity), identity(one.configuration)
             checkpoints = None if manager is None else manager.stamped(stamp, below)
-            result = one.train(listener=progress.of(index), manager=checkpoints, **by)
+            result = one.train(listener=progress.of(index), manager=checkpoints, executor=executor, ran_by=engine)
         except EnvironmentFailedError as error:
             failed(place, error)
             progress.leave_out(index)

@@ -102,7 +102,7 @@ def train_job(
     checkpoints: JobCheckpoints | None = None,
     timings: Sequence[tuple[str, int, float]] = (),
 ) -> list[ShareResult]:
-    """Trains the job's rounds until their budget is spent, none is active, or it is told to stop; what was reached is
+    """Trains the job's rounds until their budget is spent, none is active, or it is asked to stop; what was reached is
     returned in any case, and nothing if that is nothing.
 
     They resume from the newest good one of `checkpoints`. `timings` are of what was done before.

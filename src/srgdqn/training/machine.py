@@ -1,9 +1,8 @@
-"""What this process computes with: its cores, jax's precision and random numbers, and flags of the compiler."""
+"""What this process computes with: jax's precision and random numbers, and flags of the compiler."""
 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,13 +14,6 @@ from srgdqn.errors import InputError
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 Options = dict[str, Any]
-
-
-def usable_cores() -> int:
-    """The cores that this process may run on; all of them where the system does not say."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def is_double() -> bool:

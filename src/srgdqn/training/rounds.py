@@ -1,25 +1,30 @@
-"""All rounds of a run: jobs of them on one Python thread per core, with the host in control between segments."""
+"""All compiled rounds of a run, shared out among jobs that an executor runs."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from srgdqn import tasks
 from srgdqn.config import Configuration
+from srgdqn.config.presets import is_compiled
+from srgdqn.engines.executor import CallsInterruptedError, Executor
+from srgdqn.engines.threads import Threads
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.checkpoint_manager import CheckpointManager, JobCheckpoints
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
+from srgdqn.training.distribute import distribute
 from srgdqn.training.job import Choice, Job, ShareResult, every_block, train_job
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.loop import identity, policy_arrays
-from srgdqn.training.machine import in_this_precision, usable_cores
 from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
 from srgdqn.training.reports import Listener, Progress, SharedProgress
 from srgdqn.training.schedule import most_rounds, rounds_left, saved_shares, shared_out, shares_of
@@ -27,8 +32,6 @@ from srgdqn.training.tables import Tables, merge_tables
 
 __all__ = [
     "Choice",
-    "Engine",
-    "Jobs",
     "Listener",
     "Progress",
     "Trained",
@@ -50,23 +53,6 @@ class Trained(NamedTuple):
     probed_blocks: np.ndarray | None = None
     probed: Any = None  # arrays with axes of rounds and of those blocks first
     recording: np.ndarray | None = None  # every packed transition: axes of rounds, steps and numbers
-
-
-class Jobs(NamedTuple):
-    """What an engine is to run: `srgdqn.training.job.train_job` for each job."""
-
-    jobs: Sequence[Job]
-    listeners: Sequence[Listener]  # of each job; may be called from any thread
-    stopping: Callable[[], bool]
-    manager: CheckpointManager | None
-    workers: int
-    compiled: list[tuple[str, int, float]]  # what compiling took, which the first job reports
-
-
-Engine = Callable[[Jobs], Iterator[tuple[int, list[ShareResult]]]]
-"""Runs jobs, and yields the place and the outcome of each as it comes. On a KeyboardInterrupt it lets those that are
-running come to an end, and yields what they reached.
-"""
 
 
 def train_rounds(
@@ -93,7 +79,7 @@ def train_side_by_side(
     data: Any = None,
     probe_at: Choice = every_block,
     manager: CheckpointManager | None = None,
-    engine: Engine | None = None,
+    executor: Executor | None = None,
 ) -> Iterator[tuple[int, Trained]]:
     """Trains every round of configurations that differ in numbers alone, all of them as lanes of one program.
 
@@ -102,11 +88,11 @@ def train_side_by_side(
 
     `instruments` are a study's additions to the loop, `data` what its source of batches needs (arrays with an axis of
     rounds first), and `probe_at` chooses the blocks whose probed rows are returned. `manager` is where jobs are
-    checkpointed, and resume from, whoever they trained with; `engine` is where they run, if not on threads here.
+    checkpointed, and resume from, whoever they trained with. The `executor` is by default one of threads; there are
+    jobs for `workers` of its cores, by default for all.
 
-    A KeyboardInterrupt in the calling thread ends the run after the present segments, as does setting `stop` from
-    another; what was reached is yielded last, in order, marked as interrupted. A second KeyboardInterrupt is not
-    caught.
+    Ctrl-C ends the run after the present segments, as does setting `stop`; what was reached is yielded last, in order,
+    marked as interrupted. A second Ctrl-C is not caught.
     """
     first = configurations[0]
     if any(other.shape() != first.shape() for other in configurations):
@@ -114,7 +100,8 @@ def train_side_by_side(
     if manager is not None and instruments != PLAIN:
         raise ValueError("what a study adds to the loop cannot be checkpointed")
     programs, fresh = programs_for(first, task, user_network, instruments, data)
-    workers = workers or usable_cores()
+    executor = executor or Threads(workers)
+    workers = workers or executor.cores
     rounds, identities = first.training.rounds, [identity(configuration) for configuration in configurations]
     saved = {} if manager is None else saved_shares(manager, identities, rounds)
     left = rounds_left(len(configurations), rounds, saved.values())
@@ -135,71 +122,80 @@ def train_side_by_side(
     expected = Counter(share.place for job in jobs for share in job.asked_for)
     found: dict[int, list[ShareResult]] = {place: [] for place in range(len(configurations))}
     shared = SharedProgress(listener, len(jobs))
-    work = Jobs(
-        jobs,
+    compiled = (("compile", 0, programs.compile_seconds),) if fresh else ()
+    outcomes = distribute(
+        executor,
+        _TrainJob(first, task, user_network),
+        [
+            (job._replace(task=None, network=None), () if index else compiled)  # type: ignore[arg-type]
+            for index, job in enumerate(jobs)
+        ],
         [shared.of(index) for index in range(len(jobs))],
-        lambda: stop is not None and stop.is_set(),
-        manager,
-        workers,
-        [("compile", 0, programs.compile_seconds)] if fresh else [],
+        names=[job.name for job in jobs],
+        stopping=lambda: stop is not None and stop.is_set(),
+        manager=manager,
     )
-    for _, results in (engine or in_threads)(work):
-        places = [result.share.place for result in results if result.share.place is not None]
-        for place, result in zip(places, results, strict=True):
-            found[place].append(result)
-        for place in sorted({*places}):
-            if len(found[place]) == expected[place] and all(result.whole for result in found[place]):
-                yield place, _merged(found.pop(place), expected[place], instruments)
+    ended: set[int] = set()
+    try:
+        with contextlib.suppress(CallsInterruptedError):
+            for index, results in outcomes:
+                ended.add(index)
+                for result in results:
+                    assert result.share.place is not None
+                    found[result.share.place].append(result)
+                for place in sorted({result.share.place for result in results if result.share.place is not None}):
+                    if len(found[place]) == expected[place] and all(result.whole for result in found[place]):
+                        yield place, _merged(found.pop(place), expected[place], instruments)
+    finally:
+        if manager is not None and found:  # something is missing, so jobs that have ended are needed to resume
+            manager.release()
+    if manager is not None and executor.shares_disk:
+        # Stopped before they began: what they had reached is in their checkpoints.
+        for index, job in enumerate(jobs):
+            if index not in ended and job.saved_as is not None:
+                for result in train_job(job, stopping=lambda: True, checkpoints=manager.job(job.name)):
+                    assert result.share.place is not None
+                    found[result.share.place].append(result)
     for place, results in found.items():
         yield place, _merged(results, expected[place], instruments)
 
 
-def in_threads(work: Jobs) -> Iterator[tuple[int, list[ShareResult]]]:
-    """Runs jobs on threads of this process."""
-    ended = threading.Event()
-    opened: list[JobCheckpoints] = []
+@dataclass(frozen=True)
+class _TrainJob:
+    """Trains a job, which comes without what all have in common, and with the timings of what was done before."""
 
-    def stopping() -> bool:
-        return ended.is_set() or work.stopping()
+    configuration: Configuration
+    task: Task | None  # None: the paper's task that the configuration names
+    network: eqx.Module | NetworkFactory | None
 
-    def run(index: int) -> list[ShareResult]:
-        job, manager = work.jobs[index], work.manager
-        checkpoints = None if manager is None else manager.job(job.name)
-        if checkpoints is not None:
-            opened.append(checkpoints)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The kernel knows the paper's tasks by the one object that each of them is in a process."""
+        known = _paper_task(self.configuration)
+        return _TrainJob, (self.configuration, None if self.task == known else self.task, self.network)
+
+    def __call__(
+        self,
+        part: tuple[Job, Sequence[tuple[str, int, float]]],
+        listener: Listener,
+        stop: threading.Event,
+        manager: CheckpointManager | None,
+    ) -> list[ShareResult]:
+        job, timings = part
+        task = _paper_task(self.configuration) if self.task is None else self.task
+        assert task is not None
         return train_job(
-            job,
-            listener=work.listeners[index],
-            stopping=stopping,
-            checkpoints=checkpoints,
-            timings=work.compiled if index == 0 else (),
+            job._replace(task=task, network=self.network),
+            listener=listener,
+            stopping=stop.is_set,
+            checkpoints=None if manager is None else manager.job(job.name),
+            timings=timings,
         )
 
-    count, yielded, whole = len(work.jobs), set[int](), False
-    train = in_this_precision(run)
-    try:
-        with ThreadPoolExecutor(min(work.workers, count), thread_name_prefix="job") as pool:
-            futures: dict[Any, int] = {}
-            try:
-                for index in range(count):
-                    futures[pool.submit(train, index)] = index
-                for each in as_completed(futures):
-                    results = each.result()
-                    yielded.add(futures[each])
-                    yield futures[each], results
-            except KeyboardInterrupt:
-                pass
-            finally:
-                ended.set()
-        whole = len(yielded) == count and not work.stopping()
-    finally:
-        if work.manager is not None and not whole:  # then jobs that have come to their end are not lost
-            work.manager.flush()
-            for checkpoints in opened:  # should a second interrupt have left threads behind
-                checkpoints.close()
-    for each, index in futures.items():
-        if index not in yielded:
-            yield index, each.result()
+
+def _paper_task(configuration: Configuration) -> Task | None:
+    if not is_compiled(configuration.task.task):
+        return None
+    return tasks.with_evaluation_limit(tasks.make(configuration.task), configuration.training.evaluation_limit)
 
 
 def _merged(results: list[ShareResult], expected: int, instruments: Instruments) -> Trained:

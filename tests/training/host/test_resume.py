@@ -26,11 +26,11 @@ from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
-from srgdqn.engines.host_rounds import train_on_host
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Journal
 from srgdqn.runs.locks import locked
+from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.steps import OpenSteps
 from srgdqn.training.host.task import HostTask, host_task
 from srgdqn.training.host.train_round import RoundOutcome, round_checkpoints, train_round
@@ -277,7 +277,7 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
             from srgdqn.adapters.environments import source_of
             from srgdqn.config.configure import configure
             from srgdqn.config.presets import host_preset
-            from srgdqn.engines.host_rounds import train_on_host
+            from srgdqn.training.host.rounds import train_on_host
             from srgdqn.runs.checkpoint_manager import CheckpointManager
             from srgdqn.training.host.task import host_task
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from host_environments import SMALL, Counting, Slope
 from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, host_preset
+from srgdqn.engines.executor import CallsInterruptedError
 from srgdqn.errors import InputError
 from srgdqn.results.comparison import summarise
 from srgdqn.results.curves import curve
@@ -202,11 +202,10 @@ def test_what_images_show_is_learned(algorithm: str, environments: int) -> None:
 
 
 def test_an_interrupt_before_any_round_has_begun_leaves_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any) -> list[Any]:
-        signal.raise_signal(signal.SIGINT)
-        return []
+    def interrupted(*_: Any, **__: Any) -> list[Any]:
+        raise CallsInterruptedError
 
-    monkeypatch.setattr("srgdqn.engines.host_rounds._train_here", interrupted)
+    monkeypatch.setattr("srgdqn.training.host.rounds.distribute", interrupted)
     with pytest.raises(KeyboardInterrupt):
         srgdqn.train("CartPole-v1", "dqn-adam", **SMALL, steps=96, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -53,7 +53,7 @@ def train_round(
     measure_noise: bool = False,
     manager: CheckpointManager | None = None,
 ) -> RoundOutcome:
-    """Trains round `number` until its budget is spent, it diverges, it is told to stop, or its environment fails.
+    """Trains round `number` until its budget is spent, it diverges, it is asked to stop, or its environment fails.
 
     `measure_noise`: measure that of the gradients for every report that is asked for. `manager`: where it is
     checkpointed, and resumes from.
@@ -130,6 +130,11 @@ def evaluation_environment(task: HostTask) -> gym.Env | None:
         return None
 
 
+def checkpoints_name(number: int) -> str:
+    """The name of a round's checkpoints."""
+    return f"round-{number}"
+
+
 @contextlib.contextmanager
 def round_checkpoints(manager: CheckpointManager, number: int) -> Iterator[JobCheckpoints | None]:
     """The checkpoints of round `number`, for one process at a time; none, with a warning, where the disk refuses.
@@ -137,7 +142,7 @@ def round_checkpoints(manager: CheckpointManager, number: int) -> Iterator[JobCh
     A process that was left behind by a run which is gone may still write to them: then this waits a moment for its
     end, and raises an `OccupiedError` if it does not come.
     """
-    name = f"round-{number}"
+    name = checkpoints_name(number)
     folder = manager.folder / name
     with contextlib.ExitStack() as stack:
         try:

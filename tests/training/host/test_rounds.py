@@ -1,4 +1,4 @@
-"""Rounds in processes of their own: the same bits, whatever happens to one of them."""
+"""Rounds in this process and in others: the same bits, whatever happens to one of them."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import registry
 
-import srgdqn
 from host_environments import SMALL, Deadly, Hanging, Slope
 from srgdqn.adapters.environments import source_of
-from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
-from srgdqn.engines import workers
-from srgdqn.engines.host_rounds import HostTrained, train_on_host
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, register_estimator
+from srgdqn.runs.checkpoint_manager import CheckpointManager
+from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.locks import locked
+from srgdqn.training.host.rounds import HostTrained, train_on_host
 from srgdqn.training.host.task import host_task, reset_seed
-from srgdqn.training.reports import SharedProgress
+from srgdqn.training.reports import Progress
 from tiny import bits, reproducible
 
 
-def trained(environment: Any, workers: int, own_network: Any = None, **options: Any) -> HostTrained:
+def trained(
+    environment: Any, workers: int, own_network: Any = None, *, manager: CheckpointManager | None = None, **options: Any
+) -> HostTrained:
     source = source_of(environment)
     configuration = configure(
         source.name,
         defaults=host_preset(source.name),
         **{**SMALL, "steps": 48, "kernel": "xla", "rounds": 3, **options},
     )
-    return train_on_host(configuration, host_task(configuration, source), own_network, workers=workers)
+    return train_on_host(configuration, host_task(configuration, source), own_network, workers=workers, manager=manager)
 
 
 def same(one: HostTrained, other: HostTrained) -> bool:
@@ -87,30 +89,24 @@ def test_an_id_with_options_that_only_this_process_knows_is_known_to_all() -> No
     assert max(apart.trained.tables["episodes"]["length"]) == 2
 
 
-def test_a_second_ctrl_c_keeps_the_rounds_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Round 0 is over, and round 1 never comes to an end."""
+def test_a_second_ctrl_c_returns_the_rounds_that_are_done() -> None:
+    """Round 0 is over, and round 1 never ends."""
     source = source_of(functools.partial(Hanging, [reset_seed(0, 1, 0, 0)]))
     options = {**SMALL, "steps": 48, "kernel": "xla", "rounds": 2}
     configuration = configure(source.name, defaults=host_preset(source.name), **options)
-    received, done, polls = workers.receive, threading.Event(), iter(range(1_000))
 
-    def noticing(pipe: Any) -> Any:
-        message = received(pipe)
-        if message[0] == "outcome":
-            done.set()
-        return message
+    def listen(progress: Progress) -> None:
+        """Presses Ctrl-C once round 0 is over, and once more."""
+        if progress.ended and not again.is_alive():
+            signal.raise_signal(signal.SIGINT)
+            again.start()
 
-    def stopping() -> bool:
-        if done.is_set() and next(polls) > 3:
-            raise KeyboardInterrupt
-        return done.is_set()
-
-    monkeypatch.setattr(workers, "receive", noticing)
-    told = SharedProgress(lambda progress: None, 2)
-    task = host_task(configuration, source)
-    outcomes = workers.train_in_processes(configuration, task, None, 2, told, stopping, measure_noise=False)
-    # Round 1 may have been told to stop before it had begun to hang.
-    assert [(outcome.number, outcome.whole) for outcome in outcomes] in ([(0, True)], [(0, True), (1, False)])
+    again = threading.Timer(2.0, os.kill, (os.getpid(), signal.SIGINT))
+    done = train_on_host(configuration, host_task(configuration, source), workers=2, listener=listen).trained
+    again.join()
+    assert done.interrupted
+    assert done.tables["rounds"]["round"].tolist() == [0]
+    assert done.tables["rounds"]["completed"].tolist() == [True]
 
 
 def test_a_killed_process_costs_its_round_alone() -> None:
@@ -140,35 +136,26 @@ def _first(all_of_them: HostTrained) -> HostTrained:
     return HostTrained(all_of_them.trained._replace(tables=tables, policies=policies), {})
 
 
-def test_where_no_process_is_left_the_rounds_are_told_as_failures(monkeypatch: pytest.MonkeyPatch) -> None:
-    def start() -> Any:
-        """A process that ends as soon as it is told anything."""
-        code = "import sys; sys.stdin.buffer.read(1); sys.exit(5)"
-        return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    monkeypatch.setattr("srgdqn.engines.workers._start", start)
-    with pytest.raises(EnvironmentFailedError) as caught:
-        srgdqn.train(Slope, **SMALL, steps=48, rounds=9, progress=False)
-    assert caught.value.result.rounds.height == 0
-    assert "round 0: the process that trained round 0 failed: it ended with code 5" in str(caught.value)
-    assert "round 8: the process that trained round 8 failed: no process was left for it" in str(caught.value)
-
-
-def test_what_cannot_be_handed_over_is_told_before_any_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("a process was started")
-
-    monkeypatch.setattr("srgdqn.engines.workers._start", refuse)
-    lock = threading.Lock()
-
-    def make() -> gym.Env:
-        with lock:
-            return Slope()
-
-    with pytest.raises(InputError, match=r"cannot be handed to another process .*Give what can be pickled"):
-        trained(make, 2)
+def test_a_network_that_does_not_fit_is_refused_before_any_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.engines.processes._started", None)
     with pytest.raises(InputError, match=r"but the task has 3 actions"):
         trained(Slope, 2, Wide(jax.numpy.ones((2, 5))), network="Wide")
+
+
+def test_a_round_that_another_process_is_at_work_on_is_not_checkpointed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A call that outlived its run costs checkpoints, not the run."""
+    monkeypatch.setattr("srgdqn.runs.locks._PATIENCE", 0.1)
+    (tmp_path / "round-0").mkdir()
+    given = dict(rounds=1, steps=48)
+    with locked(tmp_path / "round-0", what="a round"):
+        alone = trained(Slope, 1, manager=CheckpointManager(tmp_path), **given)
+        assert os.listdir(tmp_path / "round-0") == [".lock"]
+    assert "no checkpoint could be made" in capsys.readouterr().err
+    stored = trained(Slope, 1, manager=CheckpointManager(tmp_path), **given)
+    assert Journal(tmp_path / "round-0").numbers() == [1]
+    assert same(alone, stored)
 
 
 def test_a_stop_asked_for_keeps_what_was_reached() -> None:

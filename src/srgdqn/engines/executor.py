@@ -1,0 +1,113 @@
+"""The protocol of everything that calls a function for many items at once, and what its implementations share."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import cloudpickle
+
+from srgdqn.errors import InputError
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+Send = Callable[[Any], None]
+"""Sends a message to whoever started the call."""
+Function = Callable[[Item, threading.Event, Send], Outcome]
+"""Is called with an item, an event that is set when it should stop, and a function that sends messages."""
+OnMessage = Callable[[Item, Any], None]
+"""Is called with an item and a message from its call."""
+
+
+class Lost(NamedTuple):
+    """The outcome of a call whose process died."""
+
+    reason: str
+
+
+class CallsInterruptedError(KeyboardInterrupt):
+    """Raised after Ctrl-C, once the calls that ran have ended and their outcomes were yielded."""
+
+
+class Executor(Protocol):
+    """Calls a function for each of many items, on every core at once."""
+
+    @property
+    def cores(self) -> int:
+        """How many calls run at the same time."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether calls run in other processes: then the function, items, messages and outcomes are pickled."""
+
+    @property
+    def shares_disk(self) -> bool:
+        """Whether calls see this machine's files."""
+
+    def run(
+        self,
+        function: Function[Item, Outcome],
+        items: Sequence[Item],
+        *,
+        on_message: OnMessage[Item] = ...,
+        stopping: Callable[[], bool] = ...,
+    ) -> Iterator[tuple[Item, Outcome | Lost]]:
+        """Calls the function for each item and yields items with outcomes as they come.
+
+        `on_message` is called with the messages of each call, in order and before its outcome is yielded; threads call
+        it from where the message is sent. An exception of the function's is raised here once the other calls have been
+        asked to stop and have ended.
+
+        Once `stopping` returns True, or on Ctrl-C, no further call begins; those that run are asked to stop and their
+        outcomes are yielded. After Ctrl-C a `CallsInterruptedError` is raised at the end. A second Ctrl-C raises an
+        ordinary KeyboardInterrupt at once.
+        """
+
+
+def ignore(item: Any, message: Any) -> None:
+    """Does nothing with a message."""
+
+
+def never() -> bool:
+    """Never asks to stop."""
+    return False
+
+
+class Stop(threading.Event):
+    """An event that is also set while a condition holds."""
+
+    def __init__(self, condition: Callable[[], bool]) -> None:
+        super().__init__()
+        self._condition = condition
+
+    def is_set(self) -> bool:
+        """Whether it was set or the condition holds."""
+        return super().is_set() or self._condition()
+
+
+def usable_cores() -> int:
+    """The cores that this process may run on; all of them where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def packed(value: Any) -> bytes:
+    """The value as bytes for another process; an `InputError` if it cannot be pickled."""
+    try:
+        data: bytes = cloudpickle.dumps(value)
+    except Exception as error:  # whatever of the user's raises
+        raise InputError(
+            "your environment, network or estimator, or what it refers to, cannot be handed to another process "
+            f"({type(error).__name__}: {error}). Give what can be pickled, or train one round on this machine."
+        ) from error
+    return data
+
+
+@functools.lru_cache(maxsize=8)
+def unpacked(data: bytes) -> Any:
+    """What was packed: one object for the same bytes, as compiled programs belong to an object."""
+    return cloudpickle.loads(data)

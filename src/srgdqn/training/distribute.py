@@ -1,0 +1,151 @@
+"""Runs the parts of a training on an executor, with the user's code, checkpoints and progress wherever they run."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import jax
+
+from srgdqn.engines.executor import Executor, Lost, Send, never, packed, unpacked
+from srgdqn.engines.shared_folders import claimed, marked
+from srgdqn.errors import InputError
+from srgdqn.kernel.program_cache import enable_program_cache
+from srgdqn.learner.estimators import Estimator, make_known, own_estimators
+from srgdqn.runs.checkpoint_manager import CheckpointManager
+from srgdqn.runs.throttle import Throttle
+from srgdqn.training.machine import in_this_precision, is_double
+from srgdqn.training.reports import Listener, Progress, RoundReport, no_reports
+
+SECONDS = 0.5
+"""Between two reports of progress from another process."""
+
+_CACHE = "jax_compilation_cache_dir"
+
+Part = TypeVar("Part")
+Outcome = TypeVar("Outcome")
+
+
+Work = Callable[[Part, Listener, threading.Event, CheckpointManager | None], Outcome]
+"""Trains one part until it is done or the event is set; it is checkpointed where there is a manager. It is pickled for
+other processes; what all parts have in common belongs into it.
+"""
+
+
+def distribute(
+    executor: Executor,
+    work: Work[Part, Outcome],
+    parts: Sequence[Part],
+    listeners: Sequence[Listener],
+    *,
+    names: Sequence[str],
+    stopping: Callable[[], bool] = never,
+    manager: CheckpointManager | None = None,
+    on_lost: Callable[[int, Lost], Outcome] | None = None,
+) -> Iterator[tuple[int, Outcome]]:
+    """Trains every part on the executor, and yields their indices and outcomes as they come: see `Executor.run`.
+
+    Each part has a listener to its progress, and the name of its checkpoints. On machines that do not see the
+    manager's folder nothing is checkpointed. `on_lost` gives the outcome of a part whose process died; by default an
+    `InputError` is raised.
+    """
+    if not executor.remote:
+
+        def here(index: int, stop: threading.Event, send: Send) -> Outcome:
+            return work(parts[index], listeners[index], stop, manager)
+
+        for index, outcome in executor.run(in_this_precision(here), range(len(parts)), stopping=stopping):
+            assert not isinstance(outcome, Lost)
+            yield index, outcome
+        return
+    receivers = [_Receiver(listener) for listener in listeners]
+    with contextlib.ExitStack() as stack:
+        claim: Callable[[str], AbstractContextManager[bool]] = _unclaimed
+        if manager is not None and not executor.shares_disk:
+            claim = functools.partial(claimed, stack.enter_context(marked(manager.folder)))
+        cache = _cache_options(shares_disk=executor.shares_disk)
+        there = _Elsewhere(packed(work), own_estimators(), is_double(), cache, manager, claim)
+        items = list(zip(range(len(parts)), names, parts, strict=True))
+        for (index, name, _), result in executor.run(
+            there, items, on_message=lambda item, message: receivers[item[0]].receive(*message), stopping=stopping
+        ):
+            if not isinstance(result, Lost):
+                yield index, result
+            elif on_lost is not None:
+                yield index, on_lost(index, result)
+            else:
+                raise InputError(f"the process that trained {name} failed: {result.reason}. Resume the run.")
+
+
+@dataclass(frozen=True)
+class _Elsewhere:
+    """Trains parts in another process, after making known there what only this one knows."""
+
+    work: bytes
+    estimators: dict[str, Estimator]
+    double: bool
+    cache: dict[str, Any] | None  # options of jax's cache of programs; None: the machine's own cache
+    manager: CheckpointManager | None
+    claim: Callable[[str], AbstractContextManager[bool]]  # whether the part of a name may be checkpointed
+
+    def __call__(self, item: tuple[int, str, Any], stop: threading.Event, send: Send) -> Any:
+        _, name, part = item
+        make_known(self.estimators)
+        if self.cache is None:
+            enable_program_cache()
+        else:
+            for option, value in self.cache.items():
+                jax.config.update(option, value)
+        with jax.enable_x64(self.double), self.claim(name) as mine:
+            manager = self.manager if mine else None
+            outcome = unpacked(self.work)(part, _throttled(send), stop, manager)
+            if manager is not None:
+                manager.flush()  # this process may not be asked again
+        return outcome
+
+
+def _unclaimed(name: str) -> AbstractContextManager[bool]:
+    """Lets every part be checkpointed: nobody else is at work on the run."""
+    return contextlib.nullcontext(True)
+
+
+def _cache_options(*, shares_disk: bool) -> dict[str, Any] | None:
+    """The options of jax's cache for another process, if programs are stored; None: another machine has its own."""
+    if jax.config.values[_CACHE] is None:
+        return {}
+    names = (_CACHE, "jax_persistent_cache_min_compile_time_secs")
+    return {name: jax.config.values[name] for name in names} if shares_disk else None
+
+
+def _throttled(send: Send) -> Listener:
+    """A listener that sends progress with all steps and reports since the last time; always at the end."""
+    throttle, steps = Throttle(SECONDS), 0
+
+    def listen(progress: Progress) -> None:
+        nonlocal steps
+        steps += progress.steps
+        if throttle.due(anyway=progress.ended):
+            send((progress._replace(steps=steps, reports=no_reports), progress.reports()))
+            steps = 0
+
+    return listen
+
+
+class _Receiver:
+    """Passes progress from another process to a listener, which may ask for the reports at any time."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener, self._unread = listener, deque[RoundReport]()
+
+    def receive(self, progress: Progress, reports: list[RoundReport]) -> None:
+        self._unread.extend(reports)
+        self._listener(progress._replace(reports=self._read))
+
+    def _read(self) -> list[RoundReport]:
+        return [self._unread.popleft() for _ in range(len(self._unread))]
