@@ -287,3 +287,73 @@ def test_a_factory_called_mlp_is_not_taken_for_the_built_in_network(tmp_path: Pa
     result.save(tmp_path / "run")
     with pytest.raises(InputError, match="not stored with it"):
         srgdqn.load(tmp_path / "run").policy(0)
+
+
+# Learning
+
+
+def test_dqn_with_adam_learns_to_balance() -> None:
+    options = {**LEARNING, "reward": "raw", "evaluation_episodes": 10}
+    untrained, trained = (srgdqn.train("CartPole", "dqn-adam", steps=steps, **options) for steps in (1_000, 30_000))
+    lasted = trained.evaluations.group_by("round").agg(pl.col("length").mean())["length"].to_list()
+    # A random policy lasts for 22 steps and a constant action for 10. Here they are 180 to 280, but other processors
+    # round otherwise, and learning amplifies that.
+    assert sum(lasted) / 4 > 100
+    assert sum(length > 60 for length in lasted) >= 3
+    assert sum(lasted) / 4 > 2 * untrained.evaluations["length"].mean()
+    # It shows in training as well: the last tenth of the steps has far longer episodes than the first.
+    early = trained.episodes.filter(pl.col("step") < 3_000)["length"].mean()
+    late = trained.episodes.filter(pl.col("step") > 27_000)["length"].mean()
+    assert late > 2 * early
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "hard target": dict(target="hard", target_period=3),
+    "polyak target": dict(target="polyak", target_tau=0.1),
+    "outer target": dict(target="outer"),
+    "huber": dict(loss="huber", huber_delta=0.1),
+    "clip": dict(clip_norm=0.5),
+    "normalised observations": dict(normalise_observations=True),
+    "normalised rewards": dict(normalise_rewards=True),
+    "linear schedule": dict(schedule="linear"),
+    "cosine schedule": dict(schedule="cosine"),
+    "without replacement": dict(sampling="without-replacement"),
+    "newest": dict(sampling="newest"),
+    "inner batch": dict(inner_batch=3),
+    "inner sampling": dict(inner_batch=3, inner_sampling="without-replacement"),
+    "no anchor step": dict(anchor_step=False),
+    "unmasked": dict(mask_terminal=False),
+    "raw reward": dict(reward="raw"),
+    "cosine reward": dict(reward="upright-cosine"),
+    "tanh": dict(activation="tanh"),
+    "softplus": dict(activation="softplus"),
+    "normal initialisation": dict(initialisation="normal"),
+    "two hidden layers": dict(hidden=(4, 3)),
+    "no hidden layer": dict(hidden=()),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_option_alone_changes_what_is_learned(variant: str) -> None:
+    usual: dict[str, Any] = {**TINY, "lanes": 1, "hidden": (3,)}
+    plain, other = (srgdqn.train("CartPole", **{**usual, **options}) for options in ({}, VARIANTS[variant]))
+    assert bits(plain.run.parameters) != bits(other.run.parameters)
+    assert all(np.isfinite(array).all() for array in other.run.parameters.values())
+    assert other.rounds["completed"].to_list() == [True]
+    assert other.rounds["outer_iterations"].to_list() == [10]
+    assert np.isfinite(other.curves["reward"].to_numpy()).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["svr-dqn", "sgd-inner", "dqn-sgd", "dqn-sgd-17eta", "dqn-sgd-queries", "dqn-gd"])
+@pytest.mark.parametrize("task", ["CartPole", "MountainCar", "Pendulum"])
+def test_every_task_is_learned_from(task: str, algorithm: str) -> None:
+    usual: dict[str, Any] = {**TINY, "lanes": 2, "hidden": (3,), "eta": 1e-3, "rounds": 2}
+    result = srgdqn.train(task, algorithm, **usual)
+    still = srgdqn.train(task, algorithm, **{**usual, "eta": 0.0})
+    for name, array in result.run.parameters.items():
+        assert np.isfinite(array).all()
+        assert (array != still.run.parameters[name]).any()
+    work = {"svr-dqn": 8, "sgd-inner": 6, "dqn-sgd": 4, "dqn-sgd-17eta": 4, "dqn-sgd-queries": 8, "dqn-gd": 12}
+    assert result.rounds["queries"].to_list() == [10 * work[algorithm]] * 2

@@ -71,7 +71,7 @@ def cases(draw: st.DrawFn) -> Case:
     flags += LIVED * (np.arange(BLOCKS)[:, None] < np.array(lived)[:, None, None])
     reward = random.normal(size=ended.shape).astype(np.float32)
     log = BlockLog(*(part[:, :total] for part in (reward, flags.astype(np.uint8), *diagnostics)))
-    where = None if environments == 1 else np.tile(np.arange(environments), reward[:, :total].size // environments)
+    where = None if environments == 1 else random.integers(environments, size=reward[:, :total].size)
     judged = [
         (time, time == total, Evaluation(*random.integers(0, 2, (3, ROUNDS, 2))))  # type: ignore[arg-type]
         for time in sorted({draw(st.integers(1, total)), total})
