@@ -22,9 +22,9 @@ import srgdqn
 from frames import COPIES, SHAPE, TRANSITIONS, single, transitions
 from measuring import circumstances
 from reporting import place_for, print_table, write_report
-from srgdqn.adapters.replay import FrameMemory
+from srgdqn.adapters.replay_memory import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
-from srgdqn.runs.checkpoints import Journal, Snapshot
+from srgdqn.runs.checkpoints import CheckpointFolder, Snapshot
 from srgdqn.runs.run_folder import DEFAULT_KEEP
 
 # Transitions that a minute of an Atari game makes at the fastest that was seen here, 156 a second.
@@ -101,7 +101,7 @@ def _images(count: int) -> dict[str, float]:
     minute = min(A_MINUTE, count)
     spent = []
     with tempfile.TemporaryDirectory() as place:
-        journal = Journal(Path(place))
+        journal = CheckpointFolder(Path(place))
         for _ in range(math.ceil(count / minute) + TIMED):
             for _ in range(minute):
                 copy, before, after, ended = next(play)

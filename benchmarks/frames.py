@@ -19,7 +19,7 @@ import numpy as np
 
 from measuring import circumstances, pinned_to, spread, usable
 from reporting import Bar, Panel, place_for, print_table, write_report
-from srgdqn.adapters.replay import FrameMemory
+from srgdqn.adapters.replay_memory import FrameMemory
 from srgdqn.learner.gradients import Transitions
 
 FRAMES, SIDE, COPIES, BATCH = 4, 84, 8, 32

@@ -101,7 +101,7 @@ def _by_xla(product: Product) -> Callable[[], int]:
     import jax
     import jax.numpy as jnp
 
-    from srgdqn.training.machine import some_effort
+    from srgdqn.training.jax_setup import hot_program_flags
 
     repeats = max(1, _IN_ONE_CALL // product.operations)
     left_key, right_key = jax.random.split(jax.random.key(0))
@@ -117,7 +117,7 @@ def _by_xla(product: Product) -> Callable[[], int]:
 
         return jax.lax.fori_loop(0, repeats, once, (left, jnp.zeros_like(left @ right)))[1]
 
-    compiled = jax.jit(repeat).lower(left, right).compile(some_effort())
+    compiled = jax.jit(repeat).lower(left, right).compile(hot_program_flags())
 
     def call() -> int:
         compiled(left, right).block_until_ready()

@@ -32,7 +32,7 @@ from srgdqn.learner.outer_iteration import (
     outer_iteration,
     queries_per_iteration,
 )
-from srgdqn.training.machine import some_effort
+from srgdqn.training.jax_setup import hot_program_flags
 from srgdqn.training.program import lane_numbers
 from training_speed import kernels, steps_per_second
 
@@ -152,7 +152,7 @@ def compile_loop(configuration: Configuration) -> Loop:
     start_key, batches_key = jax.random.split(jax.random.key(0))
     state = jax.vmap(lambda key: init_learner(configuration, network.init(key)))(jax.random.split(start_key, lanes))
     given = lane_numbers(configuration, lanes), *_random_batches(configuration, size, actions, batches_key)
-    compiled = jax.jit(jax.vmap(learn)).lower(state, *given).compile(some_effort())
+    compiled = jax.jit(jax.vmap(learn)).lower(state, *given).compile(hot_program_flags())
 
     def call() -> None:
         nonlocal state

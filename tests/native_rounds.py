@@ -17,7 +17,7 @@ from srgdqn.learner.networks.mlp import MLP, Layer
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import AdamState
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
-from srgdqn.training.clock import Limits, limits_of
+from srgdqn.training.budget import Limits, limits_of
 from srgdqn.training.interaction import Situation, action_count, observation_size
 from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import BlockLog, Lane, Program

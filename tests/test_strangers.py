@@ -14,7 +14,7 @@ import srgdqn
 from fuzz.files import BOMBS, arrays, sealed
 from fuzz.inputs import _write_manifest
 from srgdqn import Agent, InputError
-from srgdqn.adapters.replay import FrameMemory
+from srgdqn.adapters.replay_memory import FrameMemory
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.cli import main
 from srgdqn.integrations.watching import LineReader, RunState

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from srgdqn.agent import Agent
     from srgdqn.api import load, train
     from srgdqn.errors import InputError
-    from srgdqn.inspection.replay import Replay, replay_round
+    from srgdqn.inspection.replay_round import Replay, replay_round
     from srgdqn.inspection.verify import Verification, verify
     from srgdqn.integrations.export import export
     from srgdqn.integrations.video import video
@@ -34,7 +34,7 @@ _HOMES = {
     "EnvironmentFailedError": "srgdqn.adapters.failures",
     "InputError": "srgdqn.errors",
     "Estimator": "srgdqn.learner.estimators",
-    "Replay": "srgdqn.inspection.replay",
+    "Replay": "srgdqn.inspection.replay_round",
     "Result": "srgdqn.results.result",
     "Sweep": "srgdqn.sweeps.sweep",
     "Verification": "srgdqn.inspection.verify",
@@ -43,7 +43,7 @@ _HOMES = {
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",
     "register_estimator": "srgdqn.learner.estimators",
-    "replay_round": "srgdqn.inspection.replay",
+    "replay_round": "srgdqn.inspection.replay_round",
     "search": "srgdqn.sweeps.run",
     "sweep": "srgdqn.sweeps.run",
     "train": "srgdqn.api",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from srgdqn.adapters.replay import FrameMemory
+from srgdqn.adapters.replay_memory import FrameMemory
 from srgdqn.learner.gradients import Transitions
 
 SIDES = (2, 3)

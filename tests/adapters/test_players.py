@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host_environments import Counting, ends, observed, rewarded
-from srgdqn.adapters.players import Chances, CopiesPlayer, EnvironmentInfo, VectorPlayer, autoreset_mode
-from srgdqn.adapters.replay import Block
+from srgdqn.adapters.players import CopiesPlayer, EnvironmentInfo, ExplorationDraws, VectorPlayer, autoreset_mode
+from srgdqn.adapters.replay_memory import Block
 from srgdqn.adapters.spaces import read_actions, read_observations
 from srgdqn.errors import InputError
 
@@ -101,7 +101,7 @@ def played(player: Any, blocks: int, length: int, explore: Sequence[bool], draws
     rows: list[Row] = []
     for index in range(blocks):
         first = index * length + player.ahead
-        chances = Chances([0.5] * len(draws[first:]), draws[first:], [float(each) for each in explore[first:]])
+        chances = ExplorationDraws([0.5] * len(draws[first:]), draws[first:], [float(each) for each in explore[first:]])
         block = Block(length, OBSERVATIONS)
         player.play(block, Greedy(), chances, index * length)
         columns = (block.observation, block.action, block.reward, block.next_observation)
@@ -170,7 +170,7 @@ def test_exploration_follows_the_episodes_where_the_budget_does() -> None:
     """ε is 1 until two episodes have ended, and 0 from then on, also for episodes beyond the budget."""
     player = player_of("copies", [Counting((3, 2, 4))])
     block = Block(20, OBSERVATIONS)
-    player.play(block, Greedy(), Chances([0.5] * 20, [2] * 20, None, [1.0, 1.0, 0.0]), 0)
+    player.play(block, Greedy(), ExplorationDraws([0.5] * 20, [2] * 20, None, [1.0, 1.0, 0.0]), 0)
     expected = by_hand("copies", [(3, 2, 4)], [True] * 5 + [False] * 15, [2] * 20)
     assert block.action.tolist() == [next(expected).a for _ in range(20)]
 
@@ -282,7 +282,7 @@ def test_observations_are_what_they_were_when_they_were_seen(copies: int) -> Non
         [InPlace() for _ in range(copies)], EnvironmentInfo("InPlace", OBSERVATIONS, ACTIONS, lambda *_: 0)
     )
     block = Block(12, OBSERVATIONS)
-    player.play(block, Greedy(), Chances([1.0] * 14, [0] * 14, [0.0] * 14), 0)
+    player.play(block, Greedy(), ExplorationDraws([1.0] * 14, [0] * 14, [0.0] * 14), 0)
     np.testing.assert_array_equal(block.next_observation[:, 1], block.observation[:, 1] + 1)
     np.testing.assert_array_equal(block.next_observation[:, 0], block.observation[:, 0])
 
@@ -325,7 +325,7 @@ def test_so_are_images_of_a_vector_that_writes_into_the_same_arrays(
 
     seen: list[int] = []
     for lived in range(0, 24, 8):
-        player.play(block, Still(), Chances([1.0] * 12, [0] * 12, [0.0] * 12), lived)
+        player.play(block, Still(), ExplorationDraws([1.0] * 12, [0] * 12, [0.0] * 12), lived)
         np.testing.assert_array_equal(block.next_observation, block.observation + 1)
         seen += block.observation[:, 0, 0, 0].tolist()
     assert seen[:10] == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]

@@ -174,7 +174,7 @@ PROGRAM = textwrap.dedent(
     import polars as pl
     from srgdqn.figures.charts import BLUE, Chart, Panel, Series, Style
     from srgdqn.cli import main
-    from srgdqn.runs.interrupts import StopRequestedError
+    from srgdqn.interrupts import StopRequestedError
     from srgdqn.paper.report.contents import Section
     from srgdqn.paper.studies import EXPERIMENTS
     from srgdqn.paper.cells import MeasurementCell

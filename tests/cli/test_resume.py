@@ -22,7 +22,7 @@ from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
-from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.runs.run_folder import beside
 from tiny import TINY, outcome
 
@@ -269,7 +269,7 @@ def test_checkpoints_are_kept_in_a_run_that_is_shown_as_any_other(
     killed(cut, *TRAIN, "--out", str(out), "--keep-checkpoints", "3")
     assert main(["train", "--quiet", "--out", str(out), "--resume"]) == 0
     [job] = (out / "checkpoints").iterdir()
-    assert len(Journal(job).numbers()) == 3
+    assert len(CheckpointFolder(job).numbers()) == 3
     assert main(["show", str(out)]) == 0
     assert "CartPole" in capsys.readouterr().out
     assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 0

@@ -302,9 +302,9 @@ def _job(place: Path) -> Any:
         from srgdqn import tasks
         from srgdqn.runs.configurations import loads
         from srgdqn.training.job import Job
+        from srgdqn.training.job_split import Share
         from srgdqn.training.loop import identity
         from srgdqn.training.program import programs_for
-        from srgdqn.training.schedule import Share
 
         configuration = loads((place / "configuration.toml").read_text())
         task, rounds = tasks.make(configuration.task), configuration.training.rounds
@@ -316,16 +316,16 @@ def _job(place: Path) -> Any:
 def _checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
     from srgdqn.runs.checkpoint_manager import CheckpointManager
-    from srgdqn.runs.checkpoints import Journal
+    from srgdqn.runs.checkpoints import CheckpointFolder
     from srgdqn.training.job import restored_job
+    from srgdqn.training.job_split import saved_shares
     from srgdqn.training.loop import identity
-    from srgdqn.training.schedule import saved_shares
 
     job, programs = _job(place)
     folder, found = place / "checkpoints", []
     saved_shares(CheckpointManager(folder), [identity(job.configurations[0])], len(job.rounds))
     for journal in sorted(folder.iterdir()) if folder.is_dir() else ():
-        restored = Journal(journal).restore(
+        restored = CheckpointFolder(journal).restore(
             lambda checkpoint: restored_job(checkpoint, job, programs), lambda problem: None
         )
         if restored is not None:
@@ -337,7 +337,7 @@ def _checkpoint(place: Path) -> Any:
 
 def _host_checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
-    from srgdqn.runs.checkpoints import Journal
+    from srgdqn.runs.checkpoints import CheckpointFolder
     from srgdqn.training.host.program import host_program
     from srgdqn.training.host.task import host_task
     from srgdqn.training.host.train_round import restored_round
@@ -350,7 +350,7 @@ def _host_checkpoint(place: Path) -> Any:
         task = host_task(configuration, source_of(configuration.task.task))
         program, _ = host_program(configuration, task.network_input, task.actions.count, None)
         _jobs["hosted"] = lambda checkpoint: restored_round(checkpoint, configuration, task, program, 0)
-    restored = Journal(place / "checkpoints" / "round-0").restore(_jobs["hosted"], lambda problem: None)
+    restored = CheckpointFolder(place / "checkpoints" / "round-0").restore(_jobs["hosted"], lambda problem: None)
     if restored is None:
         raise InputError("no checkpoint is good")
     return restored

@@ -10,7 +10,7 @@ import pytest
 
 import random_words
 from native_rounds import Native, native, random_lanes, words_of
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog, Lane
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog, Lane
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -40,7 +40,7 @@ def test_learning_starts_with_the_first_block_that_ends_late_enough_and_not_in_o
     assert learns(log) == [[False, False, True, True, True, True, False]] * LANES
     assert np.asarray(after.learner.iterations).tolist() == [4] * LANES
     assert np.asarray(after.active).all()
-    assert (np.asarray(log.flags) & LIVED).all()
+    assert (np.asarray(log.flags) & STEPPED).all()
 
 
 def test_outer_iterations_have_no_last_block() -> None:
@@ -56,7 +56,7 @@ def test_a_round_stops_after_the_block_in_which_its_episodes_are_spent() -> None
     np.asarray(lanes.episodes)[:] = 0, 3, 5
     after, log = program.segment(lanes, 0, 7)
     flags = np.asarray(log.flags)
-    stepped = (flags & LIVED).all(axis=2)
+    stepped = (flags & STEPPED).all(axis=2)
     assert stepped.tolist() == [[True] * 5 + [False] * 2, [True] * 3 + [False] * 4, [True] + [False] * 6]
     assert (flags[~stepped] == 0).all()
     assert learns(log) == [[b >= 2 and alive for b, alive in enumerate(row)] for row in stepped.tolist()]

@@ -12,7 +12,7 @@ import pytest
 
 from native_rounds import Native, native, observed, random_lanes
 from srgdqn.tasks.shaping import ANGLE_LIMIT
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, Lane
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, Lane
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -50,7 +50,7 @@ def check(
     np.testing.assert_allclose(logged, rewards, rtol=0, atol=CLOSE * np.abs(rewards).max())
     np.testing.assert_array_equal(rows[:, -2], logged * np.float32(SCALE))
     np.testing.assert_array_equal(rows[clear, -1], ends[clear])
-    np.testing.assert_array_equal(flags, LIVED + TERMINATED * (rows[:, -1] == 1))
+    np.testing.assert_array_equal(flags, STEPPED + TERMINATED * (rows[:, -1] == 1))
     np.testing.assert_array_equal(after.episodes, rows[:, -1])
     np.testing.assert_array_equal(after.situation.episode_steps, 1 - rows[:, -1])
     goes_on = rows[:, -1] == 0
@@ -147,7 +147,7 @@ def test_an_episode_is_cut_at_its_time_limit_unless_it_terminates_there() -> Non
     lanes = random_lanes(program, np.random.default_rng(0), 2)
     np.asarray(lanes.situation.state)[1] = 0.35, 0.07
     after, log = program.segment(lanes, 0, 1)
-    stepped, cut, end = LIVED, LIVED + TRUNCATED, LIVED + TERMINATED
+    stepped, cut, end = STEPPED, STEPPED + TRUNCATED, STEPPED + TERMINATED
     assert np.asarray(log.flags)[0, 0].tolist() == [stepped, stepped, cut, stepped, stepped, cut, stepped]
     assert np.asarray(log.flags)[1, 0].tolist() == [stepped, stepped, end, stepped, stepped, cut, stepped]
     assert np.asarray(after.ring)[:, :7, -1].tolist() == [[0] * 7, [0, 0, 1, 0, 0, 0, 0]]

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import assume, given, settings
 
 import reference
-from srgdqn.adapters.replay import FlatMemory
+from srgdqn.adapters.replay_memory import FlatMemory
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.configure import configure
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
-from srgdqn.training.host.learner import NativeLearning
+from srgdqn.training.host.learner import KernelLearner
 from translation import flat, from_packed, options_of, to_packed, to_parameters
 
 pytestmark = pytest.mark.usefixtures("kernel")
@@ -27,9 +27,9 @@ CLOSE, ROUNDING, MARGIN = 1e-4, 1e-6, 2e-5  # as in test_learning.py
 NO_STATISTICS = Normaliser(None, None, None)
 
 
-def learner_of(configuration: Configuration, theta: np.ndarray, sizes: tuple[int, ...]) -> NativeLearning:
+def learner_of(configuration: Configuration, theta: np.ndarray, sizes: tuple[int, ...]) -> KernelLearner:
     state = init_learner(configuration, to_parameters(theta.astype(np.float32), sizes))
-    made = NativeLearning(configuration, state)
+    made = KernelLearner(configuration, state)
     made.restore(state, NO_STATISTICS)
     return made
 

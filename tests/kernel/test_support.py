@@ -14,13 +14,13 @@ from srgdqn.errors import InputError
 from srgdqn.kernel import support
 from srgdqn.kernel.build import NoKernelError
 from srgdqn.kernel.structures import LEARNER, LOOP
-from srgdqn.kernel.support import AROUND, AROUND_LEARNER, Surroundings, resolved, resolved_on_host
+from srgdqn.kernel.support import AROUND, AROUND_LEARNER, KernelConditions, resolved, resolved_on_host
 from tiny import TINY
 
-USUAL = Surroundings(own_environment=False, double=False, on_cpu=True)
+USUAL = KernelConditions(own_environment=False, double=False, on_cpu=True)
 
 
-def kernel_of(configuration: Configuration, surroundings: Surroundings = USUAL) -> str:
+def kernel_of(configuration: Configuration, surroundings: KernelConditions = USUAL) -> str:
     return resolved(configuration, surroundings).training.kernel
 
 
@@ -66,7 +66,7 @@ def test_what_the_kernel_cannot_do_is_left_to_xla_or_refused(options: dict[str, 
         (USUAL._replace(double=True), "double"),
     ],
 )
-def test_so_is_what_surrounds_it(surroundings: Surroundings, reason: str) -> None:
+def test_so_is_what_surrounds_it(surroundings: KernelConditions, reason: str) -> None:
     assert kernel_of(configure("CartPole"), surroundings) == "xla"
     with pytest.raises(InputError, match=reason):
         kernel_of(configure("CartPole", kernel="native"), surroundings)

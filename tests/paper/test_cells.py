@@ -13,11 +13,11 @@ import pytest
 
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.kernel.build import NoKernelError
 from srgdqn.paper.cells import MeasurementCell, Report, RunCell, compute
 from srgdqn.results.result import load_result
 from srgdqn.runs import measurement
-from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import VERSIONS, identity, provenance
 from tiny import TINY

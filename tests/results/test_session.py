@@ -21,7 +21,7 @@ from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run_folder import CheckpointOptions, Request, beside, claimed, read_request, write_request
 from tiny import LEVERS, STUBBORN, TINY, Stubborn, outcome
@@ -391,7 +391,7 @@ def test_checkpoints_that_stay_are_in_the_run(keep: Any, whole: Result, cut: Cut
     loaded = srgdqn.load(out)
     assert outcome(result) == outcome(loaded) == outcome(whole)
     [job] = (out / "checkpoints").iterdir()
-    journal = Journal(job)
+    journal = CheckpointFolder(job)
     numbers = journal.numbers()
     assert len(numbers) == (7 if keep == "all" else keep)
     for number in numbers:

@@ -14,7 +14,7 @@ import pytest
 from srgdqn.runs import checkpoint_manager as module
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoint_manager import EVERY, CheckpointManager, Pace, leave_newest
-from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot, Stream
+from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder, Snapshot, Stream
 
 
 class Clock:
@@ -25,13 +25,13 @@ class Clock:
         self.saving = 0.0  # what a save takes
         patched.setattr(module.time, "monotonic", lambda: self.now)
         patched.setattr(module.time, "perf_counter", lambda: self.now)
-        save = Journal.save
+        save = CheckpointFolder.save
 
-        def slow(journal: Journal, snapshot: Snapshot) -> int:
+        def slow(journal: CheckpointFolder, snapshot: Snapshot) -> int:
             self.now += self.saving
             return save(journal, snapshot)
 
-        patched.setattr(Journal, "save", slow)
+        patched.setattr(CheckpointFolder, "save", slow)
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ def test_as_many_stay_as_was_asked(keep: int | None, left: list[int], tmp_path: 
     job = CheckpointManager(tmp_path, keep=keep).job("a")
     for turn in range(5):
         job.save(snapshot(turn))
-    assert Journal(tmp_path / "a").numbers() == left
+    assert CheckpointFolder(tmp_path / "a").numbers() == left
 
 
 def test_when_all_is_done_as_few_are_left_as_is_asked(tmp_path: Path) -> None:
@@ -271,9 +271,9 @@ def test_when_all_is_done_as_few_are_left_as_is_asked(tmp_path: Path) -> None:
             job.save(snapshot(turn, rows=2 * turn))
     leave_newest(tmp_path, 1)
     for name in ("a", "b"):
-        assert Journal(tmp_path / name).numbers() == [5]
+        assert CheckpointFolder(tmp_path / name).numbers() == [5]
         assert newest(CheckpointManager(tmp_path), name) == 4
-        needed = {piece.name for piece in Journal(tmp_path / name).open(5).pieces}
+        needed = {piece.name for piece in CheckpointFolder(tmp_path / name).open(5).pieces}
         assert {path.name for path in (tmp_path / name).iterdir()} == needed | {"000005.checkpoint"}
     leave_newest(tmp_path / "nowhere", 1)
 

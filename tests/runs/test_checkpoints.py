@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from srgdqn.errors import InputError
 from srgdqn.runs import destination
-from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot, Stream
+from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder, Snapshot, Stream
 from srgdqn.runs.tensors import Form, seal
 
 CHECKPOINT, PIECE = Form("checkpoint", "srgdqn-checkpoint", 3), Form("piece", "srgdqn-piece", 1)
@@ -106,7 +106,7 @@ class Journals(RuleBasedStateMachine):
         self.patched.setattr(os, "fsync", lambda handle: None)
         self.disk = Disk(self.patched)
         self.keep: int | None = 2
-        self.journal = Journal(self.folder, self.keep)
+        self.journal = CheckpointFolder(self.folder, self.keep)
         self.state: State = {}
         self.turn, self.lives = 0, 0
         self.saved: dict[int, tuple[State, int]] = {}  # by number, of those that are to be there
@@ -167,7 +167,7 @@ class Journals(RuleBasedStateMachine):
     @rule(keep=st.sampled_from([1, 2, 3, None]))
     def another_process(self, keep: int | None) -> None:
         self.keep = keep
-        self.journal = Journal(self.folder, keep)
+        self.journal = CheckpointFolder(self.folder, keep)
         found = self.journal.restore(build, refused)
         if not self.saved:
             assert found is None
@@ -198,7 +198,7 @@ class Journals(RuleBasedStateMachine):
         else:
             path.write_bytes({"flip": data, "cut": data[: place % len(data)], "empty": b""}[how])
         told: list[str] = []
-        journal = Journal(folder, self.keep)
+        journal = CheckpointFolder(folder, self.keep)
         found = journal.restore(build, told.append)
         there = [number for number in sorted(self.saved, reverse=True) if number in journal.numbers()]
         assert all("cannot be used: " in text for text in told)
@@ -211,7 +211,7 @@ class Journals(RuleBasedStateMachine):
         # And from there it goes on.
         grown = {name: line._replace(stop=line.stop + 2) for name, line in state.items()}
         journal.save(snapshot(grown, -1))
-        assert Journal(folder).restore(build, refused) == expected(grown, -1)
+        assert CheckpointFolder(folder).restore(build, refused) == expected(grown, -1)
         shutil.rmtree(folder)
 
     @invariant()
@@ -248,7 +248,7 @@ NEEDED = {
 
 @pytest.fixture
 def two(tmp_path: Path) -> Path:
-    journal = Journal(tmp_path)
+    journal = CheckpointFolder(tmp_path)
     journal.save(snapshot(FIRST, 1))
     journal.save(snapshot(SECOND, 2))
     assert sorted(os.listdir(tmp_path)) == sorted(NEEDED)
@@ -257,7 +257,7 @@ def two(tmp_path: Path) -> Path:
 
 def restored(folder: Path) -> tuple[Any, list[str]]:
     told: list[str] = []
-    return Journal(folder).restore(build, told.append), told
+    return CheckpointFolder(folder).restore(build, told.append), told
 
 
 def without(name: str) -> Any:
@@ -299,7 +299,7 @@ def test_a_file_that_ends_early_or_is_missing(name: str, two: Path) -> None:
 def test_a_piece_of_another_checkpoint_is_not_taken_for_ones_own(two: Path, tmp_path_factory: Any) -> None:
     """It is whole in itself, has the right name and as many rows, and is another one all the same."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
-    journal = Journal(elsewhere)
+    journal = CheckpointFolder(elsewhere)
     journal.save(snapshot({"a": Line(0, 3, life=1)}, 1))
     shutil.copy(elsewhere / "000001.rows.piece", two / "000001.rows.piece")
     found, told = restored(two)
@@ -311,14 +311,14 @@ def test_files_of_others_are_left_alone(two: Path) -> None:
     others = ["notes.txt", "12.checkpoint", "000001.piece", "000001.ROWS.piece", ".lock"]
     for name in others:
         (two / name).write_text("mine")
-    journal = Journal(two, keep=1)
+    journal = CheckpointFolder(two, keep=1)
     assert journal.restore(build, refused) == expected(SECOND, 2)
     journal.save(snapshot({}, 3))
     assert sorted(os.listdir(two)) == sorted([*others, "000003.checkpoint"])
 
 
 def test_a_journal_that_is_not_restored_begins_anew(two: Path) -> None:
-    journal = Journal(two)
+    journal = CheckpointFolder(two)
     other = {"a": Line(0, 2, life=5)}
     journal.save(snapshot(other, 1))
     assert journal.numbers() == [3]
@@ -327,7 +327,7 @@ def test_a_journal_that_is_not_restored_begins_anew(two: Path) -> None:
 
 
 def test_any_kept_checkpoint_can_be_opened(tmp_path: Path) -> None:
-    journal = Journal(tmp_path, keep=None)
+    journal = CheckpointFolder(tmp_path, keep=None)
     states: list[State] = [
         {"a": Line(0, 3)},
         {"a": Line(0, 5), "b": Line(4, 9, "replay")},
@@ -338,14 +338,14 @@ def test_any_kept_checkpoint_can_be_opened(tmp_path: Path) -> None:
         journal.save(snapshot(state, turn))
     assert journal.numbers() == [1, 2, 3, 4]
     for turn, state in enumerate(states):
-        assert build(Journal(tmp_path).open(turn + 1)) == expected(state, turn)
+        assert build(CheckpointFolder(tmp_path).open(turn + 1)) == expected(state, turn)
     with pytest.raises(InputError, match=r"000009\.checkpoint cannot be used: it is missing"):
         journal.open(9)
 
 
 def test_a_stream_that_comes_back_under_its_name_is_another_one(tmp_path: Path) -> None:
     """Its old rows are still in a piece that another stream needs."""
-    journal = Journal(tmp_path)
+    journal = CheckpointFolder(tmp_path)
     journal.save(snapshot({"a": Line(0, 5), "b": Line(0, 5)}, 1))
     journal.save(snapshot({"b": Line(0, 8)}, 2))
     back = {"a": Line(0, 7, life=1), "b": Line(0, 8)}
@@ -360,11 +360,11 @@ def test_a_row_is_written_once(tmp_path: Path) -> None:
         reads.append((start, stop))
         return {"number": np.arange(start, stop)}
 
-    journal = Journal(tmp_path)
+    journal = CheckpointFolder(tmp_path)
     for first, stop in ((0, 4), (2, 9), (3, 9), (20, 30)):
         journal.save(Snapshot({}, {}, {"a": Stream(first, stop, read)}))
     assert reads[1::2] == [(0, 4), (4, 9), (20, 30)]  # each after one row, to know what that takes
-    again = Journal(tmp_path)
+    again = CheckpointFolder(tmp_path)
     again.restore(lambda checkpoint: list(checkpoint.rows()), refused)
     again.save(Snapshot({}, {}, {"a": Stream(25, 31, read)}))
     assert reads[6:] == [(30, 31)] * 2
@@ -385,7 +385,7 @@ def test_much_is_shared_out_to_several_pieces(tmp_path: Path, monkeypatch: pytes
 
     state = {"a": Line(0, 34), "b": Line(5, 12)}
     taken = snapshot(state, 1)
-    Journal(tmp_path).save(taken._replace(streams={name: counted(line) for name, line in state.items()}))
+    CheckpointFolder(tmp_path).save(taken._replace(streams={name: counted(line) for name, line in state.items()}))
     assert max(reads) == 10
     assert sum(reads) == 34 + 7 + 2  # and one of each, to know what a row takes
     parts = ["", ".1", ".2", ".3", ".4"]
@@ -403,19 +403,19 @@ def test_what_cannot_be_built_on_is_told_and_the_one_before_is_tried(two: Path) 
         return 7
 
     told: list[str] = []
-    assert Journal(two).restore(picky, told.append) == 7
+    assert CheckpointFolder(two).restore(picky, told.append) == 7
     assert tried == [2, 1]
     assert told == [f"the checkpoint {two / '000002.checkpoint'} cannot be used: not for me"]
 
 
 def test_a_folder_that_is_not_there_has_nothing(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "none" / "such")
+    journal = CheckpointFolder(tmp_path / "none" / "such")
     assert journal.numbers() == []
     assert journal.restore(build, refused) is None
     assert not (tmp_path / "none").exists()
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="could not be written"):
-        Journal(tmp_path / "file" / "below").save(snapshot({}, 1))
+        CheckpointFolder(tmp_path / "file" / "below").save(snapshot({}, 1))
 
 
 # A disk that refuses
@@ -429,7 +429,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 @pytest.mark.parametrize("writes", [0, 1, 2])
 def test_a_save_that_fails_leaves_the_last_one_and_the_next_works(writes: int, two: Path, disk: Disk) -> None:
     grown = {"a": Line(0, 9), "b": Line(7, 12, "replay")}
-    journal = Journal(two)
+    journal = CheckpointFolder(two)
     assert journal.restore(build, refused) == expected(SECOND, 2)
     disk.left = writes
     with pytest.raises(InputError, match=r"could not be written \(No space left on device\)"):
@@ -444,7 +444,7 @@ def test_a_save_that_fails_leaves_the_last_one_and_the_next_works(writes: int, t
 
 
 def restored_without_newest(folder: Path) -> Any:
-    (folder / f"{Journal(folder).numbers()[-1]:06d}.checkpoint").unlink()
+    (folder / f"{CheckpointFolder(folder).numbers()[-1]:06d}.checkpoint").unlink()
     return restored(folder)[0]
 
 
@@ -495,9 +495,9 @@ def test_what_contradicts_itself_is_refused(
     content = {"about": {}, "streams": streams, "pieces": pieces(digest)}
     (tmp_path / "000001.checkpoint").write_bytes(seal(CHECKPOINT, content, {})[0])
     with pytest.raises(InputError, match=why):
-        list(Journal(tmp_path).open(1).rows())
+        list(CheckpointFolder(tmp_path).open(1).rows())
     told: list[str] = []
-    assert Journal(tmp_path).restore(lambda checkpoint: list(checkpoint.rows()), told.append) is None
+    assert CheckpointFolder(tmp_path).restore(lambda checkpoint: list(checkpoint.rows()), told.append) is None
     assert len(told) == 1
 
 
@@ -511,7 +511,7 @@ def test_what_contradicts_itself_is_refused(
 def test_what_lacks_something_is_refused(content: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "000001.checkpoint").write_bytes(seal(CHECKPOINT, content, {})[0])
     with pytest.raises(InputError, match="its content is not that of a checkpoint"):
-        Journal(tmp_path).open(1)
+        CheckpointFolder(tmp_path).open(1)
 
 
 def test_a_checkpoint_of_an_older_release_is_told_as_such(two: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from srgdqn.runs.throttle import Throttle
+from srgdqn.engines.throttle import Throttle
 
 
 @pytest.mark.parametrize("at_once", [True, False])

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from srgdqn.training import train_rounds
-from srgdqn.training.clock import limits_of
-from srgdqn.training.lane import LIVED, BlockLog, Lane
+from srgdqn.training.budget import limits_of
+from srgdqn.training.lane import STEPPED, BlockLog, Lane
 from srgdqn.training.program import lane_numbers, programs_for
 from tiny import BLOCK, LANES, LaneSegment, bits, lane_segments, tiny
 
@@ -49,8 +49,8 @@ def test_a_rounds_place_does_not_matter() -> None:
 
 def test_spare_lanes_are_frozen_from_the_start() -> None:
     [segment] = segments([5])
-    assert (segment.log.flags[0] & LIVED).all()
-    assert not (segment.log.flags[1:] & LIVED).any()
+    assert (segment.log.flags[0] & STEPPED).all()
+    assert not (segment.log.flags[1:] & STEPPED).any()
     assert not segment.lanes.ring[1:].any()
     assert segment.lanes.episodes[0] > 0
     assert not segment.lanes.episodes[1:].any()
@@ -153,9 +153,9 @@ def test_a_round_is_frozen_at_its_first_outer_iteration_that_is_not_finite(calm:
     for state in states[end + 2 :]:
         assert bits(state) == bits(states[end + 1])
     # Its steps count up to the end of that block, and not beyond.
-    lived = [bool((log.flags & LIVED).any()) for log in sick]
+    lived = [bool((log.flags & STEPPED).any()) for log in sick]
     assert lived == [True] * (end + 1) + [False] * (BLOCKS - end - 1)
-    assert all((log.flags & LIVED).all() for log in sick[: end + 1])
+    assert all((log.flags & STEPPED).all() for log in sick[: end + 1])
     assert bits(sick[:2]) == bits([lane(log, 1) for log in calm.logs[:2]])
 
 

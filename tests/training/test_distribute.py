@@ -19,7 +19,7 @@ from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.locks import locked
 from srgdqn.training import train_rounds
 from srgdqn.training.distribute import distribute
-from srgdqn.training.machine import is_double
+from srgdqn.training.jax_setup import is_double
 from srgdqn.training.reports import Listener, Progress
 from tiny import bits, reproducible, tiny
 

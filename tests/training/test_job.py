@@ -19,7 +19,7 @@ import pytest
 
 from srgdqn.config import Configuration
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
 from srgdqn.training.lanes import LaneRounds
@@ -178,7 +178,7 @@ def test_a_run_that_had_come_to_its_end_is_not_trained_again(tmp_path: Path, mon
     first = CheckpointManager(tmp_path, every=0.0)
     train_rounds(*made(case, "xla"), manager=first, workers=1)
     [name] = first.jobs()
-    newest = Journal(tmp_path / name).open(Journal(tmp_path / name).numbers()[-1])
+    newest = CheckpointFolder(tmp_path / name).open(CheckpointFolder(tmp_path / name).numbers()[-1])
     assert newest.about["last"] is True
     assert set(newest.spans) == _RECORDS  # nobody needs its replay any more
     monkeypatch.setattr("srgdqn.training.job.train", None)
@@ -358,7 +358,7 @@ def test_what_is_trained_in_the_place_of_a_damaged_chunk_is_resumed_too(tmp_path
     """It has fewer seats than the chunk that its job was begun for."""
     finished = swept_until_some_are_finished(tmp_path)
     left = tuple(eta for eta in ETAS if eta not in finished)
-    damaged, *begun = sorted(tmp_path.iterdir(), key=lambda job: -max(Journal(job).numbers()))
+    damaged, *begun = sorted(tmp_path.iterdir(), key=lambda job: -max(CheckpointFolder(job).numbers()))
     for other in begun:
         shutil.rmtree(other)
     [*_, piece] = sorted(damaged.glob("*.rows.piece"))

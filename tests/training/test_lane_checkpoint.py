@@ -14,14 +14,14 @@ import pytest
 
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.checkpoints import Checkpoint, Journal
+from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.job import Job, restored_job
+from srgdqn.training.job_split import Share
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import identity, owners_of, position_of, record, segments, snapshot
 from srgdqn.training.program import Programs, programs_for
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.schedule import Share
 from tiny import bits, lane_segments, reproducible, tiny
 
 ROUNDS = 6  # in two chunks
@@ -62,7 +62,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def newest(job: Path) -> Checkpoint:
-    journal = Journal(job)
+    journal = CheckpointFolder(job)
     return journal.open(journal.numbers()[-1])
 
 
@@ -92,7 +92,7 @@ def test_what_is_stored_is_what_is_restored(job: Path, programs: Programs) -> No
 
 def test_every_checkpoint_leads_to_the_same_end(job: Path, programs: Programs, whole: Trained) -> None:
     """Both the policies and the tables."""
-    journal = Journal(job)
+    journal = CheckpointFolder(job)
     assert len(journal.numbers()) > 4
     for number in journal.numbers():
         rounds, recorder = restored(journal.open(number), programs)

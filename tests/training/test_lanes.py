@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from srgdqn.training import train_rounds
-from srgdqn.training.lane import LIVED, BlockLog
+from srgdqn.training.job_split import most_rounds, shared_out
+from srgdqn.training.lane import STEPPED, BlockLog
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import segments
 from srgdqn.training.program import programs_for
-from srgdqn.training.schedule import most_rounds, shared_out
 from tiny import LANES, LaneSegment, bits, lane_segments, tiny
 
 # Rounds need different numbers of steps for as many episodes, and the wild ones stop early because they diverge.
@@ -40,7 +40,7 @@ def row(tree: Any, index: int) -> Any:
 
 
 def lived(log: BlockLog, index: int) -> np.ndarray:
-    return (log.flags[index] & LIVED).astype(bool)
+    return (log.flags[index] & STEPPED).astype(bool)
 
 
 @pytest.mark.parametrize("options", [CALM, WILD])

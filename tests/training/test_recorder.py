@@ -20,7 +20,7 @@ from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
 from srgdqn.training import recorder as recording
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.tables import Endings, Tables
 from tiny import reproducible
@@ -68,7 +68,7 @@ def cases(draw: st.DrawFn) -> Case:
     total = max(lived)
     terminated = random.random(ended.shape) < 0.5
     flags = TERMINATED * (ended & terminated) + TRUNCATED * (ended & ~terminated)
-    flags += LIVED * (np.arange(BLOCKS)[:, None] < np.array(lived)[:, None, None])
+    flags += STEPPED * (np.arange(BLOCKS)[:, None] < np.array(lived)[:, None, None])
     reward = random.normal(size=ended.shape).astype(np.float32)
     log = BlockLog(*(part[:, :total] for part in (reward, flags.astype(np.uint8), *diagnostics)))
     where = None if environments == 1 else random.integers(environments, size=reward[:, :total].size)
@@ -335,7 +335,7 @@ def test_an_unfinished_page_is_all_that_is_kept_of_steps() -> None:
     recorder = Recorder(configuration, ENDINGS, 1)
     blocks = recording.PAGE_STEPS // SMALL["learning_frequency"]
     shape = (1, blocks, SMALL["learning_frequency"])
-    log = BlockLog(np.ones(shape, np.float32), np.full(shape, LIVED, np.uint8), *np.zeros((4, 1, blocks), np.float32))
+    log = BlockLog(np.ones(shape, np.float32), np.full(shape, STEPPED, np.uint8), *np.zeros((4, 1, blocks), np.float32))
     sizes = []
     for _ in range(3):
         recorder.record(log)

@@ -14,7 +14,7 @@ import pytest
 from srgdqn.learner.outer_iteration import LearnerState, Trace
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.training import Progress, Trained, train_rounds
-from srgdqn.training.batches import Occasion, Served, from_replay
+from srgdqn.training.batches import BatchContext, OuterBatch, from_replay
 from srgdqn.training.lane import Instruments
 from srgdqn.training.program import SEGMENT_BLOCKS
 from tiny import BLOCK, LANES, STUBBORN, bits, levers, reproducible, tiny
@@ -95,7 +95,7 @@ def test_being_watched_changes_no_bit(fifty: Trained) -> None:
     assert (fifty.recording, fifty.probed, fifty.probed_blocks) == (None, None, None)
 
 
-def pushed(occasion: Occasion) -> Served:
+def pushed(occasion: BatchContext) -> OuterBatch:
     """The usual batch, with an anchor that points along the round's own number in every direction."""
     assert occasion.learner is not None
     push = jax.tree.map(lambda leaf: jnp.full_like(leaf, occasion.data["push"][0]), occasion.learner.parameters)

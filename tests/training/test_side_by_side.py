@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from srgdqn.config import Configuration
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
-from srgdqn.training.schedule import shares_of
+from srgdqn.training.job_split import shares_of
 from tiny import bits, reproducible, tiny
 
 # Options with which every number counts; only one of the two targets can be had at a time.

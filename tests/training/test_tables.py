@@ -13,7 +13,7 @@ from srgdqn.config import Configuration
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.tasks import Task
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.tables import Tables, endings_of, merge_tables
 from tiny import tiny
@@ -88,7 +88,7 @@ def cases(draw: st.DrawFn) -> Case:
     terminated = ends & (random.random(ends.shape) < 0.6)
     flags = TERMINATED * terminated + TRUNCATED * (ends & ~terminated)
     for lane in range(LANES):
-        flags[lane, : lived[lane] if lane < ROUNDS else 0] += LIVED
+        flags[lane, : lived[lane] if lane < ROUNDS else 0] += STEPPED
     log = BlockLog(
         random.normal(size=(LANES, total, block)).astype(np.float32),
         flags[:, :total].astype(np.uint8),

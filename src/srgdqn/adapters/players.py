@@ -19,7 +19,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from srgdqn.adapters.failures import RAISED, described, failed, shortened
 from srgdqn.adapters.policy import GreedyPolicy
-from srgdqn.adapters.replay import Block
+from srgdqn.adapters.replay_memory import Block
 from srgdqn.adapters.spaces import Actions, Observations, OddValueError, flag_of, reward_of
 from srgdqn.errors import InputError
 
@@ -27,7 +27,7 @@ Seeds = Callable[[int, int], int]
 """From an environment's index and the number of its episode to the seed of its reset."""
 
 
-class Chances(NamedTuple):
+class ExplorationDraws(NamedTuple):
     """The random numbers of coming steps: whether to explore, and by what action."""
 
     explore: Sequence[float]
@@ -55,7 +55,7 @@ class Player(Protocol):
     def begun(self) -> list[int]:
         """The episodes that each environment has begun by our resetting it."""
 
-    def play(self, block: Block, policy: GreedyPolicy, chances: Chances, steps: int) -> None:
+    def play(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws, steps: int) -> None:
         """Fills a block with transitions. `steps` were in the blocks before; `chances` begin with the first step that
         has not been made.
         """
@@ -92,7 +92,7 @@ class CopiesPlayer:
         self._steps_of_block = 0  # begun, the one under way included
         self.episodes = 0
 
-    def play(self, block: Block, policy: GreedyPolicy, chances: Chances, steps: int) -> None:
+    def play(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws, steps: int) -> None:
         """Fills a block, the copies taking turns."""
         count, self._steps_of_block = len(self._environments), 0
         try:
@@ -106,7 +106,7 @@ class CopiesPlayer:
         except _Misbehaviour as error:
             raise failed(self._name, f"at step {steps + self._steps_of_block}", str(error)) from error.__cause__
 
-    def _play_several(self, block: Block, policy: GreedyPolicy, chances: Chances) -> None:
+    def _play_several(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws) -> None:
         count = len(self._environments)
         for first in range(0, len(block), count):
             seen = np.stack(self._present)  # type: ignore[arg-type]
@@ -116,7 +116,7 @@ class CopiesPlayer:
                 explores = chances.explore[step] < chances.probability(step, self.episodes)
                 self._step(block, step, index, seen[index], chances.action[step] if explores else greedy[index])
 
-    def _play_one(self, block: Block, policy: GreedyPolicy, chances: Chances) -> None:
+    def _play_one(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws) -> None:
         """The same for a single environment, without what only several need."""
         explore, random_action, epsilon, greedy = chances.explore, chances.action, chances.epsilon, policy.one
         for step in range(len(block)):
@@ -233,7 +233,7 @@ class VectorPlayer:
         """The episodes that each environment has begun by our resetting it."""
         return [int(count) for count in self._begun]
 
-    def play(self, block: Block, policy: GreedyPolicy, chances: Chances, steps: int) -> None:
+    def play(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws, steps: int) -> None:
         """Fills a block; what a step gave beyond its end is the next one's beginning."""
         used, self._in_step = 0, False
         try:
@@ -259,7 +259,7 @@ class VectorPlayer:
             for column, value in zip(columns, transition, strict=True):
                 column[step] = value
 
-    def _step(self, policy: GreedyPolicy, chances: Chances, used: int) -> int:
+    def _step(self, policy: GreedyPolicy, chances: ExplorationDraws, used: int) -> int:
         """One step of all; the number of transitions, which are fewer where some only began an episode."""
         assert self._present is not None
         acting = np.flatnonzero(~self._resetting)

@@ -14,7 +14,7 @@ from typing import Any
 
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError, printable, unknown
-from srgdqn.runs.interrupts import is_interrupt, terminations_as_interrupts, well_timed_interrupts
+from srgdqn.interrupts import is_interrupt, terminations_as_interrupts, well_timed_interrupts
 
 __all__ = ["main"]
 

@@ -56,9 +56,9 @@ class CellCheckpoints:
     @property
     def pace(self) -> Pace:
         """How often cells are checkpointed, and how many checkpoints of each stay."""
-        from srgdqn.runs.checkpoint_manager import USUAL
+        from srgdqn.runs.checkpoint_manager import DEFAULT_PACE
 
-        asked = USUAL._replace(every=self.checkpoint_every)
+        asked = DEFAULT_PACE._replace(every=self.checkpoint_every)
         keep = self.keep_checkpoints
         return asked if keep is None else asked._replace(keep=None if keep == "all" else keep)
 

@@ -13,7 +13,7 @@ from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
-    from srgdqn.inspection.replay import Replay as Replayed
+    from srgdqn.inspection.replay_round import Replay as Replayed
 
 UNFAITHFUL = 1  # the exit code
 _SUFFIXES = (".parquet", ".png", ".pdf", ".svg")
@@ -61,7 +61,7 @@ def run(words: Sequence[str]) -> int:
     number = asked.round if asked.round is not None else _first_diverged(load_result(asked.run).rounds)
 
     from srgdqn.cli.presentation import print_json
-    from srgdqn.inspection.replay import replay_round
+    from srgdqn.inspection.replay_round import replay_round
     from srgdqn.kernel.program_cache import enable_program_cache
 
     enable_program_cache()

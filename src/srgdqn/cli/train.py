@@ -156,7 +156,7 @@ def _train(asked: Train, configuration: Configuration, checkpoints: CheckpointOp
 
 def _position(configuration: Configuration, done: Sequence[int]) -> str:
     """The steps of a run whose jobs have done so many blocks."""
-    from srgdqn.training.clock import budget_of
+    from srgdqn.training.budget import budget_of
 
     budget, block = budget_of(configuration.training), configuration.training.learning_frequency
     most, whole = math.inf, ""

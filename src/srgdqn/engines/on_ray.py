@@ -28,7 +28,7 @@ from srgdqn.engines.executor import (
 from srgdqn.engines.node_check import difference, node_identity
 from srgdqn.engines.ray_connection import cluster_cores, connected
 from srgdqn.errors import InputError
-from srgdqn.runs.interrupts import deferred_interrupts
+from srgdqn.interrupts import deferred_interrupts
 
 RETRIES = 8  # of one call whose worker or node died; one that always dies must come to an end
 _POLL = 0.2  # seconds between two looks into the mailbox

@@ -32,7 +32,7 @@ from srgdqn.engines.executor import (
     packed,
     usable_cores,
 )
-from srgdqn.runs.interrupts import deferred_interrupts, left_to_the_parent
+from srgdqn.interrupts import deferred_interrupts, left_to_the_parent
 
 Kind = Literal["message", "outcome", "error"]
 

@@ -18,7 +18,7 @@ from typing import Any
 from srgdqn.engines.executor import usable_cores
 from srgdqn.errors import InputError
 from srgdqn.extras import require
-from srgdqn.runs.interrupts import deferred_interrupts
+from srgdqn.interrupts import deferred_interrupts
 
 _ANSWERING = 10.0  # seconds for a machine to answer at all
 _CONNECTING = 30.0  # seconds; Ray itself would try for minutes

@@ -17,7 +17,7 @@ from srgdqn.engines.executor import (
     never,
     usable_cores,
 )
-from srgdqn.runs.interrupts import deferred_interrupts
+from srgdqn.interrupts import deferred_interrupts
 
 
 class Threads:

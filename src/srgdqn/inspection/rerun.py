@@ -21,7 +21,7 @@ from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.learner.replay import made_at, ring_length, unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
-from srgdqn.training.clock import limits_of, next_stop
+from srgdqn.training.budget import limits_of, next_stop
 from srgdqn.training.draws import draw_block
 from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
@@ -123,7 +123,7 @@ class Rerun:
         for _ in range(count):
             copy = self._host_round()
             learner = jax.tree.map(lambda leaf: change(np.asarray(leaf)), copy.learner)
-            copy.go_on_from(learner, copy.normaliser)
+            copy.resume_from(learner, copy.normaliser)
             self._rounds.append(copy)
 
     def policies(self) -> list[dict[str, np.ndarray]]:

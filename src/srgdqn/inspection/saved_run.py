@@ -24,18 +24,18 @@ from srgdqn.learner.networks import Network, NetworkFactory, make_network
 from srgdqn.results.prepare import task_of, with_kernel
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import warn
-from srgdqn.runs.checkpoints import Checkpoint, Journal
+from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder
 from srgdqn.runs.run_folder import CHECKPOINTS
 from srgdqn.tasks import Task
 from srgdqn.training.host.evaluation import same_task
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.jax_setup import is_double
 from srgdqn.training.job import Job, restored_job
+from srgdqn.training.job_split import owned_shares
 from srgdqn.training.lane import Lane
 from srgdqn.training.loop import Owners, identity, owners_of, position_of
-from srgdqn.training.machine import is_double
 from srgdqn.training.program import Programs, programs_for
-from srgdqn.training.schedule import owned_shares
 
 OwnNetwork = eqx.Module | NetworkFactory | None
 
@@ -186,7 +186,7 @@ def checkpoints_of(saved: SavedRun, number: int) -> list[RoundCheckpoint]:
         return []
     found: dict[int, RoundCheckpoint] = {}
     for job in sorted(entry for entry in root.iterdir() if entry.is_dir()):
-        journal = Journal(job, None)
+        journal = CheckpointFolder(job, None)
         for entry in journal.numbers():
             name = f"{entry} in {job}"
             try:

@@ -32,8 +32,8 @@ from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_o
 from srgdqn.learner.normalisation import Normaliser, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.learner.replay import unpack
-from srgdqn.training.batches import Occasion, from_replay
-from srgdqn.training.clock import Limits, limits_of
+from srgdqn.training.batches import BatchContext, from_replay
+from srgdqn.training.budget import Limits, limits_of
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import Lane, learn_on
 from srgdqn.training.loop import policy_arrays
@@ -328,7 +328,7 @@ class Relearning:
                 state.normaliser, new.observation, new.reward, new.terminated > 0, configuration.gradients.gamma
             )
             draws = draw_block(configuration, key, index, actions=self._actions, rows=batch_rows(configuration))
-            served = from_replay(Occasion(configuration, self._network, state.learner, made, index, draws, None))
+            served = from_replay(BatchContext(configuration, self._network, state.learner, made, index, draws, None))
             spent = limits.spent(
                 steps=(index + 1) * block,
                 outer_iterations=state.learner.iterations,

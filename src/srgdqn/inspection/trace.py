@@ -23,8 +23,8 @@ from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.optimiser import clip, denominator_of, direction_of, schedule
 from srgdqn.learner.outer_iteration import LearnerState, outer_iteration
+from srgdqn.training.jax_setup import hot_program_flags
 from srgdqn.training.lane import normalised
-from srgdqn.training.machine import some_effort
 
 
 class IterationInputs(NamedTuple):
@@ -103,7 +103,7 @@ class Tracer:
             self._program = self._program or jax.jit(self._trace)
             return jax.tree.map(np.asarray, self._program(*given))
         many = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], lanes, axis=0), given)
-        self._program = self._program or jax.jit(jax.vmap(self._trace)).lower(*many).compile(some_effort())
+        self._program = self._program or jax.jit(jax.vmap(self._trace)).lower(*many).compile(hot_program_flags())
         return jax.tree.map(lambda leaf: np.asarray(leaf[0]), self._program(*many))
 
     def _trace(

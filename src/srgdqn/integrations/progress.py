@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from srgdqn.config import Configuration
-from srgdqn.runs.throttle import Throttle
+from srgdqn.engines.throttle import Throttle
 
 if TYPE_CHECKING:
     from srgdqn.training.rounds import Listener

@@ -44,7 +44,7 @@ AROUND_LEARNER: dict[str, Values] = {
 }
 
 
-class Surroundings(NamedTuple):
+class KernelConditions(NamedTuple):
     """What the choice depends on beside the configuration."""
 
     own_environment: bool  # the task is none of the paper's, whatever it is called
@@ -52,7 +52,7 @@ class Surroundings(NamedTuple):
     on_cpu: bool  # jax computes on the processor
 
 
-def resolved(configuration: Configuration, surroundings: Surroundings) -> Configuration:
+def resolved(configuration: Configuration, surroundings: KernelConditions) -> Configuration:
     """The configuration with `kernel` resolved; an error where the kernel is asked for and cannot run it."""
     obstacles = _obstacles(configuration, LOOP | AROUND, surroundings.double)
     if surroundings.own_environment:
@@ -101,10 +101,10 @@ def _obstacles(configuration: Configuration, supported: Mapping[str, Values], do
     yield from _unsupported(configuration, supported)
     hidden = configuration.network.hidden
     if len(hidden) >= MOST_LAYERS:
-        yield f"hidden has {len(hidden)} layers, and it has section for {MOST_LAYERS - 1}"
+        yield f"hidden has {len(hidden)} layers, and it has room for {MOST_LAYERS - 1}"
     widths = (_MOST_INPUTS, *hidden, _MOST_ACTIONS)
     if any(above * below > _MOST_WEIGHTS for above, below in itertools.pairwise(widths)):
-        yield f"hidden = {hidden} has more weights than it has section for"
+        yield f"hidden = {hidden} has more weights than it has room for"
     if double:
         yield "it computes in single precision, and jax is set to double"
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from srgdqn.engines.choice import executor_of
 from srgdqn.engines.threads import Threads
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.kernel.build import toolchain
 from srgdqn.paper.measurements.recorded import Report
 from srgdqn.results.cache import Cell, CellFolder, Say, TrainingCell
@@ -22,8 +23,7 @@ from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
 from srgdqn.runs import measurement
-from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
-from srgdqn.runs.interrupts import StopRequestedError
+from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, CheckpointManager, Pace
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import LOCAL, hashed, provenance, stale, what_bits_depend_on
 from srgdqn.runs.run_folder import UNFINISHED_CELLS, check_stays_within
@@ -126,7 +126,7 @@ def compute(
     *,
     listener: Callable[[str, float], None] = lambda name, share: None,
     say: Say = lambda text: None,
-    pace: Pace = USUAL,
+    pace: Pace = DEFAULT_PACE,
     engine: str = LOCAL,
 ) -> dict[str, Any]:
     """Every cell's outcome by name: read from the folder where it is valid, else computed and saved there, by an engine

@@ -10,7 +10,7 @@ from typing import Any
 from srgdqn.paper.cells import MeasurementCell, StudyCell, compute
 from srgdqn.paper.scale import SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
-from srgdqn.runs.checkpoint_manager import USUAL, Pace
+from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, Pace
 from srgdqn.runs.provenance import LOCAL
 
 
@@ -23,7 +23,7 @@ class Console:
     progress: Callable[[str, float], None]
     """Called with a cell's name and the share of it that is done."""
     say: Callable[[str], None]
-    pace: Pace = USUAL
+    pace: Pace = DEFAULT_PACE
     """How often unfinished runs are checkpointed."""
     engine: str = LOCAL
     """Where cells are computed; it is ready."""

@@ -18,12 +18,12 @@ from srgdqn.config.checks import check
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
+from srgdqn.interrupts import let_interrupts_through
 from srgdqn.kernel.build import toolchain
-from srgdqn.kernel.support import Surroundings, resolved, resolved_on_host
+from srgdqn.kernel.support import KernelConditions, resolved, resolved_on_host
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.results.result import Result
 from srgdqn.results.user_code import user_code
-from srgdqn.runs.interrupts import let_interrupts_through
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depend_on
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import SCHEMAS, frame
@@ -31,7 +31,7 @@ from srgdqn.training import Trained, train_rounds
 from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
-from srgdqn.training.machine import check_random_numbers, is_double
+from srgdqn.training.jax_setup import check_random_numbers, is_double
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ def with_kernel(configuration: Configuration, *, own_environment: bool = False) 
     check_random_numbers()
     if not own_environment and not is_compiled(configuration.task.task):
         return resolved_on_host(configuration, double=is_double())
-    surroundings = Surroundings(
+    surroundings = KernelConditions(
         own_environment=own_environment,
         double=is_double(),
         on_cpu=jax.default_backend() == "cpu",

@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
-from srgdqn.runs.checkpoints import Checkpoint, Journal, Snapshot
+from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder, Snapshot
 from srgdqn.runs.run_folder import DEFAULT_KEEP
 
 EVERY = 60.0
 """Seconds between two checkpoints, where nobody says otherwise."""
-_MOST = 0.01
+_MAX_TIME_SHARE = 0.01
 """The share of time that they may then take: what takes longer to write is written less often,"""
-_LONGEST = 600.0
+_MAX_INTERVAL = 600.0
 """but not more seldom than after so many seconds: what is new by then may take the longer, the longer one waits."""
 
 _STAMP = "stamp"
@@ -35,7 +35,7 @@ class Pace(NamedTuple):
     keep: int | None = DEFAULT_KEEP  # None: all
 
 
-USUAL = Pace()
+DEFAULT_PACE = Pace()
 
 
 Built = TypeVar("Built")
@@ -124,7 +124,7 @@ class CheckpointManager:
 
     def job(self, name: str) -> JobCheckpoints:
         """The checkpoints of the job of that name, there or not."""
-        opened = JobCheckpoints(self, Journal(self.folder / name, self._keep), self._stamp)
+        opened = JobCheckpoints(self, CheckpointFolder(self.folder / name, self._keep), self._stamp)
         with self._lock:
             self._open.append(opened)
         return opened
@@ -140,7 +140,7 @@ class CheckpointManager:
             if not problem.endswith(_OTHER_STAMP):
                 self.warn_once.of_checkpoint(problem)
 
-        return Journal(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), report)
+        return CheckpointFolder(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), report)
 
     def forget(self, below: str = "") -> None:
         """Removes the checkpoints, or those in a folder below."""
@@ -152,7 +152,7 @@ class CheckpointManager:
             waiting, self._waiting, self.waiting_since = self._waiting, [], math.inf
         for _, job, end in waiting:
             if not job.write(end):
-                self.put_off(time.monotonic(), job, end)
+                self.defer(time.monotonic(), job, end)
 
     def release(self) -> None:
         """Writes the final snapshots that wait; jobs that still run write nothing from now on."""
@@ -162,7 +162,7 @@ class CheckpointManager:
         for job in released:
             job.close()
 
-    def put_off(self, since: float, job: JobCheckpoints, end: Snapshot) -> None:
+    def defer(self, since: float, job: JobCheckpoints, end: Snapshot) -> None:
         """Lets the final snapshot of a job wait for the next `flush`; its work is unsaved `since` then."""
         with self._lock:
             self._waiting.append((since, job, end))
@@ -172,7 +172,7 @@ class CheckpointManager:
 class JobCheckpoints:
     """The checkpoints of one job."""
 
-    def __init__(self, manager: CheckpointManager, journal: Journal, stamp: str) -> None:
+    def __init__(self, manager: CheckpointManager, journal: CheckpointFolder, stamp: str) -> None:
         self._manager, self._journal, self._stamp = manager, journal, stamp
         self._since = time.monotonic()  # when the unsaved work began; a clock that nobody sets
         self._last = 0.0  # seconds that the last one took
@@ -190,7 +190,7 @@ class JobCheckpoints:
     def due(self) -> bool:
         """Whether it is time for a checkpoint, of this job or of an ended one that waits."""
         every = self._manager.every
-        pause = min(max(EVERY, self._last / _MOST), _LONGEST) if every is None else every
+        pause = min(max(EVERY, self._last / _MAX_TIME_SHARE), _MAX_INTERVAL) if every is None else every
         return time.monotonic() - min(self._since, self._manager.waiting_since) >= pause
 
     def save(self, snapshot: Snapshot) -> float:
@@ -205,7 +205,7 @@ class JobCheckpoints:
     def finish(self, end: Snapshot) -> None:
         """Writes the final snapshot: now if it is due, otherwise with the next checkpoint of any job."""
         due = self.due()
-        self._manager.put_off(self._since, self, end)
+        self._manager.defer(self._since, self, end)
         if due:
             self._manager.flush()
 
@@ -224,7 +224,7 @@ class JobCheckpoints:
 def leave_newest(folder: Path, keep: int) -> None:
     """Removes all but the newest checkpoints of every finished job in a folder."""
     for name in CheckpointManager(folder).jobs():
-        Journal(folder / name, keep).prune()
+        CheckpointFolder(folder / name, keep).prune()
 
 
 def _if_stamped(stamp: str, build: Callable[[Checkpoint], Built]) -> Callable[[Checkpoint], Built]:

@@ -83,7 +83,7 @@ class Checkpoint:
             raise InputError("some of its rows are in no piece")
 
 
-class Journal:
+class CheckpointFolder:
     """The checkpoints in a folder."""
 
     def __init__(self, folder: Path, keep: int | None = DEFAULT_KEEP) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from srgdqn.errors import InputError
+from srgdqn.interrupts import is_interrupt
 from srgdqn.runs import manifest
 from srgdqn.runs.destination import (
     MANIFEST,
@@ -28,7 +29,6 @@ from srgdqn.runs.destination import (
     sync_folder,
     write_file,
 )
-from srgdqn.runs.interrupts import is_interrupt
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.manifest import read_manifest, verified
 from srgdqn.runs.provenance import is_count

@@ -21,21 +21,21 @@ from srgdqn.results.cache import CellFolder, Say, TrainingCell
 from srgdqn.results.prepare import prepare, result_of, task_of, with_kernel
 from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
-from srgdqn.runs.checkpoint_manager import USUAL, CheckpointManager, Pace
+from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, CheckpointManager, Pace
 from srgdqn.runs.provenance import LOCAL
 from srgdqn.runs.run_folder import UNFINISHED_CELLS
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
 from srgdqn.training import Progress, train_side_by_side
+from srgdqn.training.jax_setup import in_this_precision
 from srgdqn.training.loop import identity
-from srgdqn.training.machine import in_this_precision
 from srgdqn.training.rounds import Listener
 
 
 class SweepCells:
     """The results and failures of a sweep's cells, by name; in a folder if it has one, else in memory."""
 
-    def __init__(self, folder: Path | None, say: Say = lambda text: None, pace: Pace = USUAL) -> None:
+    def __init__(self, folder: Path | None, say: Say = lambda text: None, pace: Pace = DEFAULT_PACE) -> None:
         self.results: dict[str, Result] = {}
         self.failures: dict[str, str] = {}
         """Why cells have no result: what their environment did."""

@@ -13,7 +13,7 @@ from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.progress import reporting
 from srgdqn.results.cache import Say
-from srgdqn.runs.checkpoint_manager import USUAL, Pace
+from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, Pace
 from srgdqn.runs.provenance import LOCAL
 from srgdqn.sweeps.cells import SweepCells
 from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
@@ -179,7 +179,7 @@ def run_sweep(
     score: Score,
     listener: Listener,
     say: Say = lambda text: None,
-    pace: Pace = USUAL,
+    pace: Pace = DEFAULT_PACE,
     engine: str = LOCAL,
 ) -> Sweep:
     """Trains the cells of a checked grid or search that are not in the folder yet. The engine must be ready."""

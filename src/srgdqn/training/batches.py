@@ -21,7 +21,7 @@ from srgdqn.learner.replay import draw_slots, unpack
 from srgdqn.training.draws import Draws
 
 
-class Served(NamedTuple):
+class OuterBatch(NamedTuple):
     """What an outer iteration is made on: D, and the picks from it."""
 
     transitions: Transitions
@@ -33,7 +33,7 @@ class Served(NamedTuple):
 Ring = Float[Array, "slots width"]
 
 
-class Occasion(NamedTuple):
+class BatchContext(NamedTuple):
     """What is known when an outer iteration is due."""
 
     configuration: Configuration
@@ -45,14 +45,14 @@ class Occasion(NamedTuple):
     data: Any  # the round's own, where the run was given any
 
 
-BatchSource = Callable[[Occasion], Served]
+BatchSource = Callable[[BatchContext], OuterBatch]
 
 
-def from_replay(occasion: Occasion) -> Served:
+def from_replay(occasion: BatchContext) -> OuterBatch:
     """D drawn from the replay, and the picks from D."""
     ring = occasion.ring
     slots, picks = choose_rows(occasion.configuration, ring.shape[0], occasion.block, occasion.draws)
-    return Served(unpack(ring[slots]), picks, slots)
+    return OuterBatch(unpack(ring[slots]), picks, slots)
 
 
 def choose_rows(

@@ -15,12 +15,12 @@ import jax
 
 from srgdqn.engines.executor import Executor, Lost, Send, never, packed, unpacked
 from srgdqn.engines.shared_folders import claimed, marked
+from srgdqn.engines.throttle import Throttle
 from srgdqn.errors import InputError
 from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.learner.estimators import Estimator, make_known, own_estimators
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.throttle import Throttle
-from srgdqn.training.machine import in_this_precision, is_double
+from srgdqn.training.jax_setup import in_this_precision, is_double
 from srgdqn.training.reports import Listener, Progress, RoundReport, no_reports
 
 SECONDS = 0.5

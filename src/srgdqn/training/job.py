@@ -18,13 +18,13 @@ from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.tasks import Task
+from srgdqn.training.job_split import Share, Shares
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import Halt, Owners, Segment, never, restore, train
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter, finished
-from srgdqn.training.schedule import Share, Shares
 from srgdqn.training.tables import Tables, endings_of
 
 Choice = Callable[[np.ndarray], np.ndarray]

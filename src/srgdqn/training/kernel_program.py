@@ -14,7 +14,7 @@ from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.tasks import make
 from srgdqn.training.batches import from_replay
-from srgdqn.training.clock import Limits
+from srgdqn.training.budget import Limits
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import BlockLog, Lane, Program

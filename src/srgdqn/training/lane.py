@@ -22,14 +22,14 @@ from srgdqn.learner.normalisation import Normaliser, init_normaliser, normalise_
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows, init_learner, outer_iteration
 from srgdqn.learner.replay import pack, ring_length, row_width, write
 from srgdqn.tasks import Task
-from srgdqn.training.batches import BatchSource, Occasion, Served, from_replay
-from srgdqn.training.clock import Limits
+from srgdqn.training.batches import BatchContext, BatchSource, OuterBatch, from_replay
+from srgdqn.training.budget import Limits
 from srgdqn.training.draws import Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
-from srgdqn.training.machine import check_random_numbers
+from srgdqn.training.jax_setup import check_random_numbers
 
 # Bits of a step's flags in the log.
-LIVED, TERMINATED, TRUNCATED = 1, 2, 4
+STEPPED, TERMINATED, TRUNCATED = 1, 2, 4
 
 
 class Lane(NamedTuple):
@@ -153,7 +153,7 @@ def run_block(
         active=lane.active & healthy & ~finished,
         diverged_at=jnp.where(lane.active & ~healthy, (index + 1) * program.block, lane.diverged_at),
     )
-    flags = LIVED * lane.active + TERMINATED * steps.terminated + TRUNCATED * steps.truncated
+    flags = STEPPED * lane.active + TERMINATED * steps.terminated + TRUNCATED * steps.truncated
     probed = jax.tree.map(lambda leaf: jnp.where(lane.active, leaf, jnp.nan), probed)
     return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)._replace(probed=probed)
 
@@ -196,7 +196,7 @@ def _learn(
 ) -> tuple[LearnerState, Float[Array, " 4"], Any]:
     """One outer iteration on what the source serves."""
     source, probe, _ = program.instruments
-    served = source(Occasion(program.configuration, program.network, lane.learner, lane.ring, index, draws, data))
+    served = source(BatchContext(program.configuration, program.network, lane.learner, lane.ring, index, draws, data))
     spent = limits.spent(
         steps=(index + 1) * program.block, outer_iterations=lane.learner.iterations, episodes=lane.episodes
     )
@@ -219,7 +219,7 @@ def learn_on(
     network: Network,
     learner: LearnerState,
     normaliser: Normaliser,
-    served: Served,
+    served: OuterBatch,
     progress: Float[Array, ""],
     probe: Probe | None = None,
 ) -> tuple[LearnerState, Float[Array, " 4"], Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
-from srgdqn.training.clock import limits_of, total_blocks
+from srgdqn.training.budget import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane
 from srgdqn.training.loop import Halt, Owners, identity, never, policy_arrays

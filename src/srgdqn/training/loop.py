@@ -22,7 +22,7 @@ from srgdqn.runs.checkpoint_manager import JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.snapshots import Saveable, Snapshot, Tensors, by_path, restore_from, snapshot_of
-from srgdqn.training.clock import evaluation_due, next_stop
+from srgdqn.training.budget import evaluation_due, next_stop
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import BlockLog
 from srgdqn.training.program import SEGMENT_BLOCKS

@@ -21,12 +21,12 @@ from srgdqn.learner.estimators import estimator
 from srgdqn.learner.networks import NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.tasks import Task
-from srgdqn.training.clock import Limits, limits_of
+from srgdqn.training.budget import Limits, limits_of
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
 from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.jax_setup import hot_program_flags, in_this_precision, is_double, single_call_flags
 from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
-from srgdqn.training.machine import in_this_precision, is_double, no_effort, some_effort
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
@@ -148,19 +148,19 @@ def _compile(
 
     def compile_init() -> Any:
         key = _what_starts_depend_on(program, user_network, lanes)
-        return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(no_effort()))[0]
+        return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(single_call_flags()))[0]
 
     def compile_segment() -> Any:
         scalar = jnp.zeros((), jnp.int32)
         given = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape[1:]), leaf.dtype), data)
         arguments = (lanes, lane_numbers(configuration, width), scalar, scalar, limits_of(settings), given)
-        return jax.jit(_segment_of(program), donate_argnums=0).lower(*arguments).compile(some_effort())
+        return jax.jit(_segment_of(program), donate_argnums=0).lower(*arguments).compile(hot_program_flags())
 
     def compile_evaluate() -> Any:
         key = _what_evaluations_depend_on(program, user_network, width)
         keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
         evaluate = jax.jit(_evaluate_of(program))
-        return _evaluations.get(key, lambda: evaluate.lower(*_policies(lanes), keys).compile(some_effort()))[0]
+        return _evaluations.get(key, lambda: evaluate.lower(*_policies(lanes), keys).compile(hot_program_flags()))[0]
 
     if native:
         fused = NativeProgram(program)

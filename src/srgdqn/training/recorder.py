@@ -16,9 +16,9 @@ import numpy.typing as npt
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
-from srgdqn.training.clock import Budget
+from srgdqn.training.budget import Budget
 from srgdqn.training.evaluation import Evaluation
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.tables import PHASES, Endings, Recorded, Tables, evaluated_at, tables_of
 from srgdqn.training.window_rows import (
     CURVES,
@@ -26,8 +26,8 @@ from srgdqn.training.window_rows import (
     EPISODES,
     Carry,
     Columns,
+    LogSlice,
     OpenEpisodes,
-    Page,
     counted,
     digest,
     empty_carry,
@@ -247,12 +247,12 @@ class Recorder:
     def _digest(self, lane: int) -> tuple[Carry, dict[str, Columns]]:
         """The carry of a round after the page so far, and the rows that end in it."""
         page = {name: part[lane, : self._waiting].reshape(-1) for name, part in self._page.items()}
-        if not self._waiting or not page["flags"][0] & LIVED:
+        if not self._waiting or not page["flags"][0] & STEPPED:
             return self._carries[lane], {}
         after, curves, episodes = digest(
             self._rules,
             self._carries[lane],
-            Page(
+            LogSlice(
                 self._digested,
                 page["reward"].astype(np.float64),
                 page["flags"],
@@ -303,7 +303,7 @@ class Recorder:
     # For progress and reports
 
     def _add_to_totals(self, reward: np.ndarray, flags: np.ndarray) -> None:
-        active = (flags & LIVED) > 0
+        active = (flags & STEPPED) > 0
         steps, rewards = self._since
         self._since = steps + int(active.sum()), rewards + float(reward.sum(where=active, dtype=np.float64))
         self.episodes += int((active & ((flags & (TERMINATED | TRUNCATED)) > 0)).sum())
@@ -358,7 +358,7 @@ class Recorder:
         rewards, flags = (self._page[name][:, :stop].reshape(rounds, -1) for name in ("reward", "flags"))
         learned, after = np.zeros((rounds, stop - first), bool), unread.steps.copy()
         ended: dict[int, tuple[int, int]] = {}  # of lanes in which episodes ended: where to look for them in the page
-        for lane in np.flatnonzero(flags[:, start] & LIVED).tolist():
+        for lane in np.flatnonzero(flags[:, start] & STEPPED).tolist():
             steps, ends, blocks = counted(
                 self._rules,
                 int(unread.steps[lane]),

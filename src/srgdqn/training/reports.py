@@ -11,7 +11,7 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.learner.exploration import epsilon
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
-from srgdqn.training.clock import budget_of
+from srgdqn.training.budget import budget_of
 from srgdqn.training.recorder import GreedyEpisodes, Recorder
 
 

@@ -23,11 +23,11 @@ from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
 from srgdqn.training.distribute import distribute
 from srgdqn.training.job import Choice, Job, ShareResult, every_block, train_job
+from srgdqn.training.job_split import most_rounds, rounds_left, saved_shares, shared_out, shares_of
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.loop import identity, policy_arrays
 from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
 from srgdqn.training.reports import Listener, Progress, SharedProgress
-from srgdqn.training.schedule import most_rounds, rounds_left, saved_shares, shared_out, shares_of
 from srgdqn.training.tables import Tables, merge_tables
 
 __all__ = [

@@ -10,7 +10,7 @@ import numpy as np
 from srgdqn.config import Configuration
 from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
 from srgdqn.tasks import Success, Task
-from srgdqn.training.clock import budget_of
+from srgdqn.training.budget import budget_of
 from srgdqn.training.window_rows import DIAGNOSTICS, Carry, Columns
 
 Tables = dict[str, Columns]

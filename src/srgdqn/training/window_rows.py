@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from srgdqn.config import TrainingSettings
-from srgdqn.training.clock import Budget, budget_of, limits_of, steps_within
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
+from srgdqn.training.budget import Budget, budget_of, limits_of, steps_within
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED
 
 Columns = dict[str, np.ndarray]
 
@@ -46,7 +46,7 @@ class Rules(NamedTuple):
     last_block: int  # blocks from this one on do not
 
 
-class Page(NamedTuple):
+class LogSlice(NamedTuple):
     """Some blocks of one round's log."""
 
     first_block: int
@@ -108,8 +108,8 @@ def counted(rules: Rules, steps: int, episodes: int, first_block: int, flags: np
     episodes.
     """
     active = len(flags)
-    if not flags[-1] & LIVED:  # a round that stops never starts again
-        active = int(np.count_nonzero(flags & LIVED))
+    if not flags[-1] & STEPPED:  # a round that stops never starts again
+        active = int(np.count_nonzero(flags & STEPPED))
     ended = (flags[:active] & (TERMINATED | TRUNCATED)) > 0
     within = steps_within(rules.budget, ended, steps=steps, episodes=episodes)
     blocks = np.arange(first_block, first_block + active // rules.block)
@@ -117,7 +117,7 @@ def counted(rules: Rules, steps: int, episodes: int, first_block: int, flags: np
     return Counted(within, np.flatnonzero(ended[:within]), blocks)
 
 
-def digest(rules: Rules, before: Carry, page: Page) -> tuple[Carry, Columns, Columns]:
+def digest(rules: Rules, before: Carry, page: LogSlice) -> tuple[Carry, Columns, Columns]:
     """The carry after a page, and the windows and the episodes that ended in it."""
     steps, ends, blocks = counted(rules, before.steps, before.episodes, page.first_block, page.flags)
     if not steps:

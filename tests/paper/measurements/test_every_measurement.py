@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 from measured import watched
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.paper.measurements import anchors, dose_response, exact_anchors, gradient_spread, step_times, theorem_1
-from srgdqn.runs.interrupts import StopRequestedError
 from tiny import tiny
 
 pytestmark = pytest.mark.usefixtures("double")

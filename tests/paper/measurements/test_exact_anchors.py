@@ -21,7 +21,7 @@ from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.measurements.exact_anchors import ARMS, Plan, evaluated_as_trained, measure
 from srgdqn.paper.measurements.recorded import batch_at, record, theta_before
 from srgdqn.training import Trained, train_rounds
-from srgdqn.training.clock import total_blocks
+from srgdqn.training.budget import total_blocks
 from srgdqn.training.evaluation import evaluation_keys
 from srgdqn.training.lane import Instruments
 from tiny import HIDDEN, q_values, tiny

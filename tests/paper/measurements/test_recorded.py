@@ -16,6 +16,7 @@ from hypothesis import given
 import reference
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.paper.measurements.recorded import (
@@ -25,9 +26,8 @@ from srgdqn.paper.measurements.recorded import (
     block_of,
     record,
 )
-from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.training import train_rounds
-from srgdqn.training.batches import Occasion, from_replay
+from srgdqn.training.batches import BatchContext, from_replay
 from srgdqn.training.draws import draw_block
 from srgdqn.training.lane import round_keys
 from srgdqn.training.program import programs_for
@@ -145,7 +145,7 @@ def test_a_batch_from_the_recording_is_that_from_the_ring(options: dict[str, Any
     @jax.jit
     def both(ring: Any, index: Any) -> Any:
         draws = draw_block(configuration, key, index, actions=2, rows=rows)
-        live = from_replay(Occasion(configuration, network, None, ring, index, draws, None))
+        live = from_replay(BatchContext(configuration, network, None, ring, index, draws, None))
         return batch_at(configuration, network, jnp.asarray(recording), number, index, 2), live[:2]
 
     for block in range(BLOCKS):

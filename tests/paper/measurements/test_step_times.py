@@ -10,7 +10,7 @@ import pytest
 
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.measurements.step_times import Plan, measure
-from srgdqn.training.lane import LIVED
+from srgdqn.training.lane import STEPPED
 from srgdqn.training.loop import Segment, segments
 from tiny import BLOCK, LANES, tiny
 
@@ -58,7 +58,7 @@ def test_all_lanes_learn_in_every_block_that_is_timed(run: list[tuple[float, Seg
     for _, segment in run[-4:]:
         assert segment.log.loss.shape == (LANES, BLOCKS)
         assert np.isfinite(segment.log.loss).all()
-        assert (segment.log.flags & LIVED).all()
+        assert (segment.log.flags & STEPPED).all()
     assert not all(np.isfinite(segment.log.loss).all() for _, segment in run[:-4])
 
 

@@ -28,7 +28,7 @@ from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.runs.locks import locked
 from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.steps import OpenSteps
@@ -189,9 +189,9 @@ def test_a_round_that_had_come_to_its_end_is_not_trained_again(
     assert outcome.whole
     assert shares == [(1.0, True)]
     assert same(outcome, whole)
-    [newest] = Journal(tmp_path / "round-3").numbers()
+    [newest] = CheckpointFolder(tmp_path / "round-3").numbers()
     records = {f"records.{name}" for name in ("curves", "episodes", "evaluations", "timings")}
-    assert set(Journal(tmp_path / "round-3").open(newest).spans) == records
+    assert set(CheckpointFolder(tmp_path / "round-3").open(newest).spans) == records
 
 
 def test_the_checkpoint_of_another_round_or_configuration_is_not_gone_on_from(
@@ -302,9 +302,9 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
     for number in range(2):
         with round_checkpoints(CheckpointManager(kept), number):  # within its patience, nobody holds it any more
             pass
-    newest = [max(Journal(kept / f"round-{number}").numbers()) for number in range(2)]
+    newest = [max(CheckpointFolder(kept / f"round-{number}").numbers()) for number in range(2)]
     time.sleep(0.3)
-    assert newest == [max(Journal(kept / f"round-{number}").numbers()) for number in range(2)]
+    assert newest == [max(CheckpointFolder(kept / f"round-{number}").numbers()) for number in range(2)]
     configuration, task = made("CartPole-v1", long_options())
     whole = train_on_host(configuration, task, workers=1).trained
     outcome = train_on_host(configuration, task, workers=2, manager=CheckpointManager(kept))
@@ -350,7 +350,7 @@ def test_the_end_of_a_round_is_kept_before_it_may_be_anybody_elses(
     def noticing(folder: Path, *, what: str) -> Iterator[None]:
         with locked(folder, what=what):
             yield
-            left.append(Journal(folder).numbers())
+            left.append(CheckpointFolder(folder).numbers())
 
     monkeypatch.setattr("srgdqn.training.host.train_round.locked", noticing)
     configuration, task = made(*CASES["CartPole, kernel"])
@@ -364,7 +364,7 @@ def test_a_replay_is_kept_piece_by_piece(tmp_path: Path) -> None:
     configuration, task = made(*CASES["images"])
     manager = CheckpointManager(tmp_path, every=0.0, keep=None)
     train_round(configuration, task, 3, manager=manager, stopping=after(8))
-    journal = Journal(tmp_path / "round-3", None)
+    journal = CheckpointFolder(tmp_path / "round-3", None)
     rows = journal.open(journal.numbers()[-1]).rows()
     frames = sum(len(each["frame"]) for name, _, each in rows if name.startswith("memory.frames."))
     written = sum(path.stat().st_size for path in (tmp_path / "round-3").glob("*.piece"))

@@ -26,7 +26,7 @@ from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, register_estimator
 from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.checkpoints import Journal
+from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.runs.locks import locked
 from srgdqn.training.host.rounds import HostTrained, train_on_host
 from srgdqn.training.host.task import host_task, reset_seed
@@ -154,7 +154,7 @@ def test_a_round_that_another_process_is_at_work_on_is_not_checkpointed(
         assert os.listdir(tmp_path / "round-0") == [".lock"]
     assert "no checkpoint could be made" in capsys.readouterr().err
     stored = trained(Slope, 1, manager=CheckpointManager(tmp_path), **given)
-    assert Journal(tmp_path / "round-0").numbers() == [1]
+    assert CheckpointFolder(tmp_path / "round-0").numbers() == [1]
     assert same(alone, stored)
 
 

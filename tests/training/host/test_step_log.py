@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from srgdqn.adapters.replay import Block
+from srgdqn.adapters.replay_memory import Block
 from srgdqn.adapters.spaces import Observations
 from srgdqn.training.host.steps import StepLog
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED
 
 LENGTH = 3
 
@@ -36,7 +36,7 @@ def test_nothing_is_lost_as_it_grows(blocks: int) -> None:
         np.testing.assert_array_equal(given.reward, [[block.reward for block in played]])
         expected = [
             [
-                LIVED + (TERMINATED if ended else TRUNCATED if cut else 0)
+                STEPPED + (TERMINATED if ended else TRUNCATED if cut else 0)
                 for ended, cut in zip(block.terminated, block.truncated, strict=True)
             ]
             for block in played

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from srgdqn.config import Configuration
+from srgdqn.engines.throttle import Throttle
 from srgdqn.errors import InputError
-from srgdqn.runs.throttle import Throttle
 
 if TYPE_CHECKING:
     from srgdqn.training.reports import GreedyEpisodes, Listener, Progress, Reports, RoundReport

@@ -25,12 +25,12 @@ from jaxtyping import Array, Float
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Parameters
 from srgdqn.paper.measurements.recorded import Report, at_steps, exact_gradient, record
-from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds
-from srgdqn.training.batches import Occasion, Served, from_replay
+from srgdqn.training.batches import BatchContext, OuterBatch, from_replay
 from srgdqn.training.lane import Instruments
 
 ARMS = ("ordinary", "exact", "oracle")
@@ -50,18 +50,18 @@ class Recording(NamedTuple):
     rows: Float[Array, "*rounds steps width"] | np.ndarray
 
 
-def from_recording(occasion: Occasion) -> Served:
+def from_recording(occasion: BatchContext) -> OuterBatch:
     """The recorded round's own batch and picks, with the exact anchor at the present θ."""
     recorded = from_replay(occasion._replace(ring=occasion.data.rows))
     return recorded._replace(anchor=_exact(occasion))
 
 
-def with_oracle(occasion: Occasion) -> Served:
+def with_oracle(occasion: BatchContext) -> OuterBatch:
     """The lane's own batch and picks, with the exact anchor of the recorded run at the present θ."""
     return from_replay(occasion)._replace(anchor=_exact(occasion))
 
 
-def _exact(occasion: Occasion) -> Parameters:
+def _exact(occasion: BatchContext) -> Parameters:
     assert occasion.learner is not None
     return exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, occasion.data.rows)
 

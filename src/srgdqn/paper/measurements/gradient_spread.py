@@ -22,6 +22,7 @@ import polars as pl
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.config import Configuration
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
@@ -38,7 +39,6 @@ from srgdqn.paper.measurements.recorded import (
     record,
     rounds_table,
 )
-from srgdqn.runs.interrupts import StopRequestedError
 
 QUANTITIES = ("delta", "gradient")
 _TRAINING_SHARE = 0.5  # of the time, roughly

@@ -15,19 +15,19 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows
 from srgdqn.learner.replay import unpack
-from srgdqn.runs.interrupts import StopRequestedError
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
-from srgdqn.training.batches import Occasion, from_replay
-from srgdqn.training.clock import total_blocks
+from srgdqn.training.batches import BatchContext, from_replay
+from srgdqn.training.budget import total_blocks
 from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
+from srgdqn.training.jax_setup import hot_program_flags, is_double
 from srgdqn.training.lane import Instruments, round_keys
-from srgdqn.training.machine import is_double, some_effort
 from srgdqn.training.program import Once
 from srgdqn.training.rounds import Choice
 
@@ -140,7 +140,7 @@ def batch_at(
     """The very batch D and picks that the outer iteration after a block of a round was made on."""
     _, _, key, _ = round_keys(jnp.asarray(configuration.training.seed, jnp.uint32), number)
     draws = draw_block(configuration, key, block, actions=actions, rows=batch_rows(configuration))
-    served = from_replay(Occasion(configuration, network, None, recording, block, draws, None))
+    served = from_replay(BatchContext(configuration, network, None, recording, block, draws, None))
     return served.transitions, served.picks
 
 
@@ -233,6 +233,6 @@ def call_compiled(key: Hashable, function: Callable[..., Any], *arguments: Any) 
     leaves, structure = jax.tree.flatten(arguments)
     shapes = tuple((jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves)
     program, _ = _programs.get(
-        (key, structure, shapes, is_double()), lambda: jax.jit(function).lower(*arguments).compile(some_effort())
+        (key, structure, shapes, is_double()), lambda: jax.jit(function).lower(*arguments).compile(hot_program_flags())
     )
     return program(*arguments)

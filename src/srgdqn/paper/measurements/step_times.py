@@ -10,9 +10,9 @@ import polars as pl
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.paper.measurements.recorded import Report
-from srgdqn.runs.interrupts import StopRequestedError
-from srgdqn.training.clock import budget_of
+from srgdqn.training.budget import budget_of
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import Segment, segments
 from srgdqn.training.program import programs_for

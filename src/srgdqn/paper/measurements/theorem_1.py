@@ -16,12 +16,12 @@ import numpy as np
 import polars as pl
 
 from srgdqn.errors import InputError
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.paper.measurements.recorded import Report
 from srgdqn.paper.measurements.smoothness import theory_step_size
 from srgdqn.paper.measurements.theorem_inequality import RunLoop, inequality_rows, make_loop, with_verdicts
 from srgdqn.paper.measurements.theorem_problems import Problem, first_terms, make_problem
 from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA, Race, query_rows, start_of
-from srgdqn.runs.interrupts import StopRequestedError
 
 
 class Setting(NamedTuple):

@@ -23,7 +23,7 @@ from srgdqn.learner.gradients.bellman import bellman_target, loss_of
 from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.paper.measurements.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
-from srgdqn.training.machine import some_effort
+from srgdqn.training.jax_setup import hot_program_flags
 
 # Least squares: the standard deviations of the features fall from 1 to the last of them.
 FEATURES, LAST_SCALE, NOISE = 8, 0.2, 0.5
@@ -98,7 +98,7 @@ def at(problem: Problem, parameters: Parameters) -> At:
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, compiled in a hurry: programs here are many and run for a second or less."""
-    return jax.jit(function, compiler_options=some_effort())
+    return jax.jit(function, compiler_options=hot_program_flags())
 
 
 def _convex(terms: int, rng: np.random.Generator) -> Problem:

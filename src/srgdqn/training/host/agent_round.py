@@ -38,7 +38,7 @@ from srgdqn.runs.untrusted import check_room, read_file
 from srgdqn.training.host.program import PAGE_BLOCKS, host_program
 from srgdqn.training.host.round import HostRound, RoundState, state_form
 from srgdqn.training.host.task import HostTask, about_task, check_same_spaces, host_task
-from srgdqn.training.machine import check_random_numbers, is_double
+from srgdqn.training.jax_setup import check_random_numbers, is_double
 
 SUFFIX = ".safetensors"
 # Bytes that a step takes beside its observations, in the replay, among the random numbers and in the step log.

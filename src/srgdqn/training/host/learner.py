@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
-from srgdqn.adapters.replay import Memory
+from srgdqn.adapters.replay_memory import Memory
 from srgdqn.config import Configuration
 from srgdqn.kernel import structures
 from srgdqn.kernel.calls import HostLearner
@@ -17,7 +17,7 @@ from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.training.host.program import HostProgram
 
 
-class Learning(Protocol):
+class RoundLearner(Protocol):
     """What learns from a memory, one outer iteration at a time."""
 
     policy: GreedyPolicy
@@ -39,18 +39,18 @@ class Learning(Protocol):
 
 def make_learning(
     configuration: Configuration, program: HostProgram, state: LearnerState, normaliser: Normaliser, numbers: np.ndarray
-) -> Learning:
+) -> RoundLearner:
     """The learner that the configuration's `kernel` asks for."""
-    made: Learning = (
-        NativeLearning(configuration, state)
+    made: RoundLearner = (
+        KernelLearner(configuration, state)
         if configuration.training.kernel == "native"
-        else XlaLearning(program, numbers)
+        else XlaLearner(program, numbers)
     )
     made.restore(state, normaliser)
     return made
 
 
-class XlaLearning:
+class XlaLearner:
     """By the program that XLA compiled."""
 
     def __init__(self, program: HostProgram, numbers: np.ndarray) -> None:
@@ -82,7 +82,7 @@ class XlaLearning:
         return good, told
 
 
-class NativeLearning:
+class KernelLearner:
     """In the kernel, without a dispatch to a device: for a perceptron it takes less time than that would."""
 
     def __init__(self, configuration: Configuration, state: LearnerState) -> None:
@@ -90,16 +90,16 @@ class NativeLearning:
         self._shapes = [leaf.shape for leaf in leaves]
         widths = [self._shapes[0][0], *(shape[0] for shape in self._shapes[1::2])]
         shape = structures.shape_of(configuration, widths=widths, rows=batch_rows(configuration))
-        self._student = HostLearner(shape, structures.numbers_of(configuration.numbers(), 1))
+        self._learner = HostLearner(shape, structures.numbers_of(configuration.numbers(), 1))
         self._like = state
-        self.policy: GreedyPolicy = _KernelPolicy(self._student)
+        self.policy: GreedyPolicy = _KernelPolicy(self._learner)
 
     @property
     def state(self) -> LearnerState:
         """What has been learnt, copied out of the kernel."""
         trees = [[np.zeros(shape, np.float32) for shape in self._shapes] for _ in range(4)]
         counts = np.zeros(2, np.int32)
-        self._student.move(_mind(trees, counts), into=False)
+        self._learner.move(_learner_arrays(trees, counts), into=False)
         parameters, first, second, target = (jax.tree.unflatten(self._form, tree) for tree in trees)
         like = self._like
         return like._replace(
@@ -118,25 +118,25 @@ class NativeLearning:
             for tree in (state.parameters, state.adam.first, state.adam.second, target)
         ]
         counts = np.array([state.adam.updates, state.iterations], np.int32)
-        self._student.move(_mind(trees, counts), into=True)
+        self._learner.move(_learner_arrays(trees, counts), into=True)
 
     def learn(
         self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
     ) -> tuple[bool, list[float]]:
         """One outer iteration."""
         del normaliser
-        student = self._student
-        memory.gather(slots, out=student.batch)
+        learner = self._learner
+        memory.gather(slots, out=learner.batch)
         if picks.size:
-            student.picks[:] = picks.ravel()
-        return student.learn(float(progress))
+            learner.picks[:] = picks.ravel()
+        return learner.learn(float(progress))
 
 
 class _KernelPolicy:
     """What the kernel's round would do."""
 
-    def __init__(self, student: HostLearner) -> None:
-        self._observation, self._act = student.observation, student.act
+    def __init__(self, learner: HostLearner) -> None:
+        self._observation, self._act = learner.observation, learner.act
 
     def update(self, parameters: Any, normaliser: Normaliser) -> None:
         """Nothing: the parameters are where the kernel learns them."""
@@ -151,6 +151,6 @@ class _KernelPolicy:
         return np.array([self.one(row) for row in observations])
 
 
-def _mind(trees: list[list[np.ndarray]], counts: np.ndarray) -> structures.LearnerState:
+def _learner_arrays(trees: list[list[np.ndarray]], counts: np.ndarray) -> structures.LearnerState:
     updates = structures.pointer(counts, np.int32)
     return structures.LearnerState(*map(structures.tree, trees), updates, updates + counts.itemsize)

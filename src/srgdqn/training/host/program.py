@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from srgdqn.adapters.players import Chances
+from srgdqn.adapters.players import ExplorationDraws
 from srgdqn.config import Configuration
 from srgdqn.learner.exploration import epsilon
 from srgdqn.learner.gradients import Transitions
@@ -22,17 +22,17 @@ from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_ne
 from srgdqn.learner.normalisation import Normaliser, init_normaliser, merge, normalise_observation, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
 from srgdqn.learner.replay import ring_length, unpack
-from srgdqn.training.batches import Served, choose_rows
-from srgdqn.training.clock import Limits
+from srgdqn.training.batches import OuterBatch, choose_rows
+from srgdqn.training.budget import Limits
 from srgdqn.training.draws import draw_block
+from srgdqn.training.jax_setup import is_double
 from srgdqn.training.lane import learn_on, round_keys
-from srgdqn.training.machine import is_double
 from srgdqn.training.program import Identity, Once, shape_of_program
 
 PAGE_BLOCKS = 64  # blocks whose random numbers are drawn at once
 
 
-class Page(NamedTuple):
+class DrawnBlocks(NamedTuple):
     """The random numbers of some blocks, as they are used: everything about them that is known beforehand."""
 
     explore: Float[Array, " steps"]  # uniform in [0, 1)
@@ -48,7 +48,7 @@ class HostProgram(NamedTuple):
     network: Network
     slots: int  # of the memory
     begin: Callable[[Any, Any], tuple[LearnerState, Normaliser, PRNGKeyArray]]
-    page: Callable[..., Page]  # of a key, numbers, the first block, limits, and the steps and blocks before
+    page: Callable[..., DrawnBlocks]  # of a key, numbers, the first block, limits, and the steps and blocks before
     chances: Callable[[Any, Any], Array]  # from numbers and shares of the budget to ε
     learn: Callable[..., tuple[LearnerState, Float[Array, " 4"]]]
     observe: Callable[..., Normaliser]
@@ -112,7 +112,7 @@ def _make(
 
     def page(
         key: PRNGKeyArray, numbers: Array, first: Array, limits: Limits, steps_before: Array, blocks_before: Array
-    ) -> Page:
+    ) -> DrawnBlocks:
         settings = filled(numbers)
 
         def one(index: Array) -> tuple[Array, ...]:
@@ -126,7 +126,7 @@ def _make(
             return draws.explore, draws.action, chance, *choose_rows(settings, slots, index - blocks_before, draws)
 
         explore, action, chance, chosen, picks = jax.lax.map(one, first + jnp.arange(PAGE_BLOCKS))
-        return Page(explore.ravel(), action.ravel(), chance.ravel(), chosen, picks)
+        return DrawnBlocks(explore.ravel(), action.ravel(), chance.ravel(), chosen, picks)
 
     def chances(numbers: Array, shares: Array) -> Array:
         return epsilon(filled(numbers).acting, shares)
@@ -139,7 +139,7 @@ def _make(
         picks: Array,
         progress: Array,
     ) -> tuple[LearnerState, Array]:
-        return learn_on(filled(numbers), network, learner, normaliser, Served(unpack(batch), picks), progress)[:2]
+        return learn_on(filled(numbers), network, learner, normaliser, OuterBatch(unpack(batch), picks), progress)[:2]
 
     def watch(
         normaliser: Normaliser, numbers: Array, seen: Array, rewards: Array, ended: Array, environment: Array
@@ -216,7 +216,7 @@ class Plan:
             chances = program.chances(numbers, (ended / limits.amount).astype(np.float32))
             self._by_episodes = np.asarray(chances).tolist()
 
-    def chances(self, first: int, count: int) -> Chances:
+    def chances(self, first: int, count: int) -> ExplorationDraws:
         """Those of `count` steps from step number `first` on."""
         length = PAGE_BLOCKS * self._block
         page, start = divmod(first, length)
@@ -229,8 +229,8 @@ class Plan:
             action = action + upcoming.action[:beyond]
             epsilon = epsilon + upcoming.epsilon[:beyond]
         if self._by_episodes is None:
-            return Chances(explore, action, epsilon)
-        return Chances(explore, action, None, self._by_episodes)
+            return ExplorationDraws(explore, action, epsilon)
+        return ExplorationDraws(explore, action, None, self._by_episodes)
 
     def rows(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """The memory's slots that make up D after block `index`, and the picks from D."""

@@ -14,14 +14,14 @@ import numpy as np
 
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.adapters.players import CopiesPlayer, Player, check_block
-from srgdqn.adapters.replay import Block, FlatMemory, FrameMemory, Memory
+from srgdqn.adapters.replay_memory import Block, FlatMemory, FrameMemory, Memory
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
-from srgdqn.training.clock import budget_of, limits_of
+from srgdqn.training.budget import budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.learner import make_learning
@@ -118,7 +118,7 @@ class HostRound:
         """What has been learnt."""
         return self._learning.state
 
-    def go_on_from(self, learner: LearnerState, normaliser: Normaliser) -> None:
+    def resume_from(self, learner: LearnerState, normaliser: Normaliser) -> None:
         """Replaces what has been learnt."""
         self.normaliser = normaliser
         self._learning.restore(learner, normaliser)
@@ -389,7 +389,7 @@ class HostRound:
         stored.check(len(self._block))
         if self.open_steps is not None and self.open_steps.steps != stored.blocks * len(self._block):
             raise ValueError("its open episodes are of another time")
-        self.go_on_from(*jax.tree.map(jnp.asarray, (stored.learner, stored.normaliser)))
+        self.resume_from(*jax.tree.map(jnp.asarray, (stored.learner, stored.normaliser)))
         self.key = jax.random.wrap_key_data(jnp.asarray(stored.key), impl="threefry2x32")
         self.blocks, self.iterations = int(stored.blocks), int(stored.iterations)
         self.diverged_at = None if stored.diverged_at < 0 else int(stored.diverged_at)

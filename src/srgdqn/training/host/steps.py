@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.adapters.replay import Block
+from srgdqn.adapters.replay_memory import Block
 from srgdqn.runs.snapshots import Rows, Stream, Tensors
 from srgdqn.runs.untrusted import check_room
-from srgdqn.training.lane import LIVED, TERMINATED, TRUNCATED, BlockLog
+from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 
 _LOG_ROOM = 256  # blocks
 
@@ -40,7 +40,7 @@ class StepLog:
         place = self._blocks
         if place == len(self._columns["reward"]):
             self._columns = {name: np.concatenate([part, np.zeros_like(part)]) for name, part in self._columns.items()}
-        flags = LIVED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
+        flags = STEPPED + TERMINATED * block.terminated + TRUNCATED * (block.truncated & ~block.terminated)
         written = (block.action, block.reward, flags, block.environment, diagnostics)
         for column, values in zip(self._columns.values(), written, strict=True):
             column[place] = values

@@ -16,7 +16,7 @@ from srgdqn.adapters.spaces import Actions, Observations, read_actions, read_obs
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.errors import InputError
-from srgdqn.training.clock import budget_of
+from srgdqn.training.budget import budget_of
 from srgdqn.training.tables import Endings
 
 

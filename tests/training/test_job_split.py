@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Snapshot
-from srgdqn.training.schedule import Share, rounds_left, saved_shares, shared_out
+from srgdqn.training.job_split import Share, rounds_left, saved_shares, shared_out
 
 
 def kept(manager: CheckpointManager, name: str, owners: Any, *, last: bool = False) -> None:

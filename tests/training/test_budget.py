@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from srgdqn.config import TrainingSettings
-from srgdqn.training.clock import Budget, budget_of, limits_of, total_blocks
+from srgdqn.training.budget import Budget, budget_of, limits_of, total_blocks
 
 COUNTS = st.integers(1, 200)
 

@@ -10,7 +10,7 @@ import pytest
 
 _BEGIN = """
 import gc, os, signal, sys, time
-from srgdqn.runs.interrupts import well_timed_interrupts
+from srgdqn.interrupts import well_timed_interrupts
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored, as in the background
 
@@ -60,7 +60,7 @@ def test_at_any_other_moment_it_comes_at_once(tmp_path: Path) -> None:
 def test_whoever_handles_it_already_still_does(handler: str, tmp_path: Path) -> None:
     script = f"""
 import os, signal
-from srgdqn.runs.interrupts import well_timed_interrupts
+from srgdqn.interrupts import well_timed_interrupts
 signal.signal(signal.SIGINT, {handler})
 with well_timed_interrupts():
     os.kill(os.getpid(), signal.SIGINT)
@@ -75,7 +75,7 @@ print("went on")
 def test_an_interrupt_that_is_deferred_twice_is_heard_of_by_the_outer_one() -> None:
     script = """
 import os, signal
-from srgdqn.runs.interrupts import deferred_interrupts
+from srgdqn.interrupts import deferred_interrupts
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with deferred_interrupts() as outer:
@@ -99,7 +99,7 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 def test_sigterm_is_an_interrupt_also_where_ctrl_c_is_ignored(ctrl_c: str, tmp_path: Path) -> None:
     script = f"""
 import gc, os, signal, time
-from srgdqn.runs.interrupts import deferred_interrupts, terminations_as_interrupts, well_timed_interrupts
+from srgdqn.interrupts import deferred_interrupts, terminations_as_interrupts, well_timed_interrupts
 
 signal.signal(signal.SIGINT, {ctrl_c})
 with terminations_as_interrupts() as terminated:
@@ -128,7 +128,7 @@ assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 def test_sigterm_passes_by_a_worker_and_not_by_what_it_starts(tmp_path: Path) -> None:
     script = """
 import os, signal
-from srgdqn.runs.interrupts import left_to_the_parent
+from srgdqn.interrupts import left_to_the_parent
 
 left_to_the_parent()
 os.kill(os.getpid(), signal.SIGTERM)

@@ -11,7 +11,7 @@ import pytest
 
 import srgdqn
 from srgdqn.errors import InputError
-from srgdqn.training import machine
+from srgdqn.training import jax_setup
 from srgdqn.training.lane import round_keys
 from tiny import TINY
 
@@ -37,10 +37,10 @@ def test_other_random_numbers_are_refused(begin: Callable[[], Any]) -> None:
 
 def test_every_option_is_known_here() -> None:
     """Otherwise programs, and bits, would silently be others than those that were measured."""
-    assert machine.some_effort() == machine._SOME
-    assert machine.no_effort() == machine._NONE
+    assert jax_setup.hot_program_flags() == jax_setup._SOME
+    assert jax_setup.single_call_flags() == jax_setup._NONE
 
 
 def test_what_another_version_may_lack_is_left_out() -> None:
     known = {"xla_backend_optimization_level": "1"}
-    assert machine._known({**known, "xla_of_another_age": True}) == known
+    assert jax_setup._known({**known, "xla_of_another_age": True}) == known

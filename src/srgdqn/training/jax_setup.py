@@ -51,13 +51,13 @@ _NONE: Options = {**_ANY, "xla_backend_optimization_level": "0"}
 
 
 @functools.cache
-def some_effort() -> Options:
+def hot_program_flags() -> Options:
     """Compiler flags for what runs often or long. More effort was measured to make no program here faster."""
     return _known(_SOME)
 
 
 @functools.cache
-def no_effort() -> Options:
+def single_call_flags() -> Options:
     """Compiler flags for what is called once per chunk."""
     return _known(_NONE)
 
