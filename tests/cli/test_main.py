@@ -63,6 +63,8 @@ def test_closed_streams_give_no_traceback(words: list[str], code: int, monkeypat
     monkeypatch.setattr(sys, "stdout", None)
     monkeypatch.setattr(sys, "stderr", None)
     assert main(words) == code
+    for stream in (sys.stdout, sys.stderr):  # what takes the place of those that are closed
+        stream.close()
 
 
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"]])

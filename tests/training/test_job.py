@@ -416,7 +416,7 @@ def test_shares_grow_from_where_they_were(case: str, tmp_path: Path) -> None:
     assert sum(progress.steps for each in heard for progress in each) == sum(progress.steps for progress in told)
 
 
-@pytest.mark.parametrize(("case", "after"), zip(CASES, itertools.cycle([1, 4, 7]), strict=False))
+@pytest.mark.parametrize(("case", "after"), [*zip(CASES, itertools.cycle([1, 4, 7]), strict=False)])
 def test_reports_continue_from_where_they_were(case: str, after: int, tmp_path: Path) -> None:
     """Counts, and the returns of episodes that were open then, are of the whole round."""
     run, manager = made(case, "xla"), CheckpointManager(tmp_path, every=0.0)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import cloudpickle
 
 from srgdqn.errors import InputError
+
+_POLL = 0.1  # seconds between two looks at a condition
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -86,6 +90,13 @@ class Stop(threading.Event):
     def is_set(self) -> bool:
         """Whether it was set or the condition holds."""
         return super().is_set() or self._condition()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it is set or the condition holds, for at most so many seconds; returns whether it is so."""
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and (left := end - time.monotonic()) > 0:
+            super().wait(min(left, _POLL))
+        return self.is_set()
 
 
 def usable_cores() -> int:
