@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import warnings
 from collections.abc import Iterator
@@ -294,8 +295,8 @@ def test_copies_of_what_records_do_not_record(tmp_path: Path) -> None:
         gym.wrappers.RecordVideo(gym.make("CartPole-v1", render_mode="rgb_array"), str(tmp_path / "videos"))
     )
     source = source_of(given)
-    for copy in (source.fresh(), gym.make(source.recipe)):
-        kinds = {type(layer) for layer in _layers(copy)}
+    for made in (source.fresh(), gym.make(source.recipe)):
+        kinds = {type(layer) for layer in _layers(made)}
         assert not kinds & {gym.wrappers.RecordVideo, gym.wrappers.RecordEpisodeStatistics}
     assert gym.wrappers.RecordVideo in {type(layer) for layer in _layers(given)}
     given.close()
@@ -378,3 +379,10 @@ def test_the_first_observation_is_that_of_the_seed() -> None:
         first, _ = source_of(given).fresh().reset(seed=5)
         firsts.append(np.asarray(first).tolist())
     assert firsts == [firsts[0]] * 4
+
+
+def test_a_source_is_copied_with_its_instance() -> None:
+    given = Slope()
+    copied = copy.deepcopy(source_of(given))
+    assert isinstance(copied.given, Slope)
+    assert copied.given is not given

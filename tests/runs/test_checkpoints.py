@@ -21,7 +21,7 @@ from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder, Snapshot, Stream
 from srgdqn.runs.tensors import Form, seal
 
-CHECKPOINT, PIECE = Form("checkpoint", "srgdqn-checkpoint", 3), Form("piece", "srgdqn-piece", 1)
+CHECKPOINT, PIECE = Form("checkpoint", "srgdqn-checkpoint", 4), Form("piece", "srgdqn-piece", 1)
 
 
 class Line(NamedTuple):
@@ -519,7 +519,7 @@ def test_a_checkpoint_of_an_older_release_is_told_as_such(two: Path) -> None:
     (two / "000003.checkpoint").write_bytes(seal(CHECKPOINT._replace(version=1), content, {})[0])
     found, told = restored(two)
     assert found == expected(SECOND, 2)
-    assert "an older srgdqn wrote it: it has version 1 of the format, and this one reads from version 3 on" in told[0]
+    assert "an older srgdqn wrote it: it has version 1 of the format, and this one reads from version 4 on" in told[0]
 
 
 def test_a_piece_in_the_place_of_a_checkpoint_is_refused(two: Path) -> None:

@@ -248,3 +248,15 @@ def test_a_run_that_is_there_is_replaced_or_resumed_on_request_only(tmp_path: Pa
     (tmp_path / "precious" / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="is not the folder of a run"):
         CheckpointOptions(tmp_path / "precious", resume=True, overwrite=True).checked()
+
+
+def test_checkpoints_of_an_earlier_version_are_refused_and_stay(tmp_path: Path) -> None:
+    place = tmp_path / "run.unfinished" / "strands" / "rounds-0-7-abc" / "000001.checkpoint"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"old")
+    with (
+        pytest.raises(InputError, match="an earlier version of srgdqn, which this one cannot read"),
+        occupied(tmp_path / "run.unfinished", what="the folder of a run"),
+    ):
+        pass
+    assert place.read_bytes() == b"old"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from srgdqn.config import Configuration
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
 from srgdqn.training.job_split import shares_of
 from tiny import bits, reproducible, tiny
@@ -148,3 +150,14 @@ def test_shares_are_the_rounds_of_each(rounds: int, configurations: int, size: i
     assert [(share.place, number) for share in shares for number in share.rounds] == [
         (place, number) for place in range(configurations) for number in range(rounds)
     ]
+
+
+def test_jobs_are_checkpointed_though_the_consumer_fails(tmp_path: Path) -> None:
+    """Whoever is given a result may fail to store it: everything that was reached is there to resume from."""
+    configurations = [tiny(rounds=3, eta=eta)[0] for eta in (1e-3, 1e-2)]
+    manager = CheckpointManager(tmp_path, every=1_000.0)
+    results = train_side_by_side(configurations, tiny()[1], manager=manager, workers=1)
+    next(results)
+    results.close()  # type: ignore[attr-defined]
+    assert manager.jobs()
+    assert all(any((tmp_path / name).glob("*.checkpoint")) for name in manager.jobs())

@@ -54,6 +54,10 @@ class Source:
         specs = {name: spec for name, spec in gym.registry.items() if name == plain(self.name)}
         return _source_elsewhere, (self.recipe, specs)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Source:
+        """A copy in this process, with a copy of the instance that was given."""
+        return dataclasses.replace(self, given=copy.deepcopy(self.given, memo))
+
     def fresh(self, render_mode: str | None = None) -> gym.Env:
         """A new copy."""
         if self.make is None:

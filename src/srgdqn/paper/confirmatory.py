@@ -97,7 +97,7 @@ def claim_rows(confirmed: Evidence | None) -> tuple[ClaimRow, ...]:
             section=claim.section,
         )
         for claim in CLAIMS
-        if all(claim.name in judged for judged in found.values())
+        if found and all(claim.name in judged for judged in found.values())
     )
 
 

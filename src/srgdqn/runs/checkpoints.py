@@ -23,7 +23,7 @@ from srgdqn.runs.snapshots import Rows, Snapshot, Spans, Stream, rows_among, row
 from srgdqn.runs.tensors import Form, Opened, Tensors, seal, unseal
 from srgdqn.runs.untrusted import read_file
 
-_CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 3, oldest=3)
+_CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 4, oldest=4)
 _PIECE = Form("piece", "srgdqn-piece", 1)
 _GROUP = re.compile("[a-z]+")
 _CHECKPOINT_NAME, _PIECE_NAME = (

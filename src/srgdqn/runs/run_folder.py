@@ -38,6 +38,7 @@ JOBS, CHECKPOINTS = "jobs", "checkpoints"
 UNFINISHED_CELLS = "unfinished"
 """The folder of the checkpoints of a study's or sweep's unfinished cells."""
 _CONFIGURATION = "configuration.toml"
+_OLD_JOBS = "strands"  # where earlier versions had the checkpoints of jobs
 _SUFFIX = ".unfinished"
 _LONGEST_VALUE = 60  # letters of a value, of which there may be many in one line
 
@@ -122,6 +123,11 @@ def how_to_resume(out: str | os.PathLike[str]) -> str | None:
 @contextlib.contextmanager
 def occupied(folder: Path, *, what: str) -> Iterator[None]:
     """Makes the folder if there is none, and locks it; removes it in the end if it has no checkpoints."""
+    if (folder / _OLD_JOBS).is_dir():
+        raise InputError(
+            f"{folder} has checkpoints of an earlier version of srgdqn, which this one cannot read. Finish the run "
+            "with that version, or remove the folder."
+        )
     made = [parent for parent in folder.parents if not parent.exists()]
     with disk_errors_reported(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ def open_file(path: Path, *, follow: bool = False) -> Iterator[BinaryIO]:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     flags |= 0 if follow else getattr(os, "O_NOFOLLOW", 0)
     try:
-        file = os.fdopen(os.open(path, flags), "rb")
+        file = open(path, "rb", opener=lambda name, _: os.open(name, flags))  # noqa: SIM115
     except OSError as error:
         if error.errno == errno.ELOOP and os.path.islink(path):
             raise damaged(

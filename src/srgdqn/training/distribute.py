@@ -6,13 +6,14 @@ import contextlib
 import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import jax
 
+from srgdqn.adapters.failures import RAISED, described
 from srgdqn.engines.executor import Executor, Lost, Send, never, packed, unpacked
 from srgdqn.engines.shared_folders import claimed, marked
 from srgdqn.engines.throttle import Throttle
@@ -24,7 +25,7 @@ from srgdqn.training.jax_setup import in_this_precision, is_double
 from srgdqn.training.reports import Listener, Progress, RoundReport, no_reports
 
 SECONDS = 0.5
-"""Between two reports of progress from another process."""
+"""Between two reports of progress from another machine."""
 
 _CACHE = "jax_compilation_cache_dir"
 
@@ -48,12 +49,12 @@ def distribute(
     stopping: Callable[[], bool] = never,
     manager: CheckpointManager | None = None,
     on_lost: Callable[[int, Lost], Outcome] | None = None,
-) -> Iterator[tuple[int, Outcome]]:
+) -> Generator[tuple[int, Outcome], None, None]:
     """Trains every part on the executor, and yields their indices and outcomes as they come: see `Executor.run`.
 
     Each part has a listener to its progress, and the name of its checkpoints. On machines that do not see the
-    manager's folder nothing is checkpointed. `on_lost` gives the outcome of a part whose process died; by default an
-    `InputError` is raised.
+    manager's folder nothing is checkpointed. `on_lost` gives the outcome of a part whose process died or raised an
+    error; by default the error is raised.
     """
     if not executor.remote:
 
@@ -70,7 +71,10 @@ def distribute(
         if manager is not None and not executor.shares_disk:
             claim = functools.partial(claimed, stack.enter_context(marked(manager.folder)))
         cache = _cache_options(shares_disk=executor.shares_disk)
-        there = _Elsewhere(packed(work), own_estimators(), is_double(), cache, manager, claim)
+        pause = 0.0 if executor.shares_disk else SECONDS
+        there = _Elsewhere(
+            packed(work), own_estimators(), is_double(), cache, manager, claim, pause, on_lost is not None
+        )
         items = list(zip(range(len(parts)), names, parts, strict=True))
         for (index, name, _), result in executor.run(
             there, items, on_message=lambda item, message: receivers[item[0]].receive(*message), stopping=stopping
@@ -93,9 +97,18 @@ class _Elsewhere:
     cache: dict[str, Any] | None  # options of jax's cache of programs; None: the machine's own cache
     manager: CheckpointManager | None
     claim: Callable[[str], AbstractContextManager[bool]]  # whether the part of a name may be checkpointed
+    pause: float  # seconds between two reports of progress
+    forgiving: bool  # an error costs its part alone
 
     def __call__(self, item: tuple[int, str, Any], stop: threading.Event, send: Send) -> Any:
-        _, name, part = item
+        try:
+            return self._train(*item[1:], stop, send)
+        except RAISED as error:
+            if not self.forgiving:
+                raise
+            return Lost(described(error))
+
+    def _train(self, name: str, part: Any, stop: threading.Event, send: Send) -> Any:
         make_known(self.estimators)
         if self.cache is None:
             enable_program_cache()
@@ -104,7 +117,7 @@ class _Elsewhere:
                 jax.config.update(option, value)
         with jax.enable_x64(self.double), self.claim(name) as mine:
             manager = self.manager if mine else None
-            outcome = unpacked(self.work)(part, _throttled(send), stop, manager)
+            outcome = unpacked(self.work)(part, _throttled(send, self.pause), stop, manager)
             if manager is not None:
                 manager.flush()  # this process may not be asked again
         return outcome
@@ -123,9 +136,9 @@ def _cache_options(*, shares_disk: bool) -> dict[str, Any] | None:
     return {name: jax.config.values[name] for name in names} if shares_disk else None
 
 
-def _throttled(send: Send) -> Listener:
+def _throttled(send: Send, seconds: float) -> Listener:
     """A listener that sends progress with all steps and reports since the last time; always at the end."""
-    throttle, steps = Throttle(SECONDS), 0
+    throttle, steps = Throttle(seconds), 0
 
     def listen(progress: Progress) -> None:
         nonlocal steps

@@ -135,9 +135,9 @@ def train_side_by_side(
         stopping=lambda: stop is not None and stop.is_set(),
         manager=manager,
     )
-    ended: set[int] = set()
+    ended, complete = set[int](), False
     try:
-        with contextlib.suppress(CallsInterruptedError):
+        with contextlib.suppress(CallsInterruptedError), contextlib.closing(outcomes):
             for index, results in outcomes:
                 ended.add(index)
                 for result in results:
@@ -146,8 +146,9 @@ def train_side_by_side(
                 for place in sorted({result.share.place for result in results if result.share.place is not None}):
                     if len(found[place]) == expected[place] and all(result.whole for result in found[place]):
                         yield place, _merged(found.pop(place), expected[place], instruments)
+            complete = not found
     finally:
-        if manager is not None and found:  # something is missing, so jobs that have ended are needed to resume
+        if manager is not None and not complete:  # something may be missing: jobs that have ended are needed to resume
             manager.release()
     if manager is not None and executor.shares_disk:
         # Stopped before they began: what they had reached is in their checkpoints.

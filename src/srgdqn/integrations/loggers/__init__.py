@@ -150,6 +150,12 @@ def logging_to(
     if not loggers:
         yield listener
         return
+    for logger in loggers:
+        if not callable(getattr(logger, "log", None)):
+            raise InputError(
+                f"{type(logger).__name__} has no method `log`, which gets each round's reports (once called "
+                "`hear`). Give an object with the methods of srgdqn.integrations.Logger."
+            )
     if about is None:
         from srgdqn.runs.provenance import provenance
 
