@@ -103,6 +103,12 @@ def test_budgets_are_whole_numbers(given: Any) -> None:
     assert agent_of().learn(1e1).num_timesteps == 16  # whole blocks
 
 
+def test_nothing_grows_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.training.host.round._SEGMENT_BLOCKS", 3)
+    agent = agent_of().learn(400)
+    assert 0 < len(agent._round.step_log) <= 3
+
+
 def test_an_interrupt_leaves_whole_blocks() -> None:
     agent, before = agent_of(), signal.getsignal(signal.SIGINT)
 
@@ -539,3 +545,13 @@ def test_an_agent_is_filmed(tmp_path: Path) -> None:
     assert [played.length for played in film.episodes] == [4, 4]
     assert film.images == 2 * 5
     assert film.path.stat().st_size > 0
+
+
+def test_gymnasiums_own_vector_takes_one_seed() -> None:
+    """Its CartPole is a single program, unlike vectors of copies."""
+    firsts = []
+    for _ in range(2):
+        together = gym.make_vec("CartPole-v1", 4)
+        agent = agent_of(together, learning_frequency=8).learn(16)
+        firsts.append(agent._round.memory.rows.tobytes())
+    assert firsts[0] == firsts[1]

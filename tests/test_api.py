@@ -17,7 +17,7 @@ import pytest
 
 import srgdqn
 from srgdqn.errors import InputError
-from srgdqn.results.prepare import train_configured
+from srgdqn.results.prepare import prepare
 from srgdqn.runs.tables import SCHEMAS
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.training import train_rounds
@@ -135,7 +135,7 @@ def test_the_progress_bar_is_on_standard_error_and_only_where_asked_for(capfd: p
 def test_an_interrupted_run_is_a_result_that_can_be_saved(tmp_path: Path) -> None:
     stop = threading.Event()
     configuration = srgdqn.configure("CartPole", **{**TINY, "steps": 1_000_000}, rounds=2, eta=1e-3)
-    result = train_configured(configuration, listener=lambda progress: stop.set(), stop=stop)
+    result = prepare(configuration).train(listener=lambda progress: stop.set(), stop=stop)
     assert result.run.provenance["interrupted"] is True
     assert result.rounds["completed"].to_list() == [False, False]
     assert result.rounds["steps"].to_list() == [SEGMENT_BLOCKS * BLOCK] * 2

@@ -17,7 +17,7 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.engines.on_ray import Ray
 from srgdqn.engines.ray_connection import connected
-from srgdqn.results.prepare import train_configured
+from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.reports import Progress
@@ -57,9 +57,9 @@ def compiled(folder: Path) -> Seen:
         manager = CheckpointManager(folder / kernel, every=0.5)
         with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / f"{kernel}-gate") as deaths:
             engine: dict[str, Any] = dict(executor=Ray(), workers=4, manager=manager)
-            on_ray = train_configured(configuration, listener=listening(shares), **engine)
+            on_ray = prepare(configuration).train(listener=listening(shares), **engine)
         cluster.add_node()
-        here = train_configured(configuration)
+        here = prepare(configuration).train()
         seen[kernel] = {
             "deaths": deaths,
             "shares": shares,
@@ -80,8 +80,8 @@ def hosted(folder: Path) -> Seen:
     manager = CheckpointManager(folder / "hosted", every=0.5)
     with connected(ADDRESS), a_worker_and_a_node_dying(cluster, folder / "gate") as deaths:
         engine: dict[str, Any] = dict(executor=Ray(), manager=manager)
-        on_ray = train_configured(configuration, listener=listening(shares), **engine)
-    here = train_configured(configuration)
+        on_ray = prepare(configuration).train(listener=listening(shares), **engine)
+    here = prepare(configuration).train()
     return {"deaths": deaths, "shares": shares, "same": equal(here, on_ray), "jobs": manager.jobs()}
 
 
@@ -91,13 +91,13 @@ def own(folder: Path) -> Seen:
         engine: dict[str, Any] = dict(executor=Ray(), workers=2)
         configuration, task = levers(steps=20_000, lanes=8, rounds=16)
         given: dict[str, Any] = dict(environment=task.environment, network=STUBBORN)
-        on_ray = train_configured(configuration, **given, **engine)
-        here = train_configured(configuration, **given)
+        on_ray = prepare(configuration, **given).train(**engine)
+        here = prepare(configuration, **given).train()
         seen = {"same": equal(here, on_ray)}
         stop = threading.Event()
         engine["listener"] = lambda progress: stop.set()
         with Gate(folder / "gate").shut():  # it is not opened: only the interrupt lets the calls go on
-            stopped = train_configured(run_of("native", steps=40_000), **engine, stop=stop)
+            stopped = prepare(run_of("native", steps=40_000)).train(**engine, stop=stop)
         seen["interrupted"] = stopped.run.provenance["interrupted"]
         seen["reached"] = stopped.rounds["steps"].to_list()
     return seen

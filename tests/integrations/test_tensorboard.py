@@ -13,7 +13,7 @@ import pytest
 
 from srgdqn.errors import InputError
 from srgdqn.integrations import TensorBoard, logging_to
-from srgdqn.results.prepare import train_configured
+from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs.configurations import loads
 from tiny import tiny
@@ -34,7 +34,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
     folder = tmp_path_factory.mktemp("tensorboard") / "logs" / "a"
     configuration, _ = tiny(rounds=2, steps=2_000, evaluation_interval=480, eta=0.001)
     with logging_to(configuration, [TensorBoard(folder)]) as listener:
-        result = train_configured(configuration, listener=listener)
+        result = prepare(configuration).train(listener=listener)
     assert result.rounds["completed"].all()
     return folder, result
 

@@ -10,7 +10,7 @@ import pytest
 
 from srgdqn.integrations import JsonLines, logging_to
 from srgdqn.integrations.watching import LineReader, RunState, state_of_result
-from srgdqn.results.prepare import train_configured
+from srgdqn.results.prepare import prepare
 from synthetic_runs import synthetic
 from tiny import tiny
 
@@ -81,7 +81,7 @@ def test_tables_and_lines_give_the_same_state(tmp_path: Path) -> None:
     configuration, _ = tiny(rounds=6, steps=2_000, eta=0.03)
     rows = JsonLines(tmp_path / "rows.jsonl")
     with logging_to(configuration, [rows]) as listener:
-        result = train_configured(configuration, listener=listener)
+        result = prepare(configuration).train(listener=listener)
     logged = RunState()
     for line in LineReader(rows.path).read() or ():
         logged.update(line)

@@ -1,13 +1,13 @@
 """What can be named in a configuration, found among the package's files: adding one takes its own file and no list.
 
 A file of `learner/estimators/` is an estimator and a file of `learner/networks/` a network, both called as the file is.
-A file of `tasks/` with `TASK = CompiledTask(…)` is a compiled task. Only that expression, up to the first parenthesis
-that begins a line, is evaluated here, with the names of this module: the rest of the file needs jax, which a command
-line that only reads presets does not load.
+A file of `tasks/` with `TASK = CompiledTask(…)` is a compiled task. Only that expression is evaluated here, with the
+names of this module: the rest of the file needs jax, which a command line that only reads presets does not load.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -44,13 +44,21 @@ class CompiledTask:
     """Where it was found."""
 
 
-def _tasks() -> Iterator[CompiledTask]:
-    for path in sorted((_PACKAGE / "tasks").glob("*.py")):
-        _, assigned, rest = path.read_text(encoding="utf-8").partition("\nTASK = ")
-        if assigned:
-            expression, _, _ = rest.partition("\n)")
-            task = eval(f"{expression})", globals())
-            yield dataclasses.replace(task, module=f"srgdqn.tasks.{path.stem}")
+def _tasks(folder: Path = _PACKAGE / "tasks") -> Iterator[CompiledTask]:
+    for path in sorted(folder.glob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if CompiledTask.__name__ in text:  # the other files are what tasks share
+            yield dataclasses.replace(_task(path, text), module=f"srgdqn.tasks.{path.stem}")
+
+
+def _task(path: Path, text: str) -> CompiledTask:
+    """What a file assigns to `TASK`, evaluated without the rest of it."""
+    for statement in ast.parse(text, str(path)).body:
+        if isinstance(statement, ast.Assign) and [ast.unparse(each) for each in statement.targets] == ["TASK"]:
+            task = eval(compile(ast.Expression(statement.value), str(path), "eval"), globals())
+            if isinstance(task, CompiledTask):
+                return task
+    raise ValueError(f"{path} names CompiledTask, but has no line TASK = CompiledTask(…) of its own.")
 
 
 def _names(folder: str) -> list[str]:

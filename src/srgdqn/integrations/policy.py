@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Kind = Literal["vector", "one-hot", "image"]
 
+EXPORTABLE_NETWORKS = ("mlp", "cnn")
+"""The networks that an export can compute: convolutions where there are any, then layers, each but the last followed by
+the activation. Any other network, also a built-in one, is refused until `PlainPolicy` and the formats know it."""
+
 # Of the built-in convolutional network (Mnih et al. 2015); the other sizes are those of its arrays.
 STRIDES = (4, 2, 1)
 
@@ -114,7 +118,7 @@ def make_policy(
 
     """
     settings = configuration.network
-    if settings.network not in ("mlp", "cnn"):
+    if settings.network not in EXPORTABLE_NETWORKS:
         raise InputError(
             f"the network of this run is the module {settings.network!r}, of which nothing is known but its arrays, so "
             "that it cannot be exported. Export a run with a built-in network (mlp, cnn), or use result.policy(round)."

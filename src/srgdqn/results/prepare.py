@@ -14,7 +14,6 @@ from srgdqn import tasks
 from srgdqn.adapters.environments import Source, source_of
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
-from srgdqn.config.checks import check
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
@@ -116,19 +115,6 @@ def prepare(
     about = provenance_of(configuration, on_host=source is not None)
     own = user_code(configuration, network, environment if source is None else source)
     return PreparedRun(configuration, environment, source, network, about, own)
-
-
-def train_configured(
-    configuration: Configuration,
-    *,
-    environment: FuncEnv | None = None,
-    source: Source | None = None,
-    network: eqx.Module | NetworkFactory | None = None,
-    **how: Any,
-) -> Result:
-    """Trains a configuration, from wherever it comes: see `prepare` and `PreparedRun.train`."""
-    run = prepare(check(configuration), environment=environment, source=source, network=network)
-    return run.train(**how)
 
 
 def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:

@@ -63,7 +63,7 @@ _LEFT_BY_ISA = {"SSE4_2": (), "AVX": (), "AVX2": ("avx2", "fma")}
 def provenance(computation: str = "training") -> dict[str, Any]:
     """Versions and the kind of machine, as JSON values; None for what is not installed or unknown.
 
-    `computation` is what made the result, by its name in `versions.VERSIONS`.
+    `computation` is what made the result, by its name in `VERSIONS`.
     """
     model, flags = _processor()
     return {

@@ -16,6 +16,7 @@ from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.coercion import coerce, literal, option_annotations
 from srgdqn.config.configure import configure
+from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, shown, unknown
 
@@ -102,7 +103,7 @@ class Base:
         """The configuration of the cell with these values."""
         options = {**self.options, **values}
         configuration = configure(self.task, self.algorithm, readings=self.readings, defaults=self.defaults, **options)
-        if configuration.network.network not in ("mlp", "cnn"):
+        if configuration.network.network not in NETWORKS:
             raise InputError(
                 f"network is the module {configuration.network.network!r}, which a sweep cannot be given. Sweep with a "
                 "built-in network, or train each value with srgdqn.train(…, network=…)."

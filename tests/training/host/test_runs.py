@@ -22,7 +22,7 @@ from srgdqn.engines.executor import CallsInterruptedError
 from srgdqn.errors import InputError
 from srgdqn.results.comparison import summarise
 from srgdqn.results.curves import curve
-from srgdqn.results.prepare import train_configured
+from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.training.host.evaluation import evaluation_seed
 from tiny import LEVERS, Levers, q_values
@@ -145,7 +145,7 @@ def test_a_functional_environment_is_learned_alike_compiled_and_on_the_host() ->
     with jax.enable_x64(True):
         compiled = srgdqn.train(LEVERS, "srg-dqn", **options, kernel="xla", rounds=2, progress=False)
         configuration = configure("StepByStep", "srg-dqn", defaults={}, **options, kernel="xla", rounds=2)
-        host = train_configured(configuration, source=source_of(StepByStep), workers=1)
+        host = prepare(configuration, source=source_of(StepByStep)).train(workers=1)
     assert compiled.rounds["outer_iterations"].to_list() == [25, 25]
     for name in ("episodes", "evaluations", "curves", "rounds"):
         one, other = compiled.run.tables[name], host.run.tables[name]

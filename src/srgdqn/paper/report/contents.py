@@ -75,10 +75,10 @@ class Report:
     """Its answer, in a few sentences with figures."""
     claims: tuple[ClaimRow, ...]
     claims_note: str
-    """Which seeds decided, how many rounds, the rules' hash."""
+    """Which seeds decided, how many rounds, the version of the claims."""
     sections: tuple[Section, ...]
     facts: Mapping[str, str]
-    """Versions, machine, seeds, hash of the claims, date, time taken."""
+    """Versions, machine, seeds, version of the claims, date, time taken."""
     configurations: Mapping[str, str]
     """The full configuration of each cell as TOML, by the cell's name."""
     preview: bool = False
