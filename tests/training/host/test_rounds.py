@@ -199,7 +199,7 @@ print("kept", result.rounds["round"].to_list(), result.rounds["steps"].min() > 0
 def test_ctrl_c_in_a_script_without_a_guard_keeps_what_was_reached(tmp_path: Path) -> None:
     """No process is left behind, and the script is run once only."""
     script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT).format(tests=str(Path(__file__).parents[1])))
+    script.write_text(textwrap.dedent(SCRIPT).format(tests=str(Path(__file__).parents[2])))
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     heard: set[str] = set()
