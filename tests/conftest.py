@@ -1,5 +1,6 @@
 """What all tests share: the reference can be imported, and hypothesis tries the same examples every time."""
 
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,10 @@ import jax
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# A shell's background jobs inherit that Ctrl-C is ignored, which tests of Ctrl-C must not.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: the first example of a shape pays for compiling it.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=25)
