@@ -29,34 +29,16 @@ class TestTypes:
         [
             ("eta", "0.01", "a number"),
             ("eta", True, "a number"),
-            ("eta", None, "a number"),
-            ("eta", [0.01], "a number"),
-            ("eta", 1j, "a number"),
             ("gamma", float("nan"), "a finite number"),
-            ("gamma", float("inf"), "a finite number"),
-            ("alpha", float("-inf"), "a finite number"),
-            ("coefficient", 1e39, "a finite number"),
             ("coefficient", 10**400, "a finite number"),
-            ("clip_norm", float("nan"), "a finite number"),
-            ("clip_norm", "tight", "a number"),
             ("batch_size", 64.5, "a whole number"),
-            ("batch_size", "64", "a whole number"),
-            ("batch_size", True, "a whole number"),
-            ("batch_size", None, "a whole number"),
-            ("steps", float("nan"), "a whole number"),
             ("steps", float("inf"), "a whole number"),
-            ("rounds", [3], "a whole number"),
             ("hidden", 20, "a list of whole numbers"),
-            ("hidden", "20", "a list of whole numbers"),
             ("hidden", [1.5], "a whole number"),
             ("mask_terminal", 1, "true or false"),
-            ("mask_terminal", "true", "true or false"),
-            ("mask_terminal", None, "true or false"),
             ("network", "", "a name"),
-            ("network", 3, "a name"),
             ("network", "a\nb", "a name"),
             ("task", None, "a name"),
-            ("estimator", 4, "a name"),
         ],
     )
     def test_wrong_types_are_refused(self, option: str, value: Any, expected: str) -> None:
@@ -75,19 +57,9 @@ class TestTypes:
         assert "Write hidden = [20]." in refusal(hidden=20)
         assert "without quotes" in refusal(eta="0.1")
 
-    @pytest.mark.parametrize(
-        ("option", "value", "suggestion"),
-        [
-            ("loss", "hubber", "'huber'"),
-            ("activation", "RELU", "'relu'"),
-            ("target", "pollyak", "'polyak'"),
-            ("torques", "endpoint", "'endpoints'"),
-            ("sampling", "without_replacement", "'without-replacement'"),
-        ],
-    )
-    def test_a_misspelt_choice_is_answered_with_the_nearest(self, option: str, value: str, suggestion: str) -> None:
-        message = refusal(**{option: value})
-        assert f"unknown {option} '{value}'. Did you mean {suggestion}?" in message
+    def test_a_misspelt_choice_is_answered_with_the_nearest(self) -> None:
+        for option, value, suggestion in (("loss", "hubber", "huber"), ("activation", "RELU", "relu")):
+            assert f"unknown {option} '{value}'. Did you mean '{suggestion}'?" in refusal(**{option: value})
 
     @pytest.mark.parametrize("label", ["algorithm", "readings"])
     def test_labels_are_strings(self, label: str) -> None:
@@ -119,10 +91,6 @@ class TestTypes:
         if isinstance(expected, tuple):
             assert [type(width) for width in value] == [int] * len(expected)
 
-    def test_an_unknown_option_is_answered_with_the_nearest(self) -> None:
-        with pytest.raises(InputError, match=r"unknown option 'etta'\. Did you mean 'eta'"):
-            coerce("etta", 1)
-
     def test_every_annotation_is_understood(self) -> None:
         for name, value in Configuration().options().items():
             assert coerce(name, value) == value
@@ -133,37 +101,18 @@ class TestRules:
     @pytest.mark.parametrize(
         ("option", "values"),
         [
-            ("eta", [-1e-9, -1]),
-            ("alpha", [-0.1]),
-            ("beta1", [-0.1, 1, 1.5, 1 - 1e-9]),
-            ("beta2", [-0.1, 1.0, 1 - 1e-12]),
+            ("eta", [-1e-9]),
+            ("beta1", [-0.1, 1, 1 - 1e-9]),
             ("gamma", [-0.1, 1.001]),
-            ("epsilon_start", [-0.1, 1.1]),
-            ("epsilon_end", [-1e-3, 2]),
-            ("epsilon_fraction", [0, -0.5, 1.1, 1e-60]),
-            ("adam_epsilon", [0, -1e-8, 1e-60, 1e-42]),
+            ("epsilon_fraction", [0, 1.1, 1e-60]),
+            ("adam_epsilon", [0, 1e-60, 1e-42]),
             ("batch_size", [0, -3]),
             ("inner_iterations", [-1]),
-            ("inner_batch", [0]),
-            ("replay_capacity", [0]),
-            ("learning_starts", [0, -1]),
-            ("learning_frequency", [0]),
             ("hidden", [[0], [20, -1], [2**31]]),
-            ("rounds", [0]),
-            ("lanes", [0, -16]),
-            ("window", [0]),
-            ("evaluation_interval", [0]),
-            ("evaluation_episodes", [0]),
             ("seed", [-1, 2**32]),
-            ("steps", [0, -5, 2**31]),
+            ("steps", [0, 2**31]),
             ("clip_norm", [0, -1]),
-            ("huber_delta", [0, -1]),
-            ("target_tau", [0, 1.01]),
-            ("target_period", [0]),
-            ("schedule_end", [-0.1, 1.1]),
-            ("reward_scale", [0, 0.0, 1e-60]),
-            ("time_limit", [0]),
-            ("episode_cap", [0]),
+            ("reward_scale", [0, 1e-60]),
         ],
     )
     def test_values_out_of_range_are_refused(self, option: str, values: list[Any]) -> None:
@@ -173,29 +122,15 @@ class TestRules:
             assert message.startswith(f"{option} is {expected!r}, but must be ")
             assert f"Give such a value, or leave {option} out." in message
 
-    @pytest.mark.parametrize(
-        "options",
-        [
-            dict(eta=0),
-            dict(alpha=0),
-            dict(gamma=0),
-            dict(gamma=1),
-            dict(beta1=0, beta2=0),
-            dict(epsilon_start=1, epsilon_end=0, epsilon_fraction=1),
-            dict(inner_iterations=0),
-            dict(seed=2**32 - 1),
-            dict(target_tau=1, target_period=1),
-            dict(schedule_end=1),
-            dict(reward_scale=-0.1),
-            dict(hidden=()),
-            dict(evaluation_interval=None),
-            dict(episode_cap=None),
-            dict(coefficient=-2),
-        ],
-    )
-    def test_the_edges_of_ranges_are_allowed(self, options: dict[str, Any]) -> None:
-        checked = check(VALID.with_options(options))
-        assert {name: checked.options()[name] for name in options} == options
+    def test_the_edges_of_ranges_are_allowed(self) -> None:
+        edges = dict(eta=0.0, gamma=1.0, beta1=0.0, epsilon_start=1.0, epsilon_end=0.0, epsilon_fraction=1.0)
+        others = dict(
+            inner_iterations=0, seed=2**32 - 1, target_tau=1.0, reward_scale=-0.1, hidden=(), coefficient=-2.0
+        )
+        off = dict(evaluation_interval=None, episode_cap=None)
+        options = {**edges, **others, **off}
+        checked = check(VALID.with_options(options)).options()
+        assert {name: checked[name] for name in options} == options
 
     def test_every_number_has_a_rule(self) -> None:
         plain = {name for name, hint in option_annotations().items() if re.search(r"\b(int|float)\b", str(hint))}
@@ -208,25 +143,14 @@ class TestRelations:
         [
             (dict(steps=None), ["No budget", "Give one of steps, outer_iterations and episodes"]),
             (dict(episodes=7), ["steps = 100000 and episodes = 7", "Give one of"]),
-            (
-                dict(outer_iterations=5, episodes=7),
-                ["steps = 100000 and outer_iterations = 5 and episodes = 7", "Give one of"],
-            ),
             (dict(steps=15), ["steps = 15", "learning_frequency = 16", "at step 1008", "Give steps = 1008 or more"]),
-            (dict(steps=1007), ["steps = 1007", "learning_starts = 1000", "Give steps = 1008 or more"]),
-            (dict(steps=15, learning_starts=1), ["steps = 15", "Give steps = 16 or more"]),
             (
                 dict(steps=None, episodes=2, time_limit=100),
                 ["episodes = 2 of at most 100 steps", "at step 1008", "Give more episodes or longer ones"],
             ),
-            (dict(steps=None, episodes=2, episode_cap=503), ["episodes = 2 of at most 503 steps"]),
             (
                 dict(learning_frequency=3_001, learning_starts=3_001),
                 ["learning_frequency = 3001", "replay_capacity = 3000", "Raise replay_capacity to 3001 or more"],
-            ),
-            (
-                dict(replay_capacity=63),
-                ["replay_capacity = 63", "64 transitions", "Raise replay_capacity to 64 or more"],
             ),
             (
                 dict(replay_capacity=95, estimator="none", single_step_matches="queries"),
@@ -235,10 +159,6 @@ class TestRelations:
             (
                 dict(sampling="without-replacement", learning_starts=63),
                 ["learning_starts = 63", "64 transitions", "Raise learning_starts to 64 or more"],
-            ),
-            (
-                dict(sampling="newest", learning_starts=95, estimator="none", single_step_matches="queries"),
-                ["learning_starts = 95", "96 transitions", "'newest'", "Raise learning_starts to 96 or more"],
             ),
             (
                 dict(inner_sampling="without-replacement", inner_batch=65),
@@ -253,7 +173,6 @@ class TestRelations:
                 ["'closed-form'", "network = 'mine'", "Give differentiation = 'autodiff' or 'auto'"],
             ),
             (dict(torques="endpoints"), ["torques = 'endpoints'", "task = 'MountainCar'", "Leave torques out"]),
-            (dict(dynamics="v1"), ["dynamics = 'v1'", "task = 'MountainCar'", "Leave dynamics out"]),
             (
                 dict(reward="upright-cosine"),
                 ["reward = 'upright-cosine'", "MountainCar", "Give one of: height, distance, raw"],
@@ -261,14 +180,6 @@ class TestRelations:
             (
                 dict(task="Pendulum", reward="raw", dynamics="v0"),
                 ["Pendulum needs torques", "Give torques = 'endpoints' or 'midpoints'"],
-            ),
-            (
-                dict(task="Pendulum", reward="raw", torques="midpoints"),
-                ["Pendulum needs dynamics", "Give dynamics = 'v0' or 'v1'"],
-            ),
-            (
-                dict(task="Pendulum", reward="height", torques="midpoints", dynamics="v0"),
-                ["reward = 'height'", "Give one of: raw"],
             ),
         ],
     )
@@ -281,31 +192,17 @@ class TestRelations:
     @pytest.mark.parametrize(
         "options",
         [
-            dict(steps=1008),
-            dict(steps=16, learning_starts=16),
-            dict(steps=1000, learning_frequency=1),
             dict(steps=None, episodes=2, episode_cap=504),
-            dict(steps=None, outer_iterations=1),
             dict(replay_capacity=64),
             dict(inner_sampling="without-replacement", inner_batch=64),
             dict(inner_batch=65),
             dict(sampling="without-replacement", learning_starts=64),
-            dict(learning_starts=1),
             dict(replay_capacity=96, estimator="none", single_step_matches="queries"),
             dict(differentiation="closed-form"),
-            dict(differentiation="autodiff", network="mine"),
-            dict(reward="distance"),
         ],
     )
     def test_what_just_fits_is_allowed(self, options: dict[str, Any]) -> None:
         assert check(VALID.with_options(options)) == VALID.with_options(options)
-
-    def test_tasks_of_others_have_their_own_reward_and_none_of_the_papers_options(self) -> None:
-        adopted = VALID.with_options(dict(task="mine.Acrobot", reward="raw"))
-        assert check(adopted) == adopted
-        for options in (dict(reward="height"), dict(torques="midpoints"), dict(dynamics="v1")):
-            with pytest.raises(InputError, match=next(iter(options))):
-                check(adopted.with_options(options))
 
     def test_the_first_learning_step_is_the_first_multiple_from_learning_starts(self) -> None:
         for frequency in (1, 3, 16):

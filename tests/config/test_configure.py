@@ -80,16 +80,6 @@ def test_an_adopted_task_starts_from_the_defaults() -> None:
     assert configuration.options() == expected
 
 
-@pytest.mark.parametrize(
-    ("task", "said"),
-    [(3, "task is 3, which is not a name"), ("CartPol", "Did you mean 'CartPole'"), ("CartPol-v1", "'CartPole-v1'")],
-)
-def test_no_defaults_of_what_is_no_task(task: Any, said: str) -> None:
-    with pytest.raises(InputError) as caught:
-        defaults_of(task)
-    assert said in str(caught.value)
-
-
 def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
     assert defaults_of("CartPole") == PRESETS["CartPole"]
     assert defaults_of("CartPole-v1") == {**HOST_DEFAULTS, **HOST_PRESETS["CartPole-v1"]}

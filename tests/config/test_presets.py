@@ -43,10 +43,9 @@ def records() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-adam"])
 @pytest.mark.parametrize("identifier", HOST_PRESETS)
-def test_a_preset_fits_its_environment(identifier: str, algorithm: str) -> None:
-    configuration = configure(identifier, algorithm)
+def test_a_preset_fits_its_environment(identifier: str) -> None:
+    configuration = configure(identifier)
     task = host_task(configuration, source_of(identifier))
     with_bins = HOST_PRESETS[identifier].get("action_bins")
     space = gym.make(identifier).action_space
@@ -70,9 +69,8 @@ def test_images_of_an_environment_that_nobody_tuned_can_be_learned() -> None:
     assert host_task(configuration, source).observations.kind == "image"
 
 
-@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-adam"])
-def test_the_defaults_find_the_way_out_of_a_corridor(algorithm: str) -> None:
-    result = srgdqn.train(lambda: Corridor(), algorithm, steps=3_000, evaluation_interval=None, progress=False)
+def test_the_defaults_find_the_way_out_of_a_corridor() -> None:
+    result = srgdqn.train(lambda: Corridor(), "srg-dqn", steps=3_000, evaluation_interval=None, progress=False)
     assert result.evaluations["return"].to_list() == [pytest.approx(Corridor.BEST)] * result.evaluations.height
 
 
@@ -114,25 +112,6 @@ def test_rows_tell_of_rounds_that_diverged_and_of_none_that_reached_a_threshold_
         "| `B-v0` | none | -1.2 | `srg-dqn` | 9,000 | **20.0** | 12.5 to 27.5 | – | 2 | 1,234 |",
         "| `B-v0` | none | -1.2 | `dqn-adam` | 9,000 | **none** | none | – | 5 | 1,234 |",
     ]
-
-
-def test_records_of_other_settings_are_not_mixed(
-    recording: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recording, "RECORDS", tmp_path / "presets.json")
-    about = {"seed": 1, "rounds": 5, "evaluation_episodes": 20, "preset": {"hidden": (8, 8)}}
-
-    def stored(environment: str) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((tmp_path / "presets.json").read_text())[environment]
-        return found
-
-    recording.keep("Acrobot-v1", about, "dqn-adam", {"steps": 1})
-    recording.keep("CartPole-v1", about, "dqn-adam", {"steps": 2})
-    recording.keep("Acrobot-v1", about, "srg-dqn", {"steps": 3})
-    assert list(stored("Acrobot-v1")["algorithms"].items()) == [("srg-dqn", {"steps": 3}), ("dqn-adam", {"steps": 1})]
-    recording.keep("Acrobot-v1", {**about, "preset": {"hidden": (8, 9)}}, "svr-dqn", {"steps": 4})
-    assert stored("Acrobot-v1")["algorithms"] == {"svr-dqn": {"steps": 4}}
-    assert stored("CartPole-v1")["algorithms"] == {"dqn-adam": {"steps": 2}}
 
 
 class Corridor(gym.Env):

@@ -52,13 +52,6 @@ def test_the_final_reward_is_that_of_the_last_fifth_of_the_windows() -> None:
     assert (reward.low, reward.high) == pytest.approx(bootstrap_means(values), abs=0.02)
 
 
-def test_twenty_of_a_hundred_windows_are_final() -> None:
-    result = synthetic(steps=100_000)
-    last = result.curves.sort("step")["reward"].to_numpy()[80:]
-    assert len(last) == 20
-    assert summarise(result).reward.mean == pytest.approx(last.mean())
-
-
 def test_final_episodes_are_those_that_end_in_the_final_stretch() -> None:
     result = synthetic(rounds=3, steps=10_000)
     lengths, returns = [], []
@@ -117,13 +110,6 @@ def test_rounds_that_diverged_are_counted_and_never_enter_by_what_they_lack() ->
     assert summary.reward.mean == pytest.approx(final_rewards(result, 8_000).mean())
     assert compare([result])["diverged"].to_list() == [2]
     assert compare([result])["reward_rounds"].to_list() == [3]
-
-
-def test_where_all_diverge_there_is_no_final_reward() -> None:
-    summary = summarise(synthetic(rounds=2, steps=10_000, diverged={0: 2_000, 1: 3_000}))
-    assert summary.reward == summary.greedy_return == summary.episode_length == Spread(0)
-    assert summary.last_reward.rounds == 2
-    assert compare([synthetic(rounds=2, steps=10_000, diverged={0: 2_000, 1: 3_000})])["reward"].to_list() == [None]
 
 
 def test_an_interrupted_run_has_only_a_last_reward() -> None:
@@ -209,16 +195,6 @@ def test_runs_of_different_tasks_are_not_compared() -> None:
 def test_labels_tell_runs_apart_by_what_differs(first: Any, second: Any, expected: list[str]) -> None:
     results = [synthetic(**{"steps": 2_000, **given}) for given in (first, second)]
     assert distinct_labels(results) == expected
-
-
-def test_budgets_of_different_units_are_told_by_the_one_given() -> None:
-    results = [synthetic("CartPole", steps=2_000), synthetic("CartPole", episodes=20)]
-    assert distinct_labels(results) == ["srg-dqn, steps 2000", "srg-dqn, episodes 20"]
-
-
-def test_runs_that_nothing_else_tells_apart_get_their_names() -> None:
-    results = [synthetic(steps=2_000), synthetic(steps=2_000), synthetic(algorithm="dqn-sgd", steps=2_000)]
-    assert distinct_labels(results, ["a", "b", "c"]) == ["srg-dqn, a", "srg-dqn, b", "dqn-sgd"]
 
 
 def test_departures_are_from_what_the_names_stand_for() -> None:

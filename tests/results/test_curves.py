@@ -5,10 +5,8 @@ import srgdqn
 from host_environments import SMALL
 from srgdqn.figures.learning_panels import learning_panel
 from srgdqn.results.curves import (
-    AXES,
     Curve,
     curve,
-    curves_along,
     points_of,
     seconds_at,
 )
@@ -50,13 +48,6 @@ def test_the_interval_is_the_bootstrap_of_whole_rounds() -> None:
     assert np.isnan([low[3], high[3]]).all()  # a single round tells nothing of its spread
     assert low[4] < values[:3, 4].mean() < high[4]
     assert low[4] >= values[:3, 4].min()
-
-
-def test_equal_rounds_have_a_band_of_no_width() -> None:
-    same = Curve(np.arange(3.0), np.tile([1.0, 2.0, 3.0], (4, 1)))
-    for low, high in (same.interval_band(), same.sd_band()):
-        np.testing.assert_allclose(low, [1, 2, 3])
-        np.testing.assert_allclose(high, [1, 2, 3])
 
 
 def test_returns_are_averaged_with_those_of_the_nine_episodes_before() -> None:
@@ -107,12 +98,3 @@ def test_seconds_are_a_rounds_share_of_its_chunks() -> None:
     np.testing.assert_allclose(seconds_at(result, 4, np.array([2_048])), second[0] / 2)
     expected = (4 * np.cumsum(first)[-1] / 4 + np.cumsum(second)[-1]) / 5
     assert curve(result, x="seconds").x[-1] == pytest.approx(expected)
-
-
-def test_curves_along_several_axes_are_those_along_each() -> None:
-    result = synthetic("CartPole", rounds=3, episodes=20, diverged={1: 1_504})
-    together = curves_along(result, AXES, points="episodes")
-    for axis in AXES:
-        alone = curve(result, points="episodes", x=axis)
-        np.testing.assert_array_equal(together[axis].x, alone.x)
-        np.testing.assert_array_equal(together[axis].values, alone.values)

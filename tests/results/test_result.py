@@ -56,21 +56,6 @@ def test_a_policy_is_the_best_action_by_its_rounds_parameters(result: srgdqn.Res
     assert len(set(taken)) == ROUNDS
 
 
-def test_normalised_observations_matter(result: srgdqn.Result, observations: np.ndarray) -> None:
-    """The statistics are those of what each round has seen, and a policy without them would act otherwise."""
-    stored = result.run.parameters
-    assert ("normaliser.mean" in stored) == result.configuration.normalisation.normalise_observations
-    if "normaliser.mean" in stored:
-        # 200 steps in blocks of 16: 208 were made, of which all were seen.
-        assert stored["normaliser.weight"] == pytest.approx(np.full(ROUNDS, 208.001))
-        assert stored["normaliser.mean"].shape == stored["normaliser.variance"].shape == (ROUNDS, 4)
-        assert np.abs(stored["normaliser.mean"][:, 0]).max() < 0.5  # a cart hardly moves in 12 steps
-        assert (stored["normaliser.variance"] > 0).all()
-        bare = {name: array for name, array in stored.items() if name.startswith("network")}
-        without = q_values(bare, 0, observations).argmax(1)
-        assert (result.policy(0)(observations) != without).any()
-
-
 @pytest.mark.parametrize("shape", [(), (3,), (5,), (2, 3), (4, 2), (1, 2, 4), (0,)])
 def test_an_observation_of_another_shape_is_refused(result: srgdqn.Result, shape: tuple[int, ...]) -> None:
     with pytest.raises(InputError) as caught:
@@ -120,15 +105,6 @@ def test_the_best_round(result: srgdqn.Result, rows: list[tuple[int, int, float]
     assert with_evaluations(result, rows).best == best
 
 
-def test_the_best_round_of_a_run(result: srgdqn.Result) -> None:
-    means = {}
-    for number in range(ROUNDS):
-        mine = [row for row in result.evaluations.to_dicts() if row["round"] == number and row["step"] == 200]
-        assert len(mine) == 3
-        means[number] = sum(row["return"] for row in mine)
-    assert result.best == max(means, key=lambda number: (means[number], -number))
-
-
 # Playing more
 
 
@@ -172,20 +148,6 @@ def test_a_folder_gives_back_what_was_saved(result: srgdqn.Result, observations:
     assert loaded.best == result.best
     for number in range(ROUNDS):
         assert loaded.policy(number)(observations).tolist() == result.policy(number)(observations).tolist()
-
-
-def test_a_folder_is_overwritten_only_where_asked_for(result: srgdqn.Result, tmp_path: Path) -> None:
-    folder = result.save(tmp_path / "run")
-    with pytest.raises(InputError, match="exists already"):
-        result.save(folder)
-    other = srgdqn.train("CartPole", **TINY, seed=9)
-    other.save(folder, overwrite=True)
-    assert srgdqn.load(folder).configuration.training.seed == 9
-
-
-def test_a_folder_without_a_run(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not the folder of a run"):
-        srgdqn.load(tmp_path)
 
 
 def test_a_run_without_evaluations_has_no_best_round() -> None:

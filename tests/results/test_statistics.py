@@ -19,14 +19,6 @@ class TestIqm:
         middle = sorted(values)[cut : len(values) - cut]
         assert iqm(values) == pytest.approx(sum(middle) / len(middle))
 
-    def test_an_axis_may_be_chosen(self) -> None:
-        values = np.array([[0.0, 1.0, 3.0, 100.0], [4.0, 4.0, 6.0, 0.0]])
-        np.testing.assert_allclose(iqm(values, axis=1), [2.0, 4.0])
-        np.testing.assert_allclose(iqm(values, axis=0), values.mean(axis=0))
-
-    def test_a_wild_round_does_not_move_it(self) -> None:
-        assert iqm([1.0, 2.0, 3.0, 4.0]) == iqm([-1e9, 2.0, 3.0, 1e9]) == 2.5
-
 
 class TestBootstrapInterval:
     def test_against_the_exact_bootstrap_distribution(self) -> None:
@@ -58,12 +50,6 @@ class TestBootstrapInterval:
         told = bootstrap_interval([value] * 7, statistic, resamples=200)  # type: ignore[arg-type]
         assert told.low == told.high == pytest.approx(value)
 
-    def test_a_single_round_tells_no_interval(self) -> None:
-        told = bootstrap_interval([4.0])
-        assert told.estimate == 4.0
-        assert math.isnan(told.low)
-        assert math.isnan(told.high)
-
     @settings(max_examples=30, deadline=None)
     @given(SAMPLES, st.floats(0.5, 0.99))
     def test_its_bounds_are_in_order_and_within_the_rounds(self, values: list[float], level: float) -> None:
@@ -86,27 +72,12 @@ class TestPairedDifference:
         assert told.high == pytest.approx(alone.high)
         assert 0 < told.low < 1 < told.high
 
-    def test_a_constant_gain_leaves_no_doubt(self) -> None:
-        luck = np.arange(10.0)
-        np.testing.assert_allclose(paired_bootstrap_difference(luck + 2.0, luck), 2.0, rtol=1e-12)
-
-    def test_the_statistic_is_taken_of_each(self) -> None:
-        a, b = [0.0, 1.0, 3.0, 100.0], [5.0, 0.0, 0.0, -70.0]
-        assert paired_bootstrap_difference(a, b, iqm).estimate == 2.0
-        assert paired_bootstrap_difference(a, b, np.median).estimate == 2.0
-
     @settings(max_examples=20, deadline=None)
     @given(st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=2, max_size=15))
     def test_exchanging_the_two_turns_the_sign(self, pairs: list[tuple[int, int]]) -> None:
         a, b = (np.array(side, dtype=float) for side in zip(*pairs, strict=True))
         forth, back = paired_bootstrap_difference(a, b, resamples=100), paired_bootstrap_difference(b, a, resamples=100)
         np.testing.assert_allclose([back.estimate, back.low, back.high], [-forth.estimate, -forth.high, -forth.low])
-
-    def test_a_single_round_tells_no_interval(self) -> None:
-        told = paired_bootstrap_difference([3.0], [1.0])
-        assert told.estimate == 2.0
-        assert math.isnan(told.low)
-        assert math.isnan(told.high)
 
 
 class TestLogSdRatio:
@@ -120,15 +91,6 @@ class TestLogSdRatio:
         luck = generator.normal(size=500)
         told = log_sd_ratio_interval(luck + 0.01 * generator.normal(size=500), luck, resamples=1_000)
         assert told.high - told.low < 0.01
-
-    def test_it_covers_the_truth_about_as_often_as_it_says(self) -> None:
-        generator = np.random.default_rng(7)
-        covered = 0
-        for trial in range(200):
-            a, b = generator.normal(size=(2, 100))
-            _, low, high = log_sd_ratio_interval(a, b, level=0.9, resamples=300, seed=trial)
-            covered += low <= 0 <= high
-        assert 0.82 <= covered / 200 <= 0.95
 
     def test_resamples_in_which_one_is_constant_are_infinite(self) -> None:
         # a is constant in (2/3)^3 + (1/3)^3 = 1/3 of resamples. In 1/9 so is b, and that says nothing: 1/4 of the rest
@@ -145,8 +107,11 @@ class TestLogSdRatio:
         for a, b in [(still, moving), (moving, still), (still, still)]:
             assert np.isnan(log_sd_ratio_interval(a, b)[1:]).all()
 
-    def test_a_single_round_tells_nothing(self) -> None:
-        assert np.isnan(log_sd_ratio_interval([1.0], [2.0])).all()
+
+def test_a_single_round_tells_no_interval() -> None:
+    np.testing.assert_equal(bootstrap_interval([4.0]), (4.0, np.nan, np.nan))
+    np.testing.assert_equal(paired_bootstrap_difference([3.0], [1.0]), (2.0, np.nan, np.nan))
+    assert np.isnan(log_sd_ratio_interval([1.0], [2.0])).all()
 
 
 @pytest.mark.parametrize(

@@ -139,26 +139,11 @@ def test_a_partial_file_may_name_sections_or_not(data: st.DataObject) -> None:
         assert options_from_toml(tomli_w.dumps(document)) == (None, None, None, lone)
 
 
-def test_the_file_reads_well() -> None:
-    document = tomllib.loads(dumps(configure("CartPole", "dqn-sgd", hidden=(8, 4))))
-    assert list(document) == ["algorithm", "readings", *sections()]
-    assert document["algorithm"] == "dqn-sgd"
-    assert document["network"]["hidden"] == [8, 4]
-    assert document["training"]["steps"] == "none"
-    assert document["estimator"]["estimator"] == "none"
-
-
 def test_names_of_sections_and_options_alike() -> None:
     top = options_from_toml('task = "CartPole"\nnetwork = "mine"\nestimator = "none"')
     assert top == (None, None, "CartPole", dict(network="mine", estimator="none"))
     inner = options_from_toml('[task]\ntask = "CartPole"\n[network]\nnetwork = "mine"\n[estimator]\nestimator = "none"')
     assert inner == top
-
-
-def test_an_option_younger_than_the_file_gets_its_default() -> None:
-    text = dumps(Configuration())
-    lines = [line for line in text.splitlines() if not line.startswith(("huber_delta", "lanes"))]
-    assert loads("\n".join(lines)) == Configuration()
 
 
 def test_files_from_before_there_was_a_kernel_mean_that_xla_ran() -> None:
@@ -211,18 +196,6 @@ def test_a_wrong_users_file_is_refused_by_its_key(text: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         options_from_toml(text)
     assert said in str(caught.value)
-
-
-def test_a_section_is_a_table() -> None:
-    start = WHOLE.index("[replay]")
-    end = WHOLE.index("[normalisation]")
-    with pytest.raises(InputError, match=r"replay is 3, which is not a table. Write its options below \[replay\]"):
-        loads("replay = 3\n" + WHOLE[:start] + WHOLE[end:])
-
-
-def test_what_cannot_be_written_is_refused() -> None:
-    with pytest.raises(InputError, match="eta is nan, which is not a finite number"):
-        dumps(Configuration().with_options(dict(eta=float("nan"))))
 
 
 def test_reading_options_starts_at_once() -> None:

@@ -24,23 +24,6 @@ def test_a_new_folder_is_written_with_its_parents(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["run"]
 
 
-def test_checking_leaves_nothing_behind(tmp_path: Path) -> None:
-    assert check_destination(tmp_path / "x" / "run") == tmp_path / "x" / "run"
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_relative_path_is_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert check_destination("run") == tmp_path / "run"
-    assert check_destination("x/../run") == tmp_path / "run"
-
-
-def test_permissions_are_those_of_any_new_folder(tmp_path: Path) -> None:
-    (tmp_path / "ordinary").mkdir()
-    path = write_folder(tmp_path / "run", CONTENTS)
-    assert path.stat().st_mode == (tmp_path / "ordinary").stat().st_mode
-
-
 @pytest.fixture
 def places(tmp_path: Path) -> Path:
     """A file, a folder with something in it, an empty folder, and links to the empty folder and to nothing."""

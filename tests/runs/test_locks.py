@@ -143,23 +143,6 @@ def test_threads_take_turns_at_best(tmp_path: Path) -> None:
     assert most == 1
 
 
-def test_an_error_within_lets_go(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), locked(tmp_path, what="a test"):
-        raise ZeroDivisionError
-    assert is_free(tmp_path)
-    assert os.listdir(tmp_path) == []
-
-
-def test_whoever_waits_gets_it_once_it_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locks, "_PATIENCE", 20.0)
-    with holder(tmp_path) as (process, _):
-        timer = threading.Timer(0.1, let_go, [process])
-        timer.start()
-        with locked(tmp_path, what="a test"):
-            assert (tmp_path / LOCK).read_text() == f"{os.getpid()}\n"
-        timer.join()
-
-
 def test_a_folder_that_is_removed_while_somebody_waits_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,11 +169,6 @@ def test_a_folder_that_is_removed_while_somebody_waits_is_made_again(
         go.set()
         waiting.join()
     assert os.listdir(folder) == []
-
-
-def test_a_folder_that_nobody_has_made_yet_is(tmp_path: Path) -> None:
-    with locked(tmp_path / "a" / "b", what="a test"):
-        assert (tmp_path / "a" / "b" / LOCK).exists()
 
 
 @pytest.mark.parametrize("what", ["a link", "below a file", "a folder"])

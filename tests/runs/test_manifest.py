@@ -6,7 +6,6 @@ import pytest
 
 from srgdqn.errors import InputError
 from srgdqn.runs import manifest
-from srgdqn.runs.untrusted import NewerFormatError
 
 FILES = {"a.txt": b"hello", "b.txt": b""}
 
@@ -57,8 +56,3 @@ def run_manifest(**content: Any) -> bytes:
 def test_what_is_no_manifest_is_refused(data: bytes, said: str) -> None:
     with pytest.raises(InputError, match=said):
         manifest.parse(data)
-
-
-def test_a_newer_format_asks_for_an_upgrade() -> None:
-    with pytest.raises(NewerFormatError, match=r"version 2 .* up to version 1\. Upgrade srgdqn\."):
-        manifest.parse(sealed(dict(kind="srgdqn-run", version=2, shape="unknown")))

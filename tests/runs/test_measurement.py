@@ -55,18 +55,6 @@ def test_what_was_saved_is_loaded_and_replaced_on_request_only(folder: Path) -> 
     assert os.listdir(folder) == ["manifest.json"]
 
 
-def test_a_damaged_file_is_named(folder: Path) -> None:
-    data = (folder / "distances.parquet").read_bytes()
-    (folder / "distances.parquet").write_bytes(data[:-1] + b"x")
-    with pytest.raises(InputError, match=r"distances\.parquet cannot be used: it is not the file that manifest"):
-        load(folder)
-    listed = {"empty.parquet": b"PAR1 and nothing else"}
-    (folder / "empty.parquet").write_bytes(listed["empty.parquet"])
-    (folder / "manifest.json").write_bytes(manifest.render(listed, {}, manifest.MEASUREMENT))
-    with pytest.raises(InputError, match=r"empty\.parquet cannot be used: it cannot be read as a Parquet file"):
-        load(folder)
-
-
 @pytest.mark.parametrize("name", ["../outside.parquet", "/etc/passwd", "sub/t.parquet", "table.txt", "a.parquet\n"])
 def test_foreign_names_are_refused_before_anything_is_read(folder: Path, name: str) -> None:
     data = (folder / "empty.parquet").read_bytes()

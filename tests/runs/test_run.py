@@ -3,8 +3,6 @@ import hashlib
 import json
 import os
 import random
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import pytest
 
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.runs import run as run_module
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run import Run, load, save
 from srgdqn.runs.tables import frame
@@ -146,15 +143,6 @@ def test_a_run_may_be_moved_and_have_company(folder: Path, tmp_path: Path) -> No
     assert_equal(load(tmp_path / "link"), small_run())
 
 
-def test_saving_again_needs_leave(folder: Path) -> None:
-    other = dataclasses.replace(small_run(), parameters={})
-    with pytest.raises(InputError, match=r"exists already\. Give another folder"):
-        save(other, folder)
-    assert_equal(load(folder), small_run())
-    save(other, folder, overwrite=True)
-    assert_equal(load(folder), other)
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -176,37 +164,21 @@ def test_what_could_not_be_loaded_is_not_saved(changes: dict[str, Any], said: st
     assert os.listdir(tmp_path) == []
 
 
-def as_a_link(file: Path) -> None:
-    file.rename(file.parent.parent / file.name)
-    file.symlink_to(file.parent.parent / file.name)
-
-
-def as_a_pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def cut_to(share: float) -> Callable[[Path], None]:
-    return lambda file: os.truncate(file, int(file.stat().st_size * share))
-
-
 class TestDamage:
     @pytest.mark.parametrize("name", FILES)
-    @pytest.mark.parametrize(
-        ("damage", "said"),
-        [
-            (Path.unlink, ""),
-            (cut_to(0.0), " cannot be used: .*Restore the folder from a copy"),
-            (cut_to(0.99), " cannot be used: .*Restore the folder from a copy"),
-            (lambda file: file.write_bytes(file.read_bytes() + b"x"), " cannot be used"),
-            (as_a_link, " cannot be used: it is a link, and links are refused on purpose"),
-            (as_a_pipe, " cannot be used: it is not a regular file"),
-        ],
-        ids=["missing", "empty", "cut", "longer", "link", "pipe"],
-    )
-    def test_a_damaged_file_is_named(self, folder: Path, name: str, damage: Callable[[Path], None], said: str) -> None:
-        damage(folder / name)
-        with pytest.raises(InputError, match=f"{name}{said}"):
+    def test_a_damaged_file_is_named(self, folder: Path, name: str) -> None:
+        file = folder / name
+        data = file.read_bytes()
+        for damaged in (b"", data[:-1], data + b"x"):
+            file.write_bytes(damaged)
+            with pytest.raises(InputError, match=f"{name} cannot be used: .*Restore the folder from a copy"):
+                load(folder)
+        file.unlink()
+        with pytest.raises(InputError, match=name):
+            load(folder)
+        (folder.parent / name).write_bytes(data)
+        file.symlink_to(folder.parent / name)
+        with pytest.raises(InputError, match=f"{name} cannot be used: it is a link, and links are refused on purpose"):
             load(folder)
 
     @pytest.mark.parametrize("place", ["missing", "empty", "file", "file/run", "a\0b"])
@@ -235,16 +207,6 @@ class TestDamage:
             file.write_bytes(data)
         assert found > 290
 
-    def test_a_table_of_another_run_is_found(self, folder: Path, tmp_path: Path) -> None:
-        run = small_run()
-        timings = run.tables["timings"].with_columns(seconds=pl.lit(0.2))
-        other = save(dataclasses.replace(run, tables={**run.tables, "timings": timings}), tmp_path / "other")
-        shutil.copy(other / "timings.parquet", folder / "timings.parquet")
-        with pytest.raises(
-            InputError, match=r"timings\.parquet cannot be used: it is not the file that manifest\.json"
-        ):
-            load(folder)
-
 
 class TestForgery:
     """A folder whose manifest and digests agree, but not with what a run is."""
@@ -260,10 +222,6 @@ class TestForgery:
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         content["sha256"] = hashlib.sha256(canonical.encode()).hexdigest()
         (folder / "manifest.json").write_text(json.dumps(content))
-
-    def test_the_forgery_itself_is_sound(self, folder: Path) -> None:
-        self.forge(folder, "timings.parquet", (folder / "timings.parquet").read_bytes())
-        assert_equal(load(folder), small_run())
 
     @pytest.mark.parametrize(
         "name", ["../secret", "/etc/hostname", "sub/curves.parquet", "notes.txt", "", ".", "CURVES"]
@@ -303,10 +261,4 @@ class TestForgery:
         text = (folder / "manifest.json").read_text()
         (folder / "manifest.json").write_text(text.replace('"version": 1', '"version": 2'))
         with pytest.raises(InputError, match=r"manifest\.json was written by a newer srgdqn.*Upgrade srgdqn\.$"):
-            load(folder)
-
-    def test_a_needed_file_must_be_listed(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.forge(folder, "timings.parquet", b"")
-        monkeypatch.setattr(run_module, "_PARAMETERS", "weights.safetensors")
-        with pytest.raises(InputError, match=r"it does not list weights\.safetensors"):
             load(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from srgdqn.runs.run_folder import (
     check_stays_within,
     clear,
     configuration_file,
-    discard,
     has_checkpoints,
     move_checkpoints,
     occupied,
@@ -99,48 +97,7 @@ def test_what_has_nothing_in_it_is_gone_again(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "runs" / "deep") == ["other"]
 
 
-def test_what_can_be_resumed_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "a.unfinished"
-    with contextlib.suppress(KeyboardInterrupt), occupied(folder, what="a test"):
-        write_request(folder, REQUEST)
-        jobs(folder)
-        raise KeyboardInterrupt
-    assert sorted(os.listdir(folder)) == ["configuration.toml", JOBS, "manifest.json"]
-    assert has_checkpoints(folder)
-    assert read_request(folder) == REQUEST
-
-
-def test_it_is_one_process_at_a_time(tmp_path: Path) -> None:
-    folder = tmp_path / "a.unfinished"
-    with occupied(folder, what="the folder of a test"):
-        with pytest.raises(InputError, match="is the folder of a test that this very process is at work on"):
-            occupied(folder, what="the folder of a test").__enter__()
-        assert folder.exists()  # whoever is refused removes nothing
-
-
-def test_where_nothing_can_be_written_that_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="could not be written"):
-        occupied(tmp_path / "file" / "a.unfinished", what="a test").__enter__()
-    with pytest.raises(InputError, match="could not be written"):
-        occupied(tmp_path / "file", what="a test").__enter__()
-
-
 # What is left of it
-
-
-def test_clearing_forgets_and_discarding_removes(tmp_path: Path) -> None:
-    folder = tmp_path / "a.unfinished"
-    folder.mkdir()
-    jobs(folder)
-    write_request(folder, REQUEST)
-    clear(folder)
-    assert os.listdir(folder) == []
-    clear(folder)
-    jobs(folder)
-    discard(folder)
-    discard(folder)
-    assert os.listdir(tmp_path) == []
 
 
 def test_what_leads_elsewhere_is_neither_written_to_nor_removed(tmp_path: Path) -> None:
@@ -165,30 +122,17 @@ def test_what_leads_elsewhere_is_neither_written_to_nor_removed(tmp_path: Path) 
 def test_checkpoints_are_moved_into_the_run(tmp_path: Path) -> None:
     folder, out = tmp_path / "a.unfinished", tmp_path / "a"
     out.mkdir()
-    move_checkpoints(folder, out)
+    move_checkpoints(folder, out, None)
     assert os.listdir(out) == []
     jobs(folder)
     before = {path.relative_to(folder / JOBS): path.read_text() for path in folder.rglob("*.*") if path.is_file()}
-    move_checkpoints(folder, out)
+    move_checkpoints(folder, out, None)
     assert {p.relative_to(out / CHECKPOINTS): p.read_text() for p in out.rglob("*.*") if p.is_file()} == before
     assert len(before) == 4
     assert not has_checkpoints(folder)
 
 
-def test_what_a_kill_left_half_written_is_not_moved_with_them(tmp_path: Path) -> None:
-    folder, out = tmp_path / "a.unfinished", tmp_path / "a"
-    out.mkdir()
-    jobs(folder)
-    if not Path("/proc/sys/kernel/random/boot_id").exists():
-        pytest.skip("the running system has no name here")
-    with scratch(folder / JOBS / "round-7", ".checkpoint") as half:
-        half.write_text("half a checkp")
-    move_checkpoints(folder, out)
-    names = sorted(os.listdir(out / CHECKPOINTS / "round-7"))
-    assert names == ["000001.checkpoint", "000001.rows.piece"]
-
-
-def test_marks_and_locks_that_a_kill_left_are_not_moved_with_them(tmp_path: Path) -> None:
+def test_what_a_kill_left_is_not_moved_with_them(tmp_path: Path) -> None:
     """As of a driver on many machines, and of a round that was being checkpointed."""
     folder, out = tmp_path / "a.unfinished", tmp_path / "a"
     out.mkdir()
@@ -198,7 +142,10 @@ def test_marks_and_locks_that_a_kill_left_are_not_moved_with_them(tmp_path: Path
         (folder / JOBS / held).mkdir(parents=True, exist_ok=True)
         (folder / JOBS / held / locks.LOCK).write_text("123\n")
     (folder / JOBS / "round-9").mkdir()
-    move_checkpoints(folder, out)
+    if Path("/proc/sys/kernel/random/boot_id").exists():  # elsewhere the running system has no name
+        with scratch(folder / JOBS / "round-7", ".checkpoint") as half:
+            half.write_text("half a checkp")
+    move_checkpoints(folder, out, None)
     assert sorted(os.listdir(out / CHECKPOINTS)) == ["round-7", "rounds-0-3-abcdef"]
     assert sorted(os.listdir(out / CHECKPOINTS / "round-7")) == ["000001.checkpoint", "000001.rows.piece"]
 

@@ -78,19 +78,14 @@ class RoundPolicies:
         """Episodes of some rounds' policies in a compiled task, and what counts as success there."""
         import jax
 
-        from srgdqn import tasks
         from srgdqn.learner.normalisation import Normaliser
+        from srgdqn.results.prepare import task_of
         from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
 
-        settings, network = self.run.configuration.task, self._network()
-        if environment is None and settings.task not in PRESETS:
-            raise _environment_missing(settings.task)
-        task = (
-            tasks.make(settings)
-            if environment is None
-            else tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
-        )
-        task = tasks.with_evaluation_limit(task, self.run.configuration.training.evaluation_limit)
+        configuration, network = self.run.configuration, self._network()
+        if environment is None and configuration.task.task not in PRESETS:
+            raise _environment_missing(configuration.task.task)
+        task = task_of(configuration, environment)
         keys = evaluation_keys(seed, episodes)
 
         def play(parameters: Any, moments: Any) -> Any:

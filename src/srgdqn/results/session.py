@@ -19,7 +19,7 @@ from srgdqn.errors import InputError
 from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
-from srgdqn.runs.checkpoint_manager import CheckpointManager, leave_newest
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST, check_destination
 from srgdqn.runs.provenance import LOCAL, OF_RUNS, unidentified, what_bits_depend_on
 from srgdqn.runs.run_folder import (
@@ -80,9 +80,9 @@ def run_session(
     how |= {"executor": executor_of(engine), "ran_by": engine}
     folder = None
     if options is not None:
-        if (found := _finished(run, options)) is not None:
-            return Outcome(run.with_user_code(found.run), options.out, was_finished=True)
         folder = _begin(run, options)
+        if isinstance(folder, Result):
+            return Outcome(run.with_user_code(folder.run), options.out, was_finished=True)
         resuming(folder.blocks_done())
         how["manager"] = folder.manager
     try:
@@ -111,41 +111,57 @@ class _Folder:
         """Saves the run. The checkpoints of one that was interrupted stay, so that it can resume."""
         try:
             path = result.save(self._out, overwrite=self._replaces)
-        except InputError as error:
+        except BaseException as error:
             self.manager.flush()  # it is saved by resuming it
-            raise NotSavedError(self._why(error), result) from error
-        except BaseException:
-            self.manager.flush()
-            raise
-        if not result.run.provenance.get("interrupted"):
-            if self._keep is not None:
-                _keep_checkpoints(self._folder, path, self._keep)
-            clear(self._folder)
+            if not isinstance(error, InputError):
+                raise
+            message = str(error)
+            if isinstance(refusal := error.__cause__, OSError):
+                advice = how_to_resume(self._out) or "Then train it again, as there is no checkpoint of it either."
+                message = (
+                    f"the run could not be saved in {self._out}: {refusal.strerror or refusal}. Nothing was changed "
+                    f"there. Free some space. {advice}"
+                )
+            raise NotSavedError(message, result) from error
+        if not result.interrupted:
+            _clear(self._folder, path, self._keep)
         return path
 
-    def _why(self, error: InputError) -> str:
-        refusal = error.__cause__
-        if not isinstance(refusal, OSError):
-            return str(error)
-        advice = how_to_resume(self._out) or "Then train it again, as there is no checkpoint of it either."
-        reason = refusal.strerror or refusal
-        return (
-            f"the run could not be saved in {self._out}: {reason}. Nothing was changed there. Free some space. {advice}"
+
+def _clear(folder: Path, out: Path, keep: int | Literal["all"] | None) -> None:
+    """Removes the checkpoints of a saved run; as many as were asked for are moved into it."""
+    if keep is not None:
+        move_checkpoints(folder, out, None if keep == "all" else keep)
+    clear(folder)
+
+
+def _begin(run: PreparedRun, options: CheckpointOptions) -> _Folder | Result:
+    """The folder of a run that begins or resumes; the saved run, where `resume` finds it finished.
+
+    A run with another identity, which gives other bits, is neither resumed nor handed out.
+    """
+    out, folder = options.out, beside(options.out)
+    saved, damage = _saved(options)
+    if options.resume and (saved or has_checkpoints(folder)) and (reason := unidentified(run.identity)) is not None:
+        raise InputError(
+            f"the run in {out} cannot be resumed, as it is unknown whether it was begun with the same code: {reason}. "
+            "Nothing was changed there. Give another folder, or begin anew with --overwrite instead of --resume "
+            "(overwrite=True in Python)."
         )
-
-
-def _begin(run: PreparedRun, options: CheckpointOptions) -> _Folder:
-    """The folder of a run that begins or resumes. One with another identity, which gives other bits, is not resumed."""
-    folder = beside(options.out)
+    if saved is not None and _is_finished(run, saved, options):
+        return saved
     request = Request(configurations.dumps(run.configuration), run.identity, _options(options, {}))
     before = _before(folder, request, options)
     asked = request.options if before is None else _options(options, before.options)
-    # One that was interrupted before its first checkpoint has left nothing but what it saved, and begins again.
-    resumes = before is not None
-    replaces = asked["overwrite"] or (options.resume and _is_interrupted(options.out, run.configuration, resumes))
-    if options.resume and not replaces and os.path.lexists(options.out / MANIFEST):
-        raise _is_another(options.out, run, resumes)
-    check_destination(options.out, overwrite=replaces)
+    if damage is not None and before is None:
+        raise damage
+    # One that was interrupted before its first checkpoint has left nothing but what it saved, and begins again. A
+    # damaged one is replaced by the one that resumes.
+    interrupted = saved is not None and saved.interrupted and saved.configuration == run.configuration
+    replaces = asked["overwrite"] or interrupted or damage is not None
+    if saved is not None and not replaces:
+        raise _is_another(saved, run, out, resumes=before is not None)
+    check_destination(out, overwrite=replaces)
     if before is None:
         clear(folder)
         write_request(folder, request)
@@ -156,68 +172,38 @@ def _begin(run: PreparedRun, options: CheckpointOptions) -> _Folder:
     return _Folder(options, asked, stamp_of(run.identity), replaces=replaces)
 
 
-def stamp_of(identity: Mapping[str, Any]) -> str:
-    """A short digest of what determines the bits: another one every time where user code cannot be compared."""
-    if unidentified(identity) is not None:
-        return secrets.token_hex(8)
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _finished(run: PreparedRun, options: CheckpointOptions) -> Result | None:
-    """The saved run, where `resume` finds it whole: it may have been killed once it was saved. An `InputError` where
-    it is unknown whether the run that is there is this one.
-    """
-    out, folder = options.out, beside(options.out)
-    saved = os.path.lexists(out / MANIFEST)
-    if options.resume and (saved or has_checkpoints(folder)) and (reason := unidentified(run.identity)) is not None:
-        raise InputError(
-            f"the run in {out} cannot be resumed, as it is unknown whether it was begun with the same code: {reason}. "
-            "Nothing was changed there. Give another folder, or begin anew with --overwrite instead of --resume "
-            "(overwrite=True in Python)."
-        )
-    if not options.resume or not saved:
-        return None
+def _saved(options: CheckpointOptions) -> tuple[Result | None, InputError | None]:
+    """The run that is saved where one is to resume, or what is wrong with it."""
+    if not options.resume or not os.path.lexists(options.out / MANIFEST):
+        return None, None
     try:
-        result = load_result(out)
-    except InputError:
-        if has_checkpoints(folder):
-            return None  # a damaged run is replaced by the one that resumes
-        raise
-    if result.run.provenance.get("interrupted") or result.configuration != run.configuration:
-        return None
-    made_with = what_bits_depend_on(result.run.provenance)
-    if any(made_with[name] != run.identity[name] for name in OF_RUNS):
-        return None  # it is another one
+        return load_result(options.out), None
+    except InputError as error:
+        return None, error
+
+
+def _is_finished(run: PreparedRun, saved: Result, options: CheckpointOptions) -> bool:
+    """Whether the saved run is this one, and whole. Removes its checkpoints, as it may have been killed before that."""
+    made_with = what_bits_depend_on(saved.run.provenance)
+    same = saved.configuration == run.configuration and all(made_with[name] == run.identity[name] for name in OF_RUNS)
+    if saved.interrupted or not same:
+        return False
+    folder = beside(options.out)
     left = read_request(folder)
     if left is None:
         clear(folder)  # clearing may have been cut short: it removes what describes the rest first
     elif left.configuration == configurations.dumps(run.configuration):
         if left.about != made_with:
-            return None  # it is an older one, which was about to be replaced
-        if (keep := _options(options, left.options)["keep"]) is not None:
-            _keep_checkpoints(folder, out, keep)
-        clear(folder)
-    return result
+            return False  # it is an older one, which was about to be replaced
+        _clear(folder, options.out, _options(options, left.options)["keep"])
+    return True
 
 
-def _keep_checkpoints(folder: Path, out: Path, keep: int | Literal["all"]) -> None:
-    """Moves as many checkpoints as were asked for into the saved run; while it ran there may have been more."""
-    if keep != "all":
-        leave_newest(folder / JOBS, keep)
-    move_checkpoints(folder, out)
-
-
-def _is_interrupted(out: Path, configuration: Configuration, resumes: bool) -> bool:
-    """Whether an interrupted run of this configuration is saved there; also a damaged one, where the run resumes."""
-    if not os.path.lexists(out / MANIFEST):
-        return False
-    try:
-        result = load_result(out)
-    except InputError:
-        if resumes:
-            return True
-        raise
-    return bool(result.run.provenance.get("interrupted") and result.configuration == configuration)
+def stamp_of(identity: Mapping[str, Any]) -> str:
+    """A short digest of what determines the bits: another one every time where user code cannot be compared."""
+    if unidentified(identity) is not None:
+        return secrets.token_hex(8)
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _options(options: CheckpointOptions, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,13 +213,12 @@ def _options(options: CheckpointOptions, before: Mapping[str, Any]) -> dict[str,
     return {**asked, "overwrite": bool(asked["overwrite"])}
 
 
-def _is_another(out: Path, run: PreparedRun, resumes: bool) -> InputError:
+def _is_another(saved: Result, run: PreparedRun, out: Path, *, resumes: bool) -> InputError:
     """The error where another run is saved than the one to resume."""
-    there = load_result(out)
-    state = "of which a part is saved" if there.run.provenance.get("interrupted") else "which is finished"
-    made_with = what_bits_depend_on(there.run.provenance)
+    state = "of which a part is saved" if saved.interrupted else "which is finished"
+    made_with = what_bits_depend_on(saved.run.provenance)
     then, now = ({name: each[name] for name in OF_RUNS} for each in (made_with, run.identity))
-    different = changes({**_values(there.configuration), **then}, {**_values(run.configuration), **now})
+    different = changes({**_values(saved.configuration), **then}, {**_values(run.configuration), **now})
     which = f" ({different[0]})" if different else ""
     anew = "give --overwrite as well, to replace it" if resumes else "begin anew with --overwrite instead of --resume"
     return InputError(
@@ -256,7 +241,11 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
         return None
     anew = "Give what it was begun with, or begin anew with --overwrite instead of --resume."
     if before.configuration != request.configuration:
-        which = _first_change(before, request)
+        try:
+            then, now = (_values(configurations.loads(each.configuration)) for each in (before, request))
+            which = "".join(f": {change}" for change in changes(then, now)[:1])
+        except InputError:  # an older release's, say
+            which = ""
         raise InputError(f"the run in {folder} was begun with another configuration{which}. {anew}")
     changed = [name for name in request.about if before.about.get(name) != request.about[name]]
     if changed:
@@ -266,15 +255,6 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
             f"({'; '.join(changes(before.about, request.about))}). {anew}"
         )
     return before
-
-
-def _first_change(before: Request, now: Request) -> str:
-    """The first option in which two requests differ, in words."""
-    try:
-        then, asked = (configurations.loads(each.configuration) for each in (before, now))
-    except InputError:
-        return ""
-    return "".join(f": {change}" for change in changes(_values(then), _values(asked))[:1])
 
 
 def _values(configuration: Configuration) -> dict[str, Any]:

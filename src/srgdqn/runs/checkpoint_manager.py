@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -48,31 +47,22 @@ def warn(text: str) -> None:
 
 
 class WarnOnce:
-    """Warns once that checkpoints cannot be written, and once of every checkpoint that cannot be used."""
+    """Prints every warning once; a copy in another process does not repeat what was printed before."""
 
-    def __init__(self, *, made: bool = False) -> None:
+    def __init__(self, printed: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
-        self._made = made
-        self._unusable: set[str] = set()
+        self._printed = set(printed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy in another process does not repeat the warning."""
-        return functools.partial(WarnOnce, made=self._made), ()
+        return WarnOnce, (sorted(self._printed),)
 
-    def __call__(self, error: Exception) -> None:
-        """Warns that no checkpoint could be written."""
+    def __call__(self, text: str, about: str | None = None) -> None:
+        """Prints a warning, unless one that is `about` the same was printed."""
         with self._lock:
-            before, self._made = self._made, True
+            before = (about or text) in self._printed
+            self._printed.add(about or text)
         if not before:
-            warn(f"no checkpoint could be made: {error} Training continues without, and tries again.")
-
-    def of_checkpoint(self, problem: str) -> None:
-        """Warns of a checkpoint that cannot be used."""
-        with self._lock:
-            before = problem in self._unusable
-            self._unusable.add(problem)
-        if not before:
-            warn(problem)
+            warn(text)
 
 
 class CheckpointManager:
@@ -111,6 +101,11 @@ class CheckpointManager:
         """A copy in another process starts with nothing waiting."""
         return CheckpointManager, (self.folder.absolute(), self.every, self._keep, self._stamp, self.warn_once)
 
+    def warn_not_written(self, error: Exception) -> None:
+        """Warns once that checkpoints cannot be written."""
+        text = f"no checkpoint could be made: {error} Training continues without, and tries again."
+        self.warn_once(text, about="checkpoints that cannot be written")
+
     def stamped(self, stamp: str, below: str = "") -> CheckpointManager:
         """The same with another stamp, perhaps in a folder below."""
         return CheckpointManager(self.folder / below, self.every, self._keep, stamp, self.warn_once)
@@ -138,7 +133,7 @@ class CheckpointManager:
 
         def report(problem: str) -> None:
             if not problem.endswith(_OTHER_STAMP):
-                self.warn_once.of_checkpoint(problem)
+                self.warn_once(problem)
 
         return CheckpointFolder(self.folder / name, self._keep).restore(_if_stamped(self._stamp, read), report)
 
@@ -185,7 +180,7 @@ class JobCheckpoints:
 
     def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
         """What `build` makes of the newest good checkpoint; None if there is none."""
-        return self._journal.restore(_if_stamped(self._stamp, build), self._manager.warn_once.of_checkpoint)
+        return self._journal.restore(_if_stamped(self._stamp, build), self._manager.warn_once)
 
     def due(self) -> bool:
         """Whether it is time for a checkpoint, of this job or of an ended one that waits."""
@@ -216,15 +211,9 @@ class JobCheckpoints:
         try:
             self.bytes += self._journal.save(snapshot._replace(about={**snapshot.about, _STAMP: self._stamp}))
         except InputError as error:
-            self._manager.warn_once(error)
+            self._manager.warn_not_written(error)
             return False
         return True
-
-
-def leave_newest(folder: Path, keep: int) -> None:
-    """Removes all but the newest checkpoints of every finished job in a folder."""
-    for name in CheckpointManager(folder).jobs():
-        CheckpointFolder(folder / name, keep).prune()
 
 
 def _if_stamped(stamp: str, build: Callable[[Checkpoint], Built]) -> Callable[[Checkpoint], Built]:

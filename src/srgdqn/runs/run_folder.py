@@ -163,12 +163,18 @@ def discard(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def move_checkpoints(folder: Path, out: Path) -> None:
-    """Moves the checkpoints into the folder of the saved run, without what killed processes left beside them."""
+def move_checkpoints(folder: Path, out: Path, keep: int | None) -> None:
+    """Moves the `keep` newest checkpoints of each job (None: all) into the folder of the saved run, without what killed
+    processes left beside them.
+    """
+    from srgdqn.runs.checkpoints import CheckpointFolder  # with numpy, which is slow to import for reading options
+
     if has_checkpoints(folder):
         with disk_errors_reported(out / CHECKPOINTS):
             for job in list((folder / JOBS).iterdir()):
                 if any(job.glob("*.checkpoint")):
+                    if keep is not None:
+                        CheckpointFolder(job, keep).prune()
                     remove_what_is_left(job)
                     (job / LOCK).unlink(missing_ok=True)
                 elif job.is_dir():

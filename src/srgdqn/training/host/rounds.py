@@ -117,7 +117,7 @@ class _TrainRound:
             return train(manager)
         except OccupiedError as error:  # by a process that outlived its run
             assert manager is not None
-            manager.warn_once(error)
+            manager.warn_not_written(error)
             return train(None)
 
 

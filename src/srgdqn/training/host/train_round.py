@@ -152,7 +152,7 @@ def round_checkpoints(manager: CheckpointManager, number: int) -> Iterator[JobCh
         except OccupiedError:
             raise
         except InputError as error:
-            manager.warn_once(error)
+            manager.warn_not_written(error)
             yield None
             return
         try:
