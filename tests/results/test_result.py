@@ -17,7 +17,7 @@ from srgdqn.runs.tables import SCHEMAS, frame
 from synthetic_runs import synthetic
 from tiny import TINY, bits, q_values
 
-ROUNDS = 6
+ROUNDS = 5
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "normalised"])
@@ -66,7 +66,7 @@ def test_an_observation_of_another_shape_is_refused(result: srgdqn.Result, shape
 
 @pytest.mark.parametrize("number", [-1, ROUNDS, 99, "0", None])
 def test_a_round_that_there_is_not(result: srgdqn.Result, number: Any) -> None:
-    with pytest.raises(InputError, match=f"no round {number!r} in this run. Give one of 0 to 5"):
+    with pytest.raises(InputError, match=f"no round {number!r} in this run. Give one of 0 to 4"):
         result.policy(number)
 
 

@@ -105,7 +105,7 @@ TIMINGS = frame(
 
 def test_damaged_parquet_is_refused_or_gives_a_table_that_conforms() -> None:
     data, dice, refused = encode("timings", TIMINGS), random.Random(0), 0
-    for _ in range(2_000):
+    for _ in range(600):
         damaged = bytearray(data)
         for _ in range(dice.choice([1, 2, 5])):
             damaged[dice.randrange(len(data))] = dice.randrange(256)
@@ -113,11 +113,11 @@ def test_damaged_parquet_is_refused_or_gives_a_table_that_conforms() -> None:
             assert dict(decode("timings", bytes(damaged)).schema) == SCHEMAS["timings"]
         except InputError:
             refused += 1
-    assert refused > 1_000
+    assert refused > 300
 
 
 def test_a_long_table_is_read_as_it_was_written() -> None:
-    table = pl.concat([TIMINGS] * 300_000)
+    table = pl.concat([TIMINGS] * 30_000)
     assert decode("timings", encode("timings", table)).equals(table)
 
 

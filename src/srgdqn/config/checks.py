@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from srgdqn.config.coercion import coerce
+from srgdqn.config.coercion import check_name, coerce
 from srgdqn.config.discovery import COMPILED_TASKS, estimator_names
 from srgdqn.config.options import Configuration, rules
 from srgdqn.errors import InputError, shown, unknown
@@ -38,8 +38,7 @@ def check_stored(configuration: Configuration) -> Configuration:
 
 def _check_each(configuration: Configuration) -> Configuration:
     for label in ("algorithm", "readings"):
-        if not isinstance(getattr(configuration, label), str):
-            raise InputError(f"{label} is {shown(getattr(configuration, label))}, which is not a name. Give a string.")
+        check_name(label, getattr(configuration, label))
     return configuration.with_options(
         {name: check_option(name, value) for name, value in configuration.options().items()}
     )

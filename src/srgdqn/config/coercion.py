@@ -26,6 +26,12 @@ def coerce(name: str, value: Any) -> Any:
     return _convert(name, value, annotations[name])
 
 
+def check_name(kind: str, name: Any) -> None:
+    """An `InputError` if the name of a task, an algorithm or a set of readings is no string."""
+    if not isinstance(name, str):
+        raise InputError(f"{kind} is {shown(name)}, which is not a name. Give a string.")
+
+
 def literal(text: str) -> int | float | str:
     """The number or string that a word of a command line stands for, whichever option it is for.
 

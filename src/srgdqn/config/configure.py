@@ -9,10 +9,11 @@ from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.algorithms import algorithm as algorithm_named
 from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.checks import BUDGETS, check
+from srgdqn.config.coercion import check_name
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.options import Configuration, called_here, option_names
 from srgdqn.config.presets import is_compiled, preset_of
-from srgdqn.errors import InputError, shown, unknown
+from srgdqn.errors import InputError, unknown
 
 __all__ = ["composed", "configure", "layered", "named_options"]
 
@@ -35,7 +36,7 @@ def configure(
     share. `defaults` take the preset's place where the task is none of the paper's.
     """
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
-        _check_is_name(kind, name)
+        check_name(kind, name)
     known = option_names()
     for name in options:
         if name not in known:
@@ -92,11 +93,6 @@ def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:
             merged = {name: value for name, value in merged.items() if name not in BUDGETS}
         merged |= given
     return merged
-
-
-def _check_is_name(kind: str, name: Any) -> None:
-    if not isinstance(name, str):
-        raise InputError(f"{kind} is {shown(name)}, which is not a name. Give a string.")
 
 
 def _is_none(value: Any) -> bool:

@@ -7,9 +7,10 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
+from srgdqn.config.coercion import check_name
 from srgdqn.config.discovery import COMPILED_TASKS, TABLE_1_SHARED
 from srgdqn.config.identifiers import is_identifier, plain
-from srgdqn.errors import InputError, shown, unknown
+from srgdqn.errors import unknown
 
 PRESETS: dict[str, dict[str, Any]] = {name: task.preset for name, task in COMPILED_TASKS.items()}
 
@@ -107,8 +108,7 @@ def known_defaults(task: str) -> dict[str, Any] | None:
     """The options that a task's name stands for when it is trained; None where an environment must be made to see what
     it shows. Games show images, and what was tuned here shows none.
     """
-    if not isinstance(task, str):
-        raise InputError(f"task is {shown(task)}, which is not a name. Give a string.")
+    check_name("task", task)
     unseen = is_identifier(task) and not task.startswith("ALE/") and plain(task) not in HOST_PRESETS
     return None if unseen and not is_compiled(task) else preset_of(task)
 

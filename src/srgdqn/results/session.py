@@ -78,11 +78,12 @@ def run_session(
 
     """
     how |= {"executor": executor_of(engine), "ran_by": engine}
-    folder = None
+    folder: _Folder | None = None
     if options is not None:
-        folder = _begin(run, options)
-        if isinstance(folder, Result):
-            return Outcome(run.with_user_code(folder.run), options.out, was_finished=True)
+        begun = _begin(run, options)
+        if isinstance(begun, Result):
+            return Outcome(run.with_user_code(begun.run), options.out, was_finished=True)
+        folder = begun
         resuming(folder.blocks_done())
         how["manager"] = folder.manager
     try:

@@ -328,13 +328,14 @@ def _state(part: Any) -> dict[str, Any]:
     attributes, slots = found if isinstance(found, tuple) else (found, None)
     state = {**(slots or {}), **(attributes or {})}
     if isinstance(part, gym.Env | gym.Space | gym.vector.VectorEnv):
-        passing = _SEEDED | _reset_by_library(type(part))
+        kind: Any = type(part)
+        passing = _SEEDED | _reset_by_library(kind)
         return {name: value for name, value in state.items() if name not in passing}
     return state
 
 
 @functools.cache
-def _reset_by_library(kind: Any) -> frozenset[str]:
+def _reset_by_library(kind: type) -> frozenset[str]:
     """The attributes of an environment that a library's class, such as Gymnasium's own, sets anew in every episode."""
     found = set()
     for each in kind.__mro__:

@@ -219,12 +219,8 @@ def _are_versions(value: Any) -> bool:
 
 
 def _are_inputs(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(part, dict) for part in _code(value).values())
-
-
-def _code(inputs: dict[str, Any]) -> dict[str, Any]:
-    code = inputs.get("user_code", {})
-    return code if isinstance(code, dict) else {"user_code": code}
+    code = value.get("user_code", {}) if isinstance(value, dict) else None
+    return isinstance(code, dict) and all(isinstance(part, dict) for part in code.values())
 
 
 def _are_texts(value: Any) -> bool:
