@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from srgdqn.integrations.policy import Kind, Observation, Policy
+from srgdqn.integrations.numpy_policy import PlainPolicy
 
 STRIDES = (4, 2, 1)  # Mnih et al. 2015, written out here
 
@@ -21,10 +21,10 @@ def perceptron(
     activation: str = "relu",
     *,
     seed: int = 0,
-    kind: Kind = "vector",
+    kind: str = "vector",
     normalised: bool = False,
     dtype: Any = np.float32,
-) -> Policy:
+) -> PlainPolicy:
     """Layers of the given sizes, input and output included."""
     draw = _drawing(seed, dtype)
     arrays = {}
@@ -33,7 +33,7 @@ def perceptron(
     if normalised:
         arrays |= {"mean": draw(sizes[0]), "deviation": abs(draw(sizes[0])) + dtype(0.5)}
     about = {"algorithm": "srg-dqn", "task": "Somewhere", "round": "3", "configuration": "0123456789abcdef"}
-    return Policy(arrays, activation, Observation(kind, sizes[:1]), about=about)
+    return PlainPolicy(arrays, activation=activation, strides=(), kind=kind, shape=sizes[:1], about=about)
 
 
 def convolutional(
@@ -46,7 +46,7 @@ def convolutional(
     activation: str = "relu",
     seed: int = 0,
     normalised: bool = False,
-) -> Policy:
+) -> PlainPolicy:
     """The convolutional network with other numbers, of which there are fewer if so asked."""
     draw = _drawing(seed, np.float32)
     arrays = {}
@@ -65,18 +65,18 @@ def convolutional(
     }
     if normalised:
         arrays |= {"mean": 100 + 10 * draw(*shape), "deviation": abs(draw(*shape)) + np.float32(0.5)}
-    return Policy(arrays, activation, Observation("image", shape), STRIDES)
+    return PlainPolicy(arrays, activation=activation, strides=STRIDES, kind="image", shape=shape)
 
 
-def exact(policy: Policy, observations: np.ndarray) -> np.ndarray:
+def exact(policy: PlainPolicy, observations: np.ndarray) -> np.ndarray:
     """The Q-values in double precision."""
     x = np.asarray(observations, np.float64)
-    if policy.observation.kind == "one-hot":
-        x = (np.asarray(observations)[:, None] == np.arange(policy.observation.shape[0])).astype(np.float64)
+    if policy.kind == "one-hot":
+        x = (np.asarray(observations)[:, None] == np.arange(policy.shape[0])).astype(np.float64)
     arrays = {name: array.astype(np.float64) for name, array in policy.arrays.items()}
     if "mean" in arrays:
         x = (x - arrays["mean"]) / arrays["deviation"]
-    if policy.observation.kind == "image":
+    if policy.kind == "image":
         x = x / 255
     for index, stride in enumerate(policy.strides):
         weight, bias = arrays[f"convolutions.{index}.weight"], arrays[f"convolutions.{index}.bias"]

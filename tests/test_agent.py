@@ -532,14 +532,6 @@ def test_a_budget_that_ends_before_learning_begins() -> None:
     assert agent.learn(8, reset_num_timesteps=False).num_timesteps == 16
 
 
-def test_an_exported_policy_is_replaced_only_if_allowed(tmp_path: Path) -> None:
-    agent = agent_of().learn(32)
-    agent.export(tmp_path / "policy.py")
-    with pytest.raises(InputError, match="exists already"):
-        agent.export(tmp_path / "policy.py")
-    agent.export(tmp_path / "policy.py", overwrite=True)
-
-
 def test_an_agent_is_filmed(tmp_path: Path) -> None:
     film = agent_of("CartPole-v1", evaluation_limit=4).learn(16).video(tmp_path / "pole.gif", episodes=2)
     assert [played.length for played in film.episodes] == [4, 4]

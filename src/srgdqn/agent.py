@@ -26,7 +26,7 @@ from srgdqn.errors import InputError, shown
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.export import write_policy
 from srgdqn.integrations.numpy_policy import PlainPolicy
-from srgdqn.integrations.policy import Observation, Policy, make_policy, numpy_policy
+from srgdqn.integrations.policy import make_policy
 from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.interrupts import deferred_interrupts
@@ -347,7 +347,7 @@ class Agent:
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Writes the greedy policy for use without this package: `.onnx`, or `.py` for a file that needs only NumPy."""
-        return write_policy(self._policy(), path, overwrite=overwrite)
+        return write_policy(self.to_numpy(), path, overwrite=overwrite)
 
     def video(
         self,
@@ -372,16 +372,9 @@ class Agent:
 
     def to_numpy(self) -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
-        return numpy_policy(self._policy())
-
-    def _policy(self) -> Policy:
-        reading = self._task.observations
-        return make_policy(
-            policy_arrays(self._round.learner.parameters, self._round.normaliser),
-            self.configuration,
-            Observation(reading.kind, reading.shape),
-            about={"steps": str(self._round.steps)},
-        )
+        reading, round_ = self._task.observations, self._round
+        arrays = policy_arrays(round_.learner.parameters, round_.normaliser)
+        return make_policy(arrays, self.configuration, reading.kind, reading.shape, {"steps": str(round_.steps)})
 
     def close(self) -> None:
         """Closes the environments that the agent made for itself; learning again makes new ones."""

@@ -43,7 +43,7 @@ def run(words: Sequence[str]) -> int:
     check_export(asked.out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import print_json, print_rows
-    from srgdqn.integrations.policy import policy_of
+    from srgdqn.integrations.policy import described, policy_of
     from srgdqn.results.result import load_result
 
     result = load_result(asked.run)
@@ -54,7 +54,7 @@ def run(words: Sequence[str]) -> int:
             {
                 "run": str(asked.run),
                 "policy": str(saved),
-                "observation": {"kind": policy.observation.kind, "shape": policy.observation.shape},
+                "observation": {"kind": policy.kind, "shape": policy.shape},
                 "actions": policy.actions,
                 "about": policy.about,
             }
@@ -63,7 +63,7 @@ def run(words: Sequence[str]) -> int:
     print_rows(
         f"{policy.about['task']} · {policy.about['algorithm']} · round {policy.about['round']}",
         [
-            ("observation", policy.observation.described),
+            ("observation", described(policy)),
             ("actions", f"0 to {policy.actions - 1}"),
             ("policy in", str(saved)),
         ],

@@ -1,40 +1,30 @@
-"""Help and completion: tyro draws a command's dataclass, the words above its options are ours and fit the terminal."""
+"""Help and completion, from the dataclasses by which `srgdqn.cli.parsing` reads the words of a command."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
-import io
-import os
 import re
-import shutil
-import sys
+import shlex
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import NoneType
-from typing import Annotated, Any, Union, get_origin
+from typing import Any, NamedTuple, get_origin
 
 import docstring_parser
-import tyro
-from tyro.constructors import (
-    ConstructorRegistry,
-    PrimitiveConstructorSpec,
-    StructConstructorSpec,
-    StructFieldSpec,
-    StructTypeInfo,
-)
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
 
 from srgdqn.cli import COMMANDS, module_of
-from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of, is_configuration
+from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of, flag, is_configuration
 from srgdqn.config import Configuration, sections
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import written
 
-_PLACE = "DESCRIPTION-GOES-HERE"
-_NARROWEST, _WIDEST = 40, 100  # in a narrower terminal tyro would write a letter or two per line
+_NARROWEST, _WIDEST = 40, 100  # of a terminal that help fits into, and of a paragraph
+_FLAGS = 26  # columns in which flags stand
 _METAVARS = {int: "INT", float: "FLOAT", str: "NAME"}
-_MARKERS = (tyro.conf.OmitArgPrefixes, tyro.conf.DisallowNone)
 _SHELLS = ("bash", "zsh", "fish")
 
 _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, measured honestly, many rounds at once.
@@ -57,186 +47,193 @@ _DESCRIPTION = """Variance-reduced deep Q-learning: SRG-DQN and its companions, 
 'srgdqn COMMAND --help' explains a command, and 'srgdqn train TASK ALGORITHM --help' shows every option with the values
 that those names stand for.
 
-For completion in your shell, put what 'srgdqn --tyro-print-completion bash' (or zsh, or fish) prints where your shell
+For completion in your shell, put what 'srgdqn --print-completion bash' (or zsh, or fish) prints where your shell
 looks for completions. Colours are off where NO_COLOR is set."""
+
+
+class _Option(NamedTuple):
+    """A line of help: an option or a positional word."""
+
+    name: str  # as it is typed: `--eta`, or `TASK`
+    metavar: str
+    choices: tuple[str, ...]
+    text: str
+
+
+class _Group(NamedTuple):
+    title: str
+    about: str
+    options: list[_Option]
 
 
 def show_help() -> None:
     """Shows the help above all commands."""
-    print_help(_all_commands(), description=_DESCRIPTION)
+    commands = [_Option(name, "", (), _paragraphs(_form(name))[0]) for name in COMMANDS]
+    _print("srgdqn [-h] [--version] COMMAND …", _DESCRIPTION, [_Group("commands", "", commands)])
 
 
-def show_completion(words: Sequence[str]) -> None:
-    """Prints the completion script that the words ask tyro for."""
-    if len(words) < 2 or words[1] not in _SHELLS:
-        raise InputError(f"{words[0]} needs the name of your shell: {', '.join(_SHELLS)}. Give it as the next word.")
-    with contextlib.suppress(SystemExit):
-        _tyro(_all_commands(), list(words), None, several=False)
-
-
-def _all_commands() -> Any:
-    """The dataclass of every command, as alternatives: `train` has `Train`."""
-
-    def named(name: str) -> Any:
-        form = getattr(module_of(name), name.capitalize())
-        summary = " ".join(inspect.cleandoc(form.__doc__).split("\n\n")[0].split())
-        return Annotated[form, tyro.conf.subcommand(name, description=summary)]
-
-    return Union[tuple(map(named, COMMANDS))]  # noqa: UP007, as the alternatives are only known when this runs
-
-
-def print_help(
-    form: Any,
-    *,
-    command: str | None = None,
-    description: str | None = None,
-    defaults: Any = tyro.MISSING_NONPROP,
-    several: bool = False,
-) -> None:
-    """Prints the help of a command, or of the whole program.
-
-    Args:
-      form: the command's dataclass, or a union of all.
-      command: its name.
-      description: what stands above its options, by default the form's docstring.
-      defaults: an instance of the form, whose values are shown as defaults.
-      several: whether a configuration's options take several values.
-
-    """
-    text = inspect.cleandoc(form.__doc__ or "") if description is None else description
-    width = max(shutil.get_terminal_size().columns, _NARROWEST)
-    drawn = _Drawn(sys.stdout)
-    with _columns(width), contextlib.redirect_stdout(drawn), contextlib.suppress(SystemExit):
-        _tyro(form, ["--help"], command, several, description=_PLACE, default=defaults)
-    sys.stdout.write(drawn.getvalue().replace(_PLACE, filled(text, width)))
+def print_help(form: Any) -> None:
+    """Prints the help of a command."""
+    _print_form(form, inspect.cleandoc(form.__doc__), Configuration(), several=False)
 
 
 def print_options_help(form: Any, asked: Any, named: Mapping[str, Any], several: bool = False) -> None:
     """Prints the help of a command that takes the options of a configuration: `named` are the values that its names,
-    and its file, stand for.
+    and its file, stand for; `several`: an option takes several values.
     """
     whose = "The defaults below are those of no task in particular: name one to see its own."
     if asked.task is not None:
         whose = f"The defaults below are those of {asked.task} with {asked.algorithm} ({asked.readings} readings)."
-    defaults = form(readings=asked.readings, options=dict(named))
     description = inspect.cleandoc(form.__doc__).replace("{shown}", whose)
-    print_help(form, command=form.__name__.lower(), description=description, defaults=defaults, several=several)
+    _print_form(form, description, Configuration().with_options(named), several)
 
 
-def filled(text: str, width: int) -> str:
-    """Paragraphs wrapped to a width; indented ones, such as examples, are left as they are."""
-    paragraphs = re.split(r"\n\s*\n", text)
-    return "\n\n".join(p if p.startswith("  ") else textwrap.fill(p, min(width, _WIDEST)) for p in paragraphs)
+def _print_form(form: Any, description: str, configuration: Configuration, several: bool) -> None:
+    first, *groups = _groups(form, configuration, several)
+    positional = [option for option in first.options if not option.name.startswith("--")]
+    groups.insert(0, _Group("options", "", [option for option in first.options if option not in positional]))
+    if positional:
+        groups.insert(0, _Group("positional arguments", "", positional))
+    words = " ".join(option.metavar for option in positional)
+    _print(" ".join(f"srgdqn {form.__name__.lower()} [-h] {words} [OPTIONS]".split()), description, groups)
 
 
-def _tyro(form: Any, words: list[str], command: str | None, several: bool, **how: Any) -> None:
-    prog = "srgdqn" if command is None else f"srgdqn {command}"
-    tyro.cli(form, prog=prog, args=words, config=_MARKERS, registry=_registry(several), **how)
+def _print(usage: str, description: str, groups: Sequence[_Group]) -> None:
+    out = Console(highlight=False, markup=False, emoji=False)
+    out.width = width = max(out.width, _NARROWEST)
+    paragraphs = re.split(r"\n\s*\n", description)  # indented ones are examples, and stay as they are
+    filled = [text if text.startswith("  ") else textwrap.fill(text, min(width, _WIDEST)) for text in paragraphs]
+    out.print(Text("\n\n".join([f"usage: {usage}", *filled, ""]), no_wrap=True, overflow="ignore"), crop=False)
+    for group in groups:
+        out.print(Panel(_lines(group, width - 4), title=group.title, title_align="left"))
 
 
-def _registry(several: bool) -> ConstructorRegistry:
-    """How tyro shows what we declare. Nothing is read by it: see `srgdqn.cli.parsing`."""
-    registry = ConstructorRegistry()
-    settings = {type(getattr(Configuration(), section)) for section in sections()}
-
-    @registry.struct_rule
-    def _fields(info: StructTypeInfo) -> StructConstructorSpec | None:
-        if info.type is Configuration:
-            ordered = sorted(sections(), key=lambda section: section != "training")  # that of the budget first
-            kinds = {section: type(getattr(Configuration(), section)) for section in ordered}
-        elif info.type in settings:
-            mine = {field.name for field in dataclasses.fields(info.type)}
-            kinds = {name: _option(kind, several) for name, kind in configuration_options().items() if name in mine}
-        elif dataclasses.is_dataclass(info.type) and info.type.__module__.startswith("srgdqn."):
-            kinds = {name: _own(kind, arg) for name, kind, arg in fields_of(info.type)}
-        else:
-            return None
-        # The docstring below each field on one line: tyro would show its line breaks.
-        described = docstring_parser.parse_from_object(info.type).params
-        sentences = {each.arg_name: " ".join((each.description or "").split()) for each in described}
-        fields = [
-            StructFieldSpec(name, kind, _default(info, name), sentences.get(name)) for name, kind in kinds.items()
-        ]
-        return StructConstructorSpec(instantiate=info.type, fields=tuple(fields))
-
-    return registry
+def _lines(group: _Group, width: int) -> Text:
+    """The group's options, each with its text beside its flags, or below them where they are long."""
+    column = min(_FLAGS, width // 3)
+    lines = Text("\n").join(Text(line) for line in textwrap.wrap(group.about, width))
+    for option in group.options:
+        flags = " ".join(dict.fromkeys(filter(None, (option.name, option.metavar))))
+        beside = len(flags) + 2 <= column
+        text = textwrap.fill(option.text, width - column)
+        lines.append("\n" if lines else "")
+        lines.append("\n".join(textwrap.wrap(flags, width)), style="cyan")
+        lines.append(" " * (column - len(flags)) if beside else f"\n{' ' * column}")
+        lines.append(text.replace("\n", f"\n{' ' * column}"))
+    return lines
 
 
-def _own(kind: Any, arg: Arg) -> Any:
-    """The annotation by which tyro shows a field of a command's dataclass."""
-    if is_configuration(kind):
-        return Annotated[Configuration, tyro.conf.arg(name="")]
-    if dataclasses.is_dataclass(kind):
-        return Annotated[kind, tyro.conf.arg(name=arg.metavar)]
-    if kind is bool:
-        return tyro.conf.FlagCreatePairsOff[bool]
-    hint = arg.default if arg.default is None else f"({arg.default})" if arg.names else f"(default: {arg.default})"
-    shown = tyro.conf.arg(metavar=arg.metavar, help=", ".join(arg.names) or None, help_behavior_hint=hint)
-    extras = [_shown(arg.metavar or "", arg.names)] if arg.names else []
-    return Annotated[(kind, shown, *extras, *([tyro.conf.Positional] if arg.positional else []))]
+def _groups(form: Any, configuration: Configuration, several: bool) -> Iterator[_Group]:
+    """The form's own options, and then the groups that are nested in it."""
+    fields, described = list(fields_of(form)), _sentences(form)
+    defaults = {field.name: field.default for field in dataclasses.fields(form)}
+    own = [
+        _own(name, kind, arg, arg.help or described.get(name, ""), defaults[name])
+        for name, kind, arg in fields
+        if not (is_configuration(kind) or dataclasses.is_dataclass(kind))
+    ]
+    yield _Group(form.__name__, _paragraphs(form)[0], own)
+    for name, kind, _ in fields:
+        if dataclasses.is_dataclass(kind):
+            yield next(_groups(kind, configuration, several))._replace(title=name)
+        elif is_configuration(kind):
+            kinds = configuration_options()
+            for section in sorted(sections(), key=lambda section: section != "training"):  # that of the budget first
+                settings = getattr(configuration, section)
+                described = _sentences(type(settings))
+                options = [
+                    _of_configuration(field.name, kinds[field.name], described, getattr(settings, field.name), several)
+                    for field in dataclasses.fields(settings)
+                    if field.name in kinds
+                ]
+                yield _Group(section, _paragraphs(type(settings))[0], options)
 
 
-def _option(kind: Any, several: bool) -> Any:
-    """The annotation by which tyro shows an option of a configuration."""
+def _own(name: str, kind: Any, arg: Arg, sentence: str, default: Any) -> _Option:
+    """An option of a command's dataclass."""
     kinds, words = alternatives(kind)
+    numbers = [_METAVARS[each] for each in kinds if each in _METAVARS]
+    choices = ["{" + ",".join(words) + "}"] if words else []
+    metavar = "" if kind is bool else arg.metavar or "|".join([*numbers, *choices])
+    if default is dataclasses.MISSING:
+        default = None
+    shown = arg.default or ("" if default in (None, False, ()) else f"{default}")
+    if arg.positional:
+        text = " ".join(filter(None, (", ".join(arg.names), sentence, f"({shown})" if shown else "")))
+        return _Option(metavar.split()[0], metavar, arg.names, text)
+    return _Option(flag(name), metavar, words, f"{sentence} (default: {shown})" if shown else sentence)
+
+
+def _of_configuration(name: str, kind: Any, described: Mapping[str, str], value: Any, several: bool) -> _Option:
+    """An option of a configuration."""
+    kinds, words = alternatives(kind)
+    if kind is bool and several:
+        words = ("true", "false")
+    elif NoneType in kinds and words:
+        words = (*words, "none")
     if kind is bool and not several:
-        return kind
-    if kind is bool:
-        metavar, words = "{true,false}", ("true", "false")
+        metavar = f"/ --no-{flag(name)[2:]}"
+    elif words:
+        metavar = "{" + ",".join(words) + "}"
     elif get_origin(kind) is tuple:
         metavar = "INT[+INT ...]" if several else "[INT ...]"
     else:
-        none = ("none",) if NoneType in kinds else ()
-        words = (*words, *none) if words else ()
-        metavar = "{" + ",".join(words) + "}" if words else "|".join((_METAVARS[kinds[0]], *none))
-    return Annotated[Any, _shown(f"{metavar} ..." if several else metavar, words, written if several else as_text)]
+        metavar = _METAVARS[kinds[0]] + ("|none" if NoneType in kinds else "")
+    shown = written(value) if several else as_text(value)
+    more = " ..." if several else ""
+    return _Option(flag(name), metavar + more, words, f"{described[name]} (default: {shown})")
 
 
-def _shown(metavar: str, choices: Sequence[str], text: Callable[[Any], str] = as_text) -> PrimitiveConstructorSpec[Any]:
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=metavar,
-        instance_from_str=list,
-        is_instance=lambda value: True,
-        str_from_instance=lambda value: text(value).split(),
-        choices=tuple(choices) or None,
-    )
+def _sentences(form: Any) -> dict[str, str]:
+    """The docstring below each field of a dataclass, on one line."""
+    described = docstring_parser.parse_from_object(form).params
+    return {each.arg_name: " ".join((each.description or "").split()) for each in described}
 
 
-def _default(info: StructTypeInfo, name: str) -> Any:
-    if dataclasses.is_dataclass(info.default):
-        default = getattr(info.default, name)
-    else:
-        field = {field.name: field for field in dataclasses.fields(info.type)}[name]
-        default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
-    if default is dataclasses.MISSING:
-        return tyro.MISSING_NONPROP
-    return Configuration().with_options(default) if isinstance(default, dict) else default
+def _paragraphs(form: Any) -> list[str]:
+    return [" ".join(paragraph.split()) for paragraph in inspect.cleandoc(form.__doc__ or "").split("\n\n")]
 
 
-@contextlib.contextmanager
-def _columns(width: int) -> Iterator[None]:
-    """Has tyro take the terminal for as wide as this."""
-    before = dict(os.environ)
-    os.environ["COLUMNS"] = str(width)
-    try:
-        yield
-    finally:
-        os.environ.pop("COLUMNS")
-        os.environ.update(before)
+def _form(command: str) -> Any:
+    return getattr(module_of(command), command.capitalize())
 
 
-class _Drawn(io.StringIO):
-    """Text for another stream, drawn with the letters and colours that it can show and that are wished for."""
+def print_completion(words: Sequence[str]) -> None:
+    """Prints the completion script of the shell that the words name."""
+    if len(words) < 2 or words[1] not in _SHELLS:
+        raise InputError(f"{words[0]} needs the name of your shell: {', '.join(_SHELLS)}. Give it as the next word.")
+    known = {
+        name: [option for group in _groups(_form(name), Configuration(), several=False) for option in group.options]
+        for name in COMMANDS
+    }
+    print(_fish(known) if words[1] == "fish" else _bash_or_zsh(known, words[1]))
 
-    def __init__(self, target: Any) -> None:
-        super().__init__()
-        self._target = target
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        encoding: str = getattr(self._target, "encoding", None) or "utf-8"
-        return encoding.lower()  # tyro knows UTF-8 by one spelling only
+def _bash_or_zsh(known: Mapping[str, Sequence[_Option]], shell: str) -> str:
+    """A script that looks at the command and the word before, and offers what may follow."""
+    cases = []
+    for command, options in known.items():
+        flagged = [option for option in options if option.name.startswith("--")]
+        cases += [
+            f'    "{command} {option.name}") offered="{" ".join(option.choices)}" ;;' for option in flagged if option.choices
+        ]
+        names = [name for option in options if option not in flagged for name in option.choices]
+        cases.append(f'    "{command} "*) offered="{" ".join([*names, *(option.name for option in flagged)])}" ;;')
+    cases.append(f'    *) offered="{" ".join(known)}" ;;')
+    if shell == "zsh":
+        head = ["#compdef srgdqn", 'local offered; case "${words[2]} ${words[CURRENT-1]}" in']
+        return "\n".join([*head, *cases, "esac", "compadd -- ${=offered} || _files"])
+    head = ["_srgdqn() {", '  local offered; case "${COMP_WORDS[1]} ${COMP_WORDS[COMP_CWORD-1]}" in']
+    tail = ["  esac", '  COMPREPLY=($(compgen -W "$offered" -- "${COMP_WORDS[COMP_CWORD]}"))', "}"]
+    return "\n".join([*head, *cases, *tail, "complete -o default -F _srgdqn srgdqn"])
 
-    def isatty(self) -> bool:
-        return bool(self._target.isatty()) and not os.environ.get("NO_COLOR")
+
+def _fish(known: Mapping[str, Sequence[_Option]]) -> str:
+    lines = [f"complete -c srgdqn -n __fish_use_subcommand -a '{' '.join(known)}'"]
+    for command, options in known.items():
+        for option in options:
+            words = ["complete", "-c", "srgdqn", "-n", f"__fish_seen_subcommand_from {command}", "-d", option.text]
+            words += ["-l", option.name[2:]] if option.name.startswith("--") else []
+            words += ["-a", " ".join(option.choices)] if option.choices else []
+            lines.append(shlex.join(words))
+    return "\n".join(lines)

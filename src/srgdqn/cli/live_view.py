@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -70,7 +71,7 @@ def _progress(watched: RunState, *, moves: bool) -> RenderableType:
     if watched.speed is not None and moves:
         words.append(f"{watched.speed:,.0f} steps/s")
     if watched.seconds_left is not None and moves:
-        words.append(f"{duration(watched.seconds_left)} left")
+        words.append(f"{timedelta(seconds=round(watched.seconds_left))} left")
     line = Table.grid(padding=(0, 1))
     line.add_row(ProgressBar(total=1.0, completed=watched.share, width=_BAR), Text(" · ".join(words)))
     return line
@@ -81,7 +82,7 @@ def _table(watched: RunState, *, width: int, marks: str, most: int) -> Table:
     end = max(known["step"] for known in watched.rounds.values())
     what = "return" if name == RETURN else "reward"
     several = len(watched.rounds) > most
-    rows = _summary(watched, curves, end) if several else _rows(watched, curves)
+    rows = _summary(watched, curves) if several else _rows(watched, curves)
     columns, spark = _fitting(rows, width)
     values = [value for row in rows for _, value in row.curve]
     low, high = (min(values), max(values)) if values else (0.0, 0.0)
@@ -112,15 +113,16 @@ def _rows(watched: RunState, curves: dict[int, Curve]) -> list[_Row]:
     return [_Row(str(n), known, curves.get(n, [])) for n, known in sorted(watched.rounds.items())]
 
 
-def _summary(watched: RunState, curves: dict[int, Curve], end: int) -> list[_Row]:
-    """The lowest, median and highest of each number by itself, and how many rounds have diverged."""
+def _summary(watched: RunState, curves: dict[int, Curve]) -> list[_Row]:
+    """The lowest, median and highest of each number by itself; how many rounds have diverged, and all their curves."""
     every = list(watched.rounds.values())
+    together = [point for curve in curves.values() for point in curve]
     diverged = sum("diverged_at" in known for known in every)
     return [
         _Row("lowest", _over(every, min), []),
         _Row("median", _over(every, statistics.median), []),
         _Row("highest", _over(every, max), []),
-        _Row("all", {"diverged_at": f"{diverged} of {len(every)}"}, _mean_curve(list(curves.values()), end)),
+        _Row("all", {"diverged_at": f"{diverged} of {len(every)}"}, together),
     ]
 
 
@@ -144,17 +146,6 @@ def _cell(row: _Row, column: _Column) -> str:
 def _over(rounds: list[dict[str, Any]], of: Callable[[list[float]], float]) -> dict[str, Any]:
     found = {c.name: [known[c.name] for known in rounds if c.name in known] for c in _COLUMNS}
     return {name: of(values) for name, values in found.items() if values and name != "diverged_at"}
-
-
-def _mean_curve(curves: list[Curve], end: int) -> Curve:
-    """The mean over rounds of curves that are constant between their points."""
-    steps = [end * (part + 1) // _SPARK for part in range(_SPARK)]
-    mean = []
-    for step in steps:
-        values = [before[-1] for curve in curves if (before := [v for s, v in curve if s <= step])]
-        if values:
-            mean.append((step, sum(values) / len(values)))
-    return mean
 
 
 def sparkline(
@@ -183,16 +174,3 @@ def sparkline(
             mark = marks[min(max(int(share * len(marks)), 0), len(marks) - 1)]
         drawn.append(mark)
     return "".join(drawn).ljust(width)
-
-
-def duration(seconds: float) -> str:
-    """A span of time.
-
-    >>> duration(3_725)
-    '1:02:05'
-    >>> duration(65)
-    '1:05'
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,8 +1,6 @@
 """Words of a command line as an instance of the command's dataclass; whatever is wrong with them as an `InputError`.
 
-The same dataclass is shown by tyro (`srgdqn.cli.help`), which could read the words, too. It does not: it takes half a
-second to build a parser for `srgdqn train`, draws errors in boxes that nobody can catch, and does not say which options
-were given. A refusal here is a line that names what was given, what is expected, and the nearest name.
+A refusal is a line that names what was given, what is expected, and the nearest name.
 """
 
 from __future__ import annotations
@@ -34,8 +32,9 @@ class Arg(NamedTuple):
     A field of type dict takes the options of a configuration; one that is a dataclass is a group of options.
     """
 
-    metavar: str | None = None  # what stands for its value in help, or for the title of a group
+    metavar: str | None = None  # what stands for its value in help
     default: str | None = None  # in words, where it is no value
+    help: str | None = None  # where no docstring can stand below the field
     least: int = 0  # of a whole number
     positional: bool = False
     names: tuple[str, ...] = ()  # that completion suggests, and help lists; others may be given
@@ -49,7 +48,7 @@ def parse(form: type[Form], words: Sequence[str], *, several: bool = False) -> F
     if wants_help(words):
         from srgdqn.cli.help import print_help
 
-        print_help(form, command=command)
+        print_help(form)
         raise SystemExit(0)
     own = own_options(form)
     positional = {name: kind for name, (kind, arg) in own.items() if arg.positional}
@@ -124,7 +123,7 @@ def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[d
         how: dict[str, Any] = {"nargs": "*" if _is_list(kind) else 1}
         if kind is bool:
             how = {"action": argparse.BooleanOptionalAction}
-        parser.add_argument(_flag(name), f"--{name}", dest=name, default=argparse.SUPPRESS, **how)
+        parser.add_argument(flag(name), f"--{name}", dest=name, default=argparse.SUPPRESS, **how)
     try:
         given, rest = parser.parse_known_args(words)
     except argparse.ArgumentError as error:
@@ -136,7 +135,8 @@ def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[d
     return vars(given), rest
 
 
-def _flag(name: str) -> str:
+def flag(name: str) -> str:
+    """The option of a field."""
     return f"--{name.replace('_', '-')}"
 
 
@@ -150,7 +150,7 @@ def _value(name: str, words: Any, kind: Any, arg: Arg) -> Any:
         return words
     if _is_list(kind):
         return tuple(words)
-    (word,), flag = words, _flag(name)
+    (word,), flag = words, flag(name)
     kinds, choices = alternatives(kind)
     if word in choices or str in kinds:
         return word
@@ -212,9 +212,9 @@ def _positional_values(fields: dict[str, Any], words: list[str], command: str) -
 
 def _unknown_option(word: str, names: Iterable[str], command: str) -> InputError:
     if command in ("train", "sweep") and (ours := called_here(word)):
-        flagged = " or ".join(map(_flag, ours))
+        flagged = " or ".join(map(flag, ours))
         return InputError(f"unknown option {word!r} of srgdqn {command}. It is called {flagged} here.")
-    flags = [_flag(name) for name in (*names, "help")]
+    flags = [flag(name) for name in (*names, "help")]
     near = difflib.get_close_matches(word.replace("_", "-").lower(), flags, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return InputError(f"unknown option {word!r} of srgdqn {command}.{hint} 'srgdqn {command} --help' shows them all.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -43,99 +44,60 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.cli import INTERRUPTED
 
     asked = parse(Watch, words)
-    source = _Source(asked.run)
     try:
-        return _look_once(source) if asked.once or not sys.stdout.isatty() else _follow(source)
+        return _watch(asked.run, once=asked.once or not sys.stdout.isatty())
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-class _Source:
-    """What is watched: rows until the run is saved, then a folder."""
-
-    def __init__(self, given: Path) -> None:
-        self.given = given
-        self.is_file = given.suffix == ".jsonl" and not given.is_dir()
-        self.rows = given if self.is_file else rows_file(given)
-        self._reader = LineReader(self.rows)
-
-    def read(self, watched: RunState) -> bool:
-        """Takes in what is new; returns whether there are rows at all."""
-        lines = self._reader.read()
-        for line in lines or ():
-            watched.update(line)
-        return lines is not None
-
-    @property
-    def is_saved(self) -> bool:
-        return not self.is_file and (self.given / MANIFEST).exists()
-
-    def lost(self) -> InputError:
-        advice = None if self.is_file else how_to_resume(self.given)
-        return InputError(
-            f"the run to {self.given} ended without being saved. What it had come to is in {self.rows}, as far as it "
-            f"was written. {advice or 'Train it again.'}"
-        )
-
-
-def _look_once(source: _Source) -> int:
-    from srgdqn.cli.presentation import console
-
-    out, watched = console(), RunState()
-    if source.read(watched):
-        abandoned = not source.is_file and is_abandoned(source.rows)
-        if watched.header:
-            out.print(_drawn(watched, _GONE if abandoned else _state(watched), out))
-        if abandoned:
-            raise source.lost()
-        return 0
-    if source.is_saved:
-        return _show_saved(source, out)
-    what = "rows" if source.is_file else "run, saved or running,"
-    raise InputError(f"there is no {what} in {source.given}. Give the DIR of 'srgdqn train … --out DIR'.")
-
-
-def _follow(source: _Source) -> int:
+def _watch(given: Path, *, once: bool) -> int:
+    """Shows the rows of a run, once or until it has ended, and then its results."""
     from rich.live import Live
     from rich.text import Text
 
     from srgdqn.cli.presentation import console
 
-    out, watched = console(), RunState()
-    seen = gone = False
-    with Live(console=out, auto_refresh=False, transient=not source.is_file) as live:
+    is_file = given.suffix == ".jsonl" and not given.is_dir()
+    rows = given if is_file else rows_file(given)
+    out, reader, watched, seen = console(), LineReader(rows), RunState(), False
+    with contextlib.nullcontext() if once else Live(console=out, auto_refresh=False, transient=True) as live:
         while True:
-            there = source.read(watched)
-            if not there and (source.is_saved or seen):
+            lines = reader.read()
+            for line in lines or ():
+                watched.update(line)
+            seen = seen or lines is not None
+            is_saved = lines is None and not is_file and (given / MANIFEST).exists()
+            abandoned = not is_file and is_abandoned(given)
+            ended = watched.ended if is_file else is_saved or abandoned or (seen and lines is None)
+            if live is None or ended:
                 break
-            abandoned = there and not source.is_file and is_abandoned(source.rows)
-            if watched.header:
-                live.update(_drawn(watched, _state(watched), out), refresh=True)
-            else:
-                live.update(Text(f"waiting for a run to {source.given} to begin (Ctrl-C ends this)"), refresh=True)
-            if (abandoned and gone) or (source.is_file and watched.ended):
-                break
-            # A file that was only just made is not locked yet: only the second time counts.
-            seen, gone = seen or there, abandoned
+            waiting = Text(f"waiting for a run to {given} to begin (Ctrl-C ends this)")
+            live.update(_drawn(watched, _state(watched), out) if watched.header else waiting, refresh=True)
             time.sleep(_PAUSE)
-    if source.is_file:
-        return 0
-    if abandoned or not source.is_saved:
-        if watched.header:
-            out.print(_drawn(watched, _GONE, out))
-        raise source.lost()
-    return _show_saved(source, out)
+    if is_saved:
+        return _show_saved(given, out)
+    if not seen:
+        what = "rows" if is_file else "run, saved or running,"
+        raise InputError(f"there is no {what} in {given}. Give the DIR of 'srgdqn train … --out DIR'.")
+    lost = abandoned or lines is None
+    if watched.header:
+        out.print(_drawn(watched, _GONE if lost else _state(watched), out))
+    if lost:
+        raise InputError(
+            f"the run to {given} ended without being saved. What it had come to is in {rows}, as far as it was "
+            f"written. {how_to_resume(given) or 'Train it again.'}"
+        )
+    return 0
 
 
-def _show_saved(source: _Source, out: Any) -> int:
+def _show_saved(folder: Path, out: Any) -> int:
     """The last view, from a run's tables, and below it what `srgdqn show` prints."""
     from srgdqn.cli import show
     from srgdqn.results.result import load_result
 
-    watched = state_of_result(load_result(source.given))
-    out.print(_drawn(watched, "saved", out))
+    out.print(_drawn(state_of_result(load_result(folder)), "saved", out))
     out.print()
-    return show.run([str(source.given.absolute())])
+    return show.run([str(folder.absolute())])
 
 
 def _state(watched: RunState) -> str:

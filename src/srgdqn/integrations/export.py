@@ -10,7 +10,7 @@ from srgdqn.extras import require
 from srgdqn.runs.destination import check_file, write_file
 
 if TYPE_CHECKING:
-    from srgdqn.integrations.policy import Policy
+    from srgdqn.integrations.numpy_policy import PlainPolicy
     from srgdqn.results.result import Result
 
 SUFFIXES = (".onnx", ".py")
@@ -50,7 +50,7 @@ def check_export(path: str | os.PathLike[str], *, overwrite: bool = False) -> Pa
     return target
 
 
-def write_policy(policy: Policy, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+def write_policy(policy: PlainPolicy, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
     """Writes a policy in the format of the path's suffix, atomically."""
     from srgdqn.integrations.export_formats import onnx_bytes, python_bytes
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from srgdqn.integrations import numpy_policy as plain
-from srgdqn.integrations.policy import Policy
+from srgdqn.integrations import numpy_policy
+from srgdqn.integrations.numpy_policy import PlainPolicy
+from srgdqn.integrations.policy import described
 
 if TYPE_CHECKING:
     from onnx import NodeProto, TensorProto
@@ -23,7 +24,7 @@ _IR_VERSION = 8  # the oldest that has this operator set, for older runtimes
 _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "softplus": "Softplus"}
 
 
-def onnx_bytes(policy: Policy) -> bytes:
+def onnx_bytes(policy: PlainPolicy) -> bytes:
     """A checked ONNX model: input `observation`, outputs `q_values` and `action`, any number of rows.
 
     It computes in single precision; the same policy gives the same bytes.
@@ -34,10 +35,9 @@ def onnx_bytes(policy: Policy) -> bytes:
     from srgdqn import __version__
 
     graph = _Graph()
-    observation = policy.observation
     inputs: dict[str, tuple[int, list[str | int | None]]] = {
-        "vector": (onnx.TensorProto.FLOAT, ["batch", *observation.shape]),
-        "image": (onnx.TensorProto.UINT8, ["batch", *observation.shape]),
+        "vector": (onnx.TensorProto.FLOAT, ["batch", *policy.shape]),
+        "image": (onnx.TensorProto.UINT8, ["batch", *policy.shape]),
         "one-hot": (onnx.TensorProto.INT64, ["batch"]),
     }
     _write_forward(graph, policy)
@@ -45,7 +45,7 @@ def onnx_bytes(policy: Policy) -> bytes:
         helper.make_graph(
             graph.nodes,
             "policy",
-            [helper.make_tensor_value_info("observation", *inputs[observation.kind])],
+            [helper.make_tensor_value_info("observation", *inputs[policy.kind])],
             [
                 helper.make_tensor_value_info("q_values", onnx.TensorProto.FLOAT, ["batch", policy.actions]),
                 helper.make_tensor_value_info("action", onnx.TensorProto.INT64, ["batch"]),
@@ -57,23 +57,23 @@ def onnx_bytes(policy: Policy) -> bytes:
         producer_name="srgdqn",
         producer_version=__version__,
     )
-    helper.set_model_props(model, dict(policy.about))
+    helper.set_model_props(model, policy.about)
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def _write_forward(graph: _Graph, policy: Policy) -> None:
+def _write_forward(graph: _Graph, policy: PlainPolicy) -> None:
     """The same steps as `PlainPolicy` takes."""
     x, activation = "observation", _ACTIVATIONS[policy.activation]
-    if policy.observation.kind == "one-hot":
-        depth = np.asarray(policy.observation.shape, np.int64)
+    if policy.kind == "one-hot":
+        depth = np.asarray(policy.shape, np.int64)
         x = graph.add("OneHot", x, graph.constant("depth", depth), graph.constant("off_on", np.array([0.0, 1.0])))
-    if policy.observation.kind == "image":
+    if policy.kind == "image":
         x = graph.add("Cast", x, to=1)  # single precision
     names = {name: graph.constant(name, array) for name, array in policy.arrays.items()}
     if "mean" in names:
         x = graph.add("Div", graph.add("Sub", x, names["mean"]), names["deviation"])
-    if policy.observation.kind == "image":
+    if policy.kind == "image":
         x = graph.add("Div", x, graph.constant("brightest", np.array(255.0)))
     for index, stride in enumerate(policy.strides):
         weight, bias = names[f"convolutions.{index}.weight"], names[f"convolutions.{index}.bias"]
@@ -137,37 +137,35 @@ with np.load(io.BytesIO(base64.b64decode(_ARRAYS)), allow_pickle=False) as _arch
 '''
 
 
-def python_bytes(policy: Policy, module: str) -> bytes:
+def python_bytes(policy: PlainPolicy, module: str) -> bytes:
     """The text of a module that holds the policy; the same policy gives the same bytes."""
     from srgdqn import __version__
 
-    observation = policy.observation
     head = _HEAD.format(
         title=_quotable(f"{policy.about.get('algorithm', 'unnamed')} on {policy.about.get('task', 'an unnamed task')}"),
         version=__version__,
         module=module if module.isidentifier() else "policy",
-        observations=observation.described,
+        observations=described(policy),
         last=policy.actions - 1,
     )
     tail = _TAIL.format(
-        about=pprint.pformat(dict(policy.about), width=118, sort_dicts=False),
+        about=pprint.pformat(policy.about, width=118, sort_dicts=False),
         arrays=base64.encodebytes(_archive(policy)).decode().rstrip(),
         activation=policy.activation,
         strides=policy.strides,
-        kind=observation.kind,
-        shape=observation.shape,
+        kind=policy.kind,
+        shape=policy.shape,
     )
     return (head + _body() + tail).encode()
 
 
 def _body() -> str:
     """The source of `numpy_policy`, without its docstring and with the two modules that the archive is read with."""
-    source = inspect.getsource(plain)
-    body = source.split('"""', 2)[2].removeprefix("\n")
+    body = inspect.getsource(numpy_policy).split('"""', 2)[2].removeprefix("\n")
     return body.replace("\nimport math\n", "\nimport base64\nimport io\nimport math\n", 1)
 
 
-def _archive(policy: Policy) -> bytes:
+def _archive(policy: PlainPolicy) -> bytes:
     out = io.BytesIO()
     np.savez(out, **policy.arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
     return out.getvalue()

@@ -18,7 +18,8 @@ class PlainPolicy:
       activation: what follows every convolution, and every layer but the last.
       strides: of each convolution.
       kind: what is observed: a `vector`, an `image` (channels first, 0 to 255), or the index of a `one-hot` vector.
-      shape: of one observation, as the network sees it.
+      shape: of one observation, as the network sees it: (size,), or (channels, height, width).
+      about: names and texts about its origin.
 
     """
 
@@ -30,11 +31,13 @@ class PlainPolicy:
         strides: Sequence[int],
         kind: str,
         shape: Sequence[int],
+        about: Mapping[str, str] | None = None,
     ) -> None:
-        self.kind, self.shape = kind, tuple(shape)
-        self._arrays, self._activation, self._strides = dict(arrays), activation, tuple(strides)
-        self._layers = sum(name.startswith("layers.") and name.endswith(".weight") for name in self._arrays)
-        self._dtype = self._arrays["layers.0.weight"].dtype
+        self.arrays, self.activation, self.strides = dict(arrays), activation, tuple(strides)
+        self.kind, self.shape, self.about = kind, tuple(shape), dict(about or {})
+        self.layers = sum(name.startswith("layers.") and name.endswith(".weight") for name in self.arrays)
+        self.actions = self.arrays[f"layers.{self.layers - 1}.bias"].size
+        self._dtype = self.arrays["layers.0.weight"].dtype
 
     def __call__(self, observation: Any) -> Any:
         """The action of an observation (an int), or the actions of rows of them."""
@@ -79,19 +82,19 @@ class PlainPolicy:
         )
 
     def _forward(self, x: np.ndarray) -> np.ndarray:
-        arrays = self._arrays
+        arrays = self.arrays
         if "mean" in arrays:
             x = (x - arrays["mean"]) / arrays["deviation"]
         if self.kind == "image":
             x = x / np.asarray(255, self._dtype)
-        for index, stride in enumerate(self._strides):
+        for index, stride in enumerate(self.strides):
             weight, bias = arrays[f"convolutions.{index}.weight"], arrays[f"convolutions.{index}.bias"]
-            x = _activate(_convolve(x, weight, stride) + bias[:, None, None], self._activation)
+            x = _activate(_convolve(x, weight, stride) + bias[:, None, None], self.activation)
         x = x.reshape(len(x), math.prod(x.shape[1:]))
-        for index in range(self._layers):
+        for index in range(self.layers):
             x = x @ arrays[f"layers.{index}.weight"] + arrays[f"layers.{index}.bias"]
-            if index < self._layers - 1:
-                x = _activate(x, self._activation)
+            if index < self.layers - 1:
+                x = _activate(x, self.activation)
         return x
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium.wrappers import TimeLimit
+from rich.console import Console
+from rich.progress import Progress
 
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
-from srgdqn.integrations.video_files import check_video, filming, video_writer
+from srgdqn.integrations.video_files import check_video, video_writer
 from srgdqn.results.policies import Act
 
 if TYPE_CHECKING:
@@ -113,30 +116,38 @@ def film(
     overwrite: bool = False,
     progress: bool | None = None,
 ) -> Film:
-    """Films episodes of anything that turns an observation into an action."""
+    """Films episodes of anything that turns an observation into an action.
+
+    There is an image before every step and one at the end of each episode; the k-th episode starts from seed + k.
+    """
     target = check_video(path, overwrite=overwrite)
     if episodes < 1 or seed < 0:
         raise InputError(f"episodes is {episodes} and seed is {seed}, but must be at least 1 and 0. Give such numbers.")
     check_images(environment)
     rate = float(environment.metadata.get("render_fps") or _USUAL_RATE)
-    limit = environment.spec.max_episode_steps if environment.spec is not None else None
     played: list[Played] = []
     images = 0
-    with filming(target.name, episodes, limit, progress) as report, video_writer(target, rate=rate) as add:
-        for shot in play(environment, act, episodes=episodes, seed=seed):
-            add(shot.image)
+    shown = sys.stderr.isatty() if progress is None else progress
+    with Progress(console=Console(stderr=True), disable=not shown) as bar, video_writer(target, rate=rate) as write:
+        task = bar.add_task(target.name, total=episodes)
+
+        def add_image() -> None:
+            nonlocal images
+            write(_image(environment))
             images += 1
-            if shot.ended is not None:
-                played.append(shot.ended)
-            report(len(played), images)
+            description = f"{target.name}: episode {len(played) + 1}, {images} images"
+            bar.update(task, completed=len(played), description=description)
+
+        for number in range(episodes):
+            observation, _ = environment.reset(seed=seed + number)
+            total, length, terminated, truncated = 0.0, 0, False, False
+            add_image()
+            while not (terminated or truncated):
+                observation, reward, terminated, truncated, _ = environment.step(act(observation))
+                total, length = total + float(reward), length + 1
+                add_image()
+            played.append(Played(total, length, bool(terminated)))
     return Film(target, rate, images, tuple(played))
-
-
-class Shot(NamedTuple):
-    """An image of an episode, and the episode's outcome if this is its last."""
-
-    image: np.ndarray
-    ended: Played | None
 
 
 def playing_environment(configuration: Configuration) -> gymnasium.Env:
@@ -187,20 +198,6 @@ def check_images(environment: gymnasium.Env) -> None:
         raise InputError(
             f"the environment's render mode is {environment.render_mode!r}, but a film needs 'rgb_array'. {advice}"
         )
-
-
-def play(environment: gymnasium.Env, act: Act, *, episodes: int, seed: int) -> Iterator[Shot]:
-    """Plays episodes, the k-th of which starts from seed + k: an image before every step and one at the end of each."""
-    for number in range(episodes):
-        observation, _ = environment.reset(seed=seed + number)
-        played = Played(0.0, 0, False)
-        over = False
-        while not over:
-            yield Shot(_image(environment), None)
-            observation, reward, terminated, truncated, _ = environment.step(act(observation))
-            played = Played(played.total_reward + float(reward), played.length + 1, bool(terminated))
-            over = bool(terminated or truncated)
-        yield Shot(_image(environment), played)
 
 
 def _image(environment: gymnasium.Env) -> np.ndarray:

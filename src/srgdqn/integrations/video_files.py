@@ -1,4 +1,4 @@
-"""Videos as files: .mp4 by ffmpeg, .gif by Pillow, and the progress bar meanwhile.
+"""Videos as files: .mp4 by ffmpeg, .gif by Pillow.
 
 Gymnasium's own RecordVideo and save_video need moviepy, hold an episode's images in memory and leave half a file behind
 when they fail; here images are streamed to ffmpeg, and the file is written atomically.
@@ -9,15 +9,11 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeAlias
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from srgdqn.errors import InputError
 from srgdqn.extras import require
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
 
 
 Add: TypeAlias = "Callable[[np.ndarray], None]"
-Report = Callable[[int, int], None]
-"""Called with the number of finished episodes and of images."""
 
 SUFFIXES = (".mp4", ".gif")
 
@@ -120,35 +114,3 @@ def _gif(path: Path, scratch: Path, rate: float) -> Iterator[Add]:
     lasting = [10 * (after - before) for before, after in itertools.pairwise(ends)]
     with disk_errors_reported(path):
         images[0].save(scratch, save_all=True, append_images=images[1:], duration=lasting, loop=0)
-
-
-@contextmanager
-def filming(title: str, episodes: int, limit: int | None, show: bool | None = None) -> Iterator[Report]:
-    """A function that draws a progress bar on standard error (by default only where that is a terminal).
-
-    An episode counts as long as its limit; the bar jumps where it ends before.
-    """
-    if not (sys.stderr.isatty() if show is None else show):
-        yield lambda over, images: None
-        return
-    bar = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[done]}"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-    )
-    with bar:
-        task = bar.add_task(title, total=float(episodes), done="starting")
-        begun = 0  # images before the open episode
-        seen = 0
-
-        def report(over: int, images: int) -> None:
-            nonlocal begun, seen
-            if over > seen:
-                begun, seen = images, over
-            open_share = 0.0 if limit is None else min((images - begun) / limit, 1.0)
-            bar.update(task, completed=over + open_share, done=f"episode {min(over + 1, episodes)}, {images} images")
-
-        yield report

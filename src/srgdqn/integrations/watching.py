@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections import defaultdict, deque
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_Q, RECENT, RETURN, REWARD
 from srgdqn.integrations.loggers.json_lines import JsonLines, Line, header
+from srgdqn.runs.locks import is_locked
 from srgdqn.runs.provenance import is_count
+from srgdqn.runs.run_folder import beside
 from srgdqn.runs.untrusted import open_file, parse_json
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover, where the system has no such locks
-    fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from srgdqn.results.result import Result
@@ -220,56 +216,28 @@ def rows_file(folder: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def rows_for_watching(folder: str | os.PathLike[str] | None) -> Iterator[list[JsonLines]]:
-    """A logger for `srgdqn watch`, if the run has a folder and the file can be written; it is locked until this ends.
+    """A logger for `srgdqn watch`, if the run has a folder, which must be claimed, and the file can be written.
 
-    The run is saved by then, and the file is removed. If an exception ends the run, the file is left, unless it has no
-    rows.
+    The run is saved when this ends, and the file is removed. If an exception ends the run, the file is left, unless it
+    has no rows.
     """
     if folder is None:
         yield []
         return
-    path = rows_file(folder)
-    made = [parent for parent in path.parents if not parent.exists()]
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows = JsonLines(path)
-        lock = os.open(path, os.O_RDONLY)
+        rows = JsonLines(rows_file(folder))
     except (InputError, OSError) as error:
         print(f"warning: this run cannot be watched: {error}", file=sys.stderr)
         yield []
         return
     try:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # not every file system has locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
         yield [rows]
-    except BaseException:
-        if not rows.has_rows:
-            _remove(path, lock)
-            for parent in made:
-                with contextlib.suppress(OSError):
-                    parent.rmdir()
-        raise
-    else:
-        _remove(path, lock)
+        rows.has_rows = False  # they are in the run's tables now
     finally:
-        os.close(lock)
+        if not rows.has_rows:
+            rows.path.unlink(missing_ok=True)
 
 
-def is_abandoned(path: Path) -> bool:
-    """Whether the process that wrote a run's rows is gone; False where that is not known."""
-    if fcntl is None:
-        return False
-    try:
-        with open_file(path, follow=True) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (OSError, InputError):
-        return False
-    return True
-
-
-def _remove(path: Path, handle: int) -> None:
-    """Removes the file, unless a later run to the same folder has replaced it."""
-    with contextlib.suppress(OSError):
-        if os.path.samestat(os.stat(path), os.fstat(handle)):
-            path.unlink()
+def is_abandoned(folder: str | os.PathLike[str]) -> bool:
+    """Whether the process that wrote a run's rows is gone: it removes them before it gives up the folder."""
+    return not is_locked(beside(folder)) and rows_file(folder).exists()

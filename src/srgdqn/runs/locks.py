@@ -12,6 +12,11 @@ from filelock import FileLock, Timeout
 
 from srgdqn.errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # pragma: no cover, where the system has no such locks
+    fcntl = None  # type: ignore[assignment]
+
 
 class OccupiedError(InputError):
     """A folder that another process works on."""
@@ -40,6 +45,19 @@ def locked(folder: Path, *, what: str) -> Iterator[None]:
                 if _holder(path) == str(os.getpid()):  # not another's, should the folder have been removed and remade
                     path.unlink()  # before it is released: whoever waits notices, and makes another
             lock.release()
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the folder's lock; it is taken to where the system cannot say."""
+    try:
+        with open(folder / LOCK, "rb") as file:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return fcntl is None
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _acquired(path: Path, folder: Path, what: str) -> FileLock | None:

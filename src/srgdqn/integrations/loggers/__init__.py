@@ -15,7 +15,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from srgdqn.config import Configuration
 from srgdqn.engines.throttle import Throttle
@@ -64,17 +64,9 @@ class LoggerOption(NamedTuple):
     help: str
 
 
-class LoggerWithOption(Logger, Protocol):
-    """A logger that `srgdqn train` has an option for."""
-
-    option: ClassVar[LoggerOption]
-
-    def __init__(self, value: str, /) -> None: ...
-
-
 @functools.cache
-def loggers_with_options() -> dict[str, type[LoggerWithOption]]:
-    """The loggers in the modules of this folder that have an option, by its name."""
+def loggers_with_options() -> dict[str, Any]:
+    """The classes in the modules of this folder that have an option, by its name."""
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     classes: list[Any] = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
     return {each.option.name: each for each in classes if isinstance(getattr(each, "option", None), LoggerOption)}
@@ -136,14 +128,12 @@ def logging_to(
     configuration: Configuration,
     loggers: Sequence[Logger],
     listener: Listener = lambda progress: None,
-    about: Mapping[str, Any] | None = None,
     *,
     curves: bool = True,
 ) -> Iterator[Listener]:
     """A listener for training that calls `listener`, and passes each round's reports to the loggers.
 
-    `about` is what loggers are given about versions and machine, by default the run's provenance. With `curves` a short
-    run is logged in as much detail as a long one; otherwise the clock alone decides how often.
+    With `curves` a short run is logged in as much detail as a long one; otherwise the clock alone decides how often.
 
     A logger that fails is dropped with one warning on standard error, and training continues.
     """
@@ -156,59 +146,39 @@ def logging_to(
                 f"{type(logger).__name__} has no method `log`, which gets each round's reports (once called "
                 "`hear`). Give an object with the methods of srgdqn.integrations.Logger."
             )
-    if about is None:
-        from srgdqn.runs.provenance import provenance
+    from srgdqn.runs.provenance import provenance
 
-        about = provenance()
-    active = _Active(loggers)
-    active.start(configuration, about)
-    schedule = _Schedule(_SHARE if curves else math.inf)
+    about, active, schedule = provenance(), list(loggers), _Schedule(_SHARE if curves else math.inf)
 
-    def report(progress: Progress) -> None:
-        listener(progress)
-        if schedule.is_due(progress):
-            active.log(progress.reports)
-
-    try:
-        yield report
-    finally:
-        for reports in schedule.unread:
-            active.log(reports)
-        active.close()
-
-
-class _Active:
-    """The loggers that have not failed."""
-
-    def __init__(self, loggers: Sequence[Logger]) -> None:
-        self._loggers = list(loggers)
-
-    def start(self, configuration: Configuration, about: Mapping[str, Any]) -> None:
-        try:
-            self._each(lambda logger: logger.start(configuration, about), fatal=InputError)
-        except InputError:
-            self.close()
-            raise
-
-    def log(self, reports: Reports) -> None:
-        if self._loggers and (rows := reports()):
-            self._each(lambda logger: logger.log(rows))
-
-    def close(self) -> None:
-        self._each(lambda logger: logger.close())
-
-    def _each(self, call: Callable[[Logger], None], fatal: type[Exception] | tuple[()] = ()) -> None:
-        for logger in list(self._loggers):
+    def each(call: Callable[[Logger], None], fatal: type[Exception] | tuple[()] = ()) -> None:
+        for logger in list(active):
             try:
                 call(logger)
             except fatal:
                 raise
             except Exception as error:
-                self._loggers.remove(logger)
+                active.remove(logger)
                 reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
                 print(f"warning: {logger} is no longer written: {reason}. Training continues.", file=sys.stderr)
                 with contextlib.suppress(Exception):
                     logger.close()
+
+    def log(reports: Reports) -> None:
+        if active and (rows := reports()):
+            each(lambda logger: logger.log(rows))
+
+    def listen(progress: Progress) -> None:
+        listener(progress)
+        if schedule.is_due(progress):
+            log(progress.reports)
+
+    try:
+        each(lambda logger: logger.start(configuration, about), fatal=InputError)
+        yield listen
+    finally:
+        for reports in schedule.unread:
+            log(reports)
+        each(lambda logger: logger.close())
 
 
 class _Schedule:
