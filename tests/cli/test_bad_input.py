@@ -35,7 +35,6 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     ("words", "why"),
     [
         ("trian", "unknown command 'trian'. Did you mean 'train'?"),
-        ("--hlep", "unknown command '--hlep'"),
         ("train", "no task was given"),
         ("train MountanCar srg-dqn", "unknown task 'MountanCar'. Did you mean 'MountainCar'?"),
         ("train MountainCar-v9 srg-dqn", "unknown Gymnasium environment 'MountainCar-v9'. Did you mean 'MountainCar"),
@@ -47,47 +46,35 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("train CartPole srg-dqn 50", "srgdqn train takes task and algorithm alone, and has no use for '50'"),
         ("train CartPole --readings print", "Did you mean 'printed'?"),
         ("train CartPole --etta 0.1", "unknown option '--etta' of srgdqn train. Did you mean '--eta'?"),
-        ("train CartPole --inner_itertions=3", "Did you mean '--inner-iterations'?"),
         ("train CartPole --network mine", "unknown option '--network'"),
-        ("train CartPole --task CartPole", "unknown option '--task'"),
         ("train CartPole --eta", "--eta: expected 1 argument. 'srgdqn train --help' shows"),
         ("train CartPole --eta fast", "eta is 'fast', which is not a number"),
         ("train CartPole --eta nan", "eta is nan, which is not a finite number"),
         ("train CartPole --eta -1", "eta is -1.0, but must be 0 or more"),
         ("train CartPole --steps 1e5", "Write it as 100000."),
-        ("train CartPole --steps many", "steps is 'many', which is not a whole number"),
         ("train CartPole --hidden 20 wide", "hidden is 'wide'"),
         ("train CartPole --loss squarred", "Did you mean 'squared'?"),
         ("train CartPole --torques endpoints", "torques = 'endpoints' is an option of Pendulum alone"),
         ("train CartPole --estimator sarah", "unknown estimator 'sarah'"),
         ("train CartPole --batch-size 5000", "replay_capacity = 2000 is less than the batch of 5000"),
         ("train CartPole --epsilon-start 1.5", "epsilon_start is 1.5, but must be from 0 to 1"),
-        ("train CartPole --rounds 0", "rounds is 0"),
         ("train CartPole --steps 1000", "too short a budget for a single outer iteration"),
         ("train CartPole --steps 5000 --episodes 5", "a budget has one unit"),
         ("train CartPole --out /proc/run", "cannot be written to"),
         ("train CartPole --out .", "is the working folder. Give a folder below it, such as "),
         ("train --config missing.toml", "missing.toml cannot be read (No such file or directory)"),
-        ("train --config .", "cannot be read (Is a directory)"),
         ("sweep --eta 1 2", "no task was given"),
         ("sweep CartPole", "there is nothing to sweep over"),
-        ("sweep CartPole srg-dqn --eta 0.1", "there is nothing to sweep over"),
-        ("sweep CartPole dqn-sgd 3 --eta 0.1 0.2", "has no use for '3'"),
-        ("sweep CartPole --etta 0.1 0.2", "unknown option '--etta' of srgdqn sweep. Did you mean '--eta'?"),
         ("sweep CartPole --learning-rate 0.1 0.2", "It is called --eta or --alpha here"),
         ("sweep CartPole --eta", "--eta has no values"),
-        ("sweep CartPole --eta 0.1 fast", "eta is 'fast', which is not a number"),
         ("sweep CartPole --eta 0.1 -1", "the cell eta = -1.0 cannot be run: eta is -1.0, but must be 0 or more"),
         ("sweep CartPole --eta 0.1 0.10", "eta is given 0.1 twice"),
-        ("sweep CartPole --hidden 20 wide", "hidden is 'wide'"),
         ("sweep CartPole --anchor-step yes no", "anchor_step is 'yes', but is true or false"),
-        ("sweep CartPole --batch-size 64 5000", "the cell batch_size = 5000 cannot be run"),
         ("sweep CartPole --eta 0.1 0.2 --score reward", "Did you mean 'final-reward'?"),
         ("sweep CartPole --eta 0.1 0.2 --trials 3", "--trials is for --search alone"),
         ("sweep CartPole --eta 0.1 0.2 --search gamma=0.9..0.99", "Search it as well"),
         ("sweep CartPole --search eta", "does not say what to search"),
         ("sweep CartPole --search", "there is nothing to search"),
-        ("sweep CartPole --search eta=-1..1", "the cell eta = -1.0 cannot be run"),
         ("sweep CartPole --search eta=0.1..1 --trials 0", "--trials is 0"),
         ("sweep CartPole --search eta=0.1..1 --eta 0.1", "as one value"),
         ("sweep CartPole --eta 0.1 0.2 --out /proc/sweep", "cannot be written to"),
@@ -96,27 +83,19 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         ("show a b", "srgdqn show takes run alone, and has no use for 'b'"),
         ("show nowhere", "nowhere is not the folder of a run"),
         ("show --jsn a", "unknown option '--jsn' of srgdqn show. Did you mean '--json'?"),
-        ("evaluate nowhere", "nowhere is not the folder of a run"),
         ("evaluate a --episodes 0", "--episodes is 0, but must be a whole number from 1"),
-        ("evaluate a --episodes few", "--episodes is 'few', which is not a whole number"),
-        ("evaluate a --round -1", "--round is -1"),
         ("compare", "no run was given"),
         ("compare a --x step", "Did you mean 'steps'?"),
         ("compare a --out curves.gif", "End it in .png, .pdf or .svg"),
-        ("compare a --out nowhere/curves.png", "is not a folder"),
         ("export a --out policy.pt", "End it in .onnx or .py"),
-        ("export a --out nowhere/policy.py", "is not a folder"),
         (
             "export a --round first",
             "--round is 'first', which is not a whole number. Write it in digits, or write best",
         ),
-        ("video", "no run was given"),
         ("video a --out play.webm", "End it in .mp4 or .gif"),
         ("video a --out /proc/play.gif", "cannot be written to"),
-        ("video a --seed x", "--seed is 'x', which is not a whole number"),
         ("list all", "srgdqn list has no use for 'all'"),
-        ("--tyro-print-completion", "needs the name of your shell"),
-        ("--tyro-print-completion powershell", "needs the name of your shell"),
+        ("--print-completion powershell", "needs the name of your shell"),
     ],
 )
 def test_what_cannot_be_used_is_refused(refused, words: str, why: str) -> None:
@@ -151,7 +130,7 @@ def test_a_folder_that_exists_is_refused_before_training(refused, tmp_path: Path
     assert "is not the folder of a run" in refused("train", "CartPole", "--out", "precious", "--overwrite")
 
 
-@pytest.mark.parametrize("command", ["show", "evaluate", "compare", "export", "video"])
+@pytest.mark.parametrize("command", ["show", "compare"])
 def test_damaged_folders_are_refused(refused, tmp_path: Path, command: str) -> None:
     folder = synthetic(steps=2_000).save(tmp_path / "run")
     content = bytearray((folder / "curves.parquet").read_bytes())
@@ -165,11 +144,10 @@ def test_damaged_folders_are_refused(refused, tmp_path: Path, command: str) -> N
     assert "is not the folder of a run" in refused(command, "run")
 
 
-@pytest.mark.parametrize("command", ["show", "verify", "evaluate"])
-def test_a_run_that_is_not_finished_is_told_as_such(refused, tmp_path: Path, command: str) -> None:
+def test_a_run_that_is_not_finished_is_told_as_such(refused, tmp_path: Path) -> None:
     (tmp_path / "run.unfinished" / "jobs" / "rounds-0-1").mkdir(parents=True)
     (tmp_path / "run.unfinished" / "jobs" / "rounds-0-1" / "000001.checkpoint").touch()
-    said = refused(command, "run")
+    said = refused("show", "run")
     assert "the run to run is not finished: 'srgdqn watch' shows whether it is running. Its checkpoints are in" in said
     assert "'srgdqn train --out run --resume' (resume=True in Python) resumes it." in said
 

@@ -17,14 +17,14 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     shown = capsys.readouterr()
     for name in COMMANDS:
-        assert f"• {name} " in shown.out
-    assert "--tyro-print-completion bash" in shown.out
+        assert f"│ {name} " in shown.out
+    assert "--print-completion bash" in shown.out
     assert shown.err == ""
     assert main([]) == 2  # no command is a mistake
     assert capsys.readouterr().out == shown.out
 
 
-@pytest.mark.parametrize("width", [20, 40, 80, 200])
+@pytest.mark.parametrize("width", [20, 100])
 def test_help_fits_the_terminal(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -38,24 +38,27 @@ def test_help_fits_the_terminal(
 
 @pytest.mark.parametrize(("shell", "sign"), [("zsh", "#compdef srgdqn"), ("fish", "complete ")])
 def test_completion_scripts(shell: str, sign: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--tyro-print-completion", shell]) == 0
+    assert main(["--print-completion", shell]) == 0
     script = capsys.readouterr().out
-    for words in (sign, "--inner-iterations", "evaluate"):
+    for words in (sign, "inner-iterations", "evaluate", "without-replacement"):
         assert words in script
 
 
-def test_the_bash_script_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--tyro-print-completion", "bash"]) == 0
-    (tmp_path / "srgdqn.bash").write_text(capsys.readouterr().out)
-    asked = (
-        "source srgdqn.bash; COMP_WORDS=(srgdqn train CartPole dqn-sgd --inner-b); COMP_CWORD=4; "
-        "_tyro_srgdqn; echo ${COMPREPLY[@]}"
-    )
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["bash", "-c", asked], cwd=tmp_path, capture_output=True, text=True, timeout=60, env=environment
-    )
-    assert done.stdout.split() == ["--inner-batch"]
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("train CartPole dqn-sgd --inner-b", "--inner-batch"),
+        ("train --loss h", "huber"),
+        ("train Mou", "MountainCar"),
+        ("eval", "evaluate"),
+    ],
+)
+def test_the_bash_script_completes(typed: str, offered: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--print-completion", "bash"]) == 0
+    words = f"COMP_WORDS=(srgdqn {typed}); COMP_CWORD={len(typed.split())}"
+    script = f"{capsys.readouterr().out}\n{words}; _srgdqn; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.split(), done.stderr) == ([offered], "")
 
 
 @pytest.mark.parametrize(("words", "code"), [(["list"], 0), (["show", "nowhere"], 2), (["train", "--help"], 0)])
@@ -67,13 +70,10 @@ def test_closed_streams_give_no_traceback(words: list[str], code: int, monkeypat
         stream.close()
 
 
-@pytest.mark.parametrize("words", [["list"], ["list", "--json"]])
-def test_a_full_stream_is_one_line(
-    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_full_stream_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert main(words) == 1
+        assert main(["list"]) == 1
     shown = capsys.readouterr().err
     assert shown == "error: standard output cannot be written to (No space left on device).\n"
 

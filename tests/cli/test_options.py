@@ -1,5 +1,6 @@
 """The options of the command line are those of the settings: all of them, each with its sentence and its default."""
 
+import functools
 import re
 
 import docstring_parser
@@ -30,6 +31,7 @@ def defaults_in(text: str) -> dict[str, str]:
     return found
 
 
+@functools.cache
 def sentences() -> dict[str, str]:
     """What the settings say of each option."""
     settings = (type(getattr(Configuration(), section)) for section in sections())
@@ -105,15 +107,15 @@ def test_options_may_come_before_names_and_with_underscores() -> None:
     assert asked.options == {"eta": 0.5, "inner_iterations": 3, "hidden": ()}
 
 
-@pytest.mark.parametrize("name", configuration_options())
-def test_every_option_can_be_given(name: str) -> None:
+def test_every_option_can_be_given() -> None:
     """What help shows as an option's default can be given for it."""
-    value, flag = Configuration().options()[name], f"--{name.replace('_', '-')}"
-    words = [flag, *as_text(value).split()]
-    if isinstance(value, bool):
-        words = [flag if value else f"--no-{flag[2:]}"]
-    expected = {} if value is None and name in ("steps", "episodes", "outer_iterations") else {name: value}
-    assert _read(["CartPole", "dqn-sgd", *words])[0].options == expected
+    for name in configuration_options():
+        value, flag = Configuration().options()[name], f"--{name.replace('_', '-')}"
+        words = [flag, *as_text(value).split()]
+        if isinstance(value, bool):
+            words = [flag if value else f"--no-{flag[2:]}"]
+        expected = {} if value is None and name in ("steps", "episodes", "outer_iterations") else {name: value}
+        assert _read(["CartPole", "dqn-sgd", *words])[0].options == expected, name
 
 
 def test_the_command_line_is_above_the_file_and_the_file_above_the_names(tmp_path) -> None:

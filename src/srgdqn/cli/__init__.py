@@ -66,7 +66,7 @@ def _ended(arguments: list[str]) -> int:
             return 0
         print(f"error: standard output cannot be written to ({error.strerror}).", file=sys.stderr)
         return 1
-    except SystemExit as ended:  # tyro ends the program once it has shown help or a completion script
+    except SystemExit as ended:  # where help was shown
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
 
 
@@ -79,13 +79,13 @@ def _run(arguments: list[str]) -> int:
         return 0
     if first in COMMANDS:
         return int(module_of(first).run(rest))
-    if first not in ("-h", "--help", "--tyro-print-completion", "--tyro-write-completion"):
-        raise unknown("command", first, COMMANDS)
-    from srgdqn.cli.help import show_completion, show_help
+    from srgdqn.cli.help import print_completion, show_help
 
-    if "completion" in first:
-        show_completion(arguments)
+    if first in ("--print-completion", "--tyro-print-completion"):  # its name in earlier versions
+        print_completion(arguments)
         return 0
+    if first not in ("-h", "--help"):
+        raise unknown("command", first, COMMANDS)
     show_help()
     return 0 if arguments else 2
 

@@ -52,9 +52,9 @@ looks for completions. Colours are off where NO_COLOR is set."""
 
 
 class _Option(NamedTuple):
-    """A line of help: an option or a positional word."""
+    """What help says of an option, a positional word or a command."""
 
-    name: str  # as it is typed: `--eta`, or `TASK`
+    name: str  # `--eta`, or the metavar of a positional word
     metavar: str
     choices: tuple[str, ...]
     text: str
@@ -103,7 +103,7 @@ def _print(usage: str, description: str, groups: Sequence[_Group]) -> None:
     out.width = width = max(out.width, _NARROWEST)
     paragraphs = re.split(r"\n\s*\n", description)  # indented ones are examples, and stay as they are
     filled = [text if text.startswith("  ") else textwrap.fill(text, min(width, _WIDEST)) for text in paragraphs]
-    out.print(Text("\n\n".join([f"usage: {usage}", *filled, ""]), no_wrap=True, overflow="ignore"), crop=False)
+    out.print(Text("\n\n".join([f"usage: {usage}", *filled]) + "\n", no_wrap=True, overflow="ignore"), crop=False)
     for group in groups:
         out.print(Panel(_lines(group, width - 4), title=group.title, title_align="left"))
 
@@ -115,7 +115,7 @@ def _lines(group: _Group, width: int) -> Text:
     for option in group.options:
         flags = " ".join(dict.fromkeys(filter(None, (option.name, option.metavar))))
         beside = len(flags) + 2 <= column
-        text = textwrap.fill(option.text, width - column)
+        text = textwrap.fill(option.text, width - column, break_on_hyphens=False)
         lines.append("\n" if lines else "")
         lines.append("\n".join(textwrap.wrap(flags, width)), style="cyan")
         lines.append(" " * (column - len(flags)) if beside else f"\n{' ' * column}")
@@ -160,7 +160,7 @@ def _own(name: str, kind: Any, arg: Arg, sentence: str, default: Any) -> _Option
     shown = arg.default or ("" if default in (None, False, ()) else f"{default}")
     if arg.positional:
         text = " ".join(filter(None, (", ".join(arg.names), sentence, f"({shown})" if shown else "")))
-        return _Option(metavar.split()[0], metavar, arg.names, text)
+        return _Option(metavar, metavar, arg.names, text)
     return _Option(flag(name), metavar, words, f"{sentence} (default: {shown})" if shown else sentence)
 
 
@@ -215,7 +215,9 @@ def _bash_or_zsh(known: Mapping[str, Sequence[_Option]], shell: str) -> str:
     for command, options in known.items():
         flagged = [option for option in options if option.name.startswith("--")]
         cases += [
-            f'    "{command} {option.name}") offered="{" ".join(option.choices)}" ;;' for option in flagged if option.choices
+            f'    "{command} {option.name}") offered="{" ".join(option.choices)}" ;;'
+            for option in flagged
+            if option.choices
         ]
         names = [name for option in options if option not in flagged for name in option.choices]
         cases.append(f'    "{command} "*) offered="{" ".join([*names, *(option.name for option in flagged)])}" ;;')

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from srgdqn.runs.checkpoint_manager import Pace
 
 
-_ANY = "one of the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
-_COMPILED = "one of the paper's compiled tasks"
+_TASKS = "the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
 
-AnyTask = Annotated[str | None, Arg("TASK", _ANY, positional=True, names=tuple(PRESETS))]
-CompiledTask = Annotated[str | None, Arg("TASK", _COMPILED, positional=True, names=tuple(PRESETS))]
+Task = Annotated[str | None, Arg("TASK", _TASKS, positional=True, names=tuple(PRESETS))]
 Algorithm = Annotated[str | None, Arg("ALGORITHM", "srg-dqn by default", positional=True, names=tuple(ALGORITHMS))]
 SavedRun = Annotated[Path, Arg("RUN", positional=True)]
 Readings = Literal["corrected", "printed"]
@@ -71,8 +69,3 @@ class EngineOptions:
     """On this machine, or on all cores of a Ray cluster (pip install 'srgdqn[ray]'), with the same bits."""
     address: Annotated[str | None, Arg("ADDRESS", "$RAY_ADDRESS, or a Ray of its own on this machine")] = None
     """The Ray cluster: HOST:PORT, or auto for the one that this machine is a node of."""
-
-
-RunCheckpointGroup = Annotated[RunCheckpoints, Arg("checkpoint")]
-CellCheckpointGroup = Annotated[CellCheckpoints, Arg("checkpoint")]
-EngineGroup = Annotated[EngineOptions, Arg("engine")]

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from srgdqn.config.coercion import coerce, literal, option_annotations
+from srgdqn.config.coercion import option_annotations
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, unknown
 from srgdqn.sweeps.grid import read_value
@@ -150,46 +150,42 @@ def _value(name: str, words: Any, kind: Any, arg: Arg) -> Any:
         return words
     if _is_list(kind):
         return tuple(words)
-    (word,), flag = words, flag(name)
+    (word,) = words
     kinds, choices = alternatives(kind)
     if word in choices or str in kinds:
         return word
     if Path in kinds:
         return Path(word)
     if int in kinds:
-        return _whole(flag, word, arg.least, choices)
+        return _whole(flag(name), word, arg.least, choices)
     if float in kinds:
-        return _seconds(flag, word)
-    raise unknown(f"value of {flag},", word, choices)
+        return _seconds(flag(name), word)
+    raise unknown(f"value of {flag(name)},", word, choices)
 
 
 def _option(name: str, words: Any) -> Any:
     """The value that the words of an option of a configuration stand for."""
-    if isinstance(words, bool):
-        return words
-    if _is_list(option_annotations()[name]):
-        return coerce(name, [literal(word) for word in words])
-    return read_value(name, words[0])
+    return words if isinstance(words, bool) else read_value(name, "+".join(words) or "none")
 
 
-def _whole(flag: str, word: str, least: int, others: Sequence[str]) -> int:
+def _whole(option: str, word: str, least: int, others: Sequence[str]) -> int:
     try:
         value = int(word)
     except ValueError:
         other = f", or write {others[0]}" if others else ""
-        raise InputError(f"{flag} is {word!r}, which is not a whole number. Write it in digits{other}.") from None
+        raise InputError(f"{option} is {word!r}, which is not a whole number. Write it in digits{other}.") from None
     if not least <= value <= _LARGEST:
-        raise InputError(f"{flag} is {value}, but must be a whole number from {least} to {_LARGEST}.")
+        raise InputError(f"{option} is {value}, but must be a whole number from {least} to {_LARGEST}.")
     return value
 
 
-def _seconds(flag: str, word: str) -> float:
+def _seconds(option: str, word: str) -> float:
     try:
         value = float(word)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"{flag} is {word!r}, but must be a number of seconds, 0 or more. Give 60, say.")
+        raise InputError(f"{option} is {word!r}, but must be a number of seconds, 0 or more. Give 60, say.")
     return value
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from srgdqn.cli.options import CellCheckpointGroup, CellCheckpoints, EngineGroup, EngineOptions
+from srgdqn.cli.options import CellCheckpoints, EngineOptions
 from srgdqn.cli.parsing import Arg, parse
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError, unknown
@@ -36,7 +36,7 @@ class Reproduce:
     """
 
     experiments: Annotated[
-        tuple[str, ...], Arg("EXPERIMENT [EXPERIMENT ...]", "default: all", positional=True, names=NAMES)
+        tuple[str, ...], Arg("EXPERIMENT [EXPERIMENT ...]", "all by default", positional=True, names=NAMES)
     ] = ()
     out: Annotated[Path, Arg("DIR")] = Path("results")
     """Folder of the report, its figures and tables, and the cells."""
@@ -56,8 +56,8 @@ class Reproduce:
     """Print the verdicts as JSON, and nothing else, on standard output."""
     quiet: bool = False
     """Show neither progress nor tables."""
-    checkpoints: CellCheckpointGroup = field(default_factory=CellCheckpoints)
-    engine: EngineGroup = field(default_factory=EngineOptions)
+    checkpoints: CellCheckpoints = field(default_factory=CellCheckpoints)
+    engine: EngineOptions = field(default_factory=EngineOptions)
 
 
 def run(words: Sequence[str]) -> int:

@@ -8,15 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from srgdqn.cli.options import (
-    Algorithm,
-    CellCheckpointGroup,
-    CellCheckpoints,
-    CompiledTask,
-    EngineGroup,
-    EngineOptions,
-    Readings,
-)
+from srgdqn.cli.options import Algorithm, CellCheckpoints, EngineOptions, Readings, Task
 from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config.configure import composed
 from srgdqn.config.presets import PRESETS
@@ -56,7 +48,7 @@ class Sweep:
     failed, the rest continue, and the same command tries it again.
     """
 
-    task: CompiledTask = None
+    task: Task = None
     algorithm: Algorithm = None
     readings: Readings = "corrected"
     """What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."""
@@ -78,8 +70,8 @@ class Sweep:
     """Print the table as JSON, and nothing else, on standard output."""
     quiet: bool = False
     """Show neither progress nor a table."""
-    checkpoints: CellCheckpointGroup = field(default_factory=CellCheckpoints)
-    engine: EngineGroup = field(default_factory=EngineOptions)
+    checkpoints: CellCheckpoints = field(default_factory=CellCheckpoints)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     options: dict[str, Any] = field(default_factory=dict)
 
 

@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from srgdqn.adapters.defaults import defaults_of
-from srgdqn.cli.options import (
-    Algorithm,
-    AnyTask,
-    EngineGroup,
-    EngineOptions,
-    Readings,
-    RunCheckpointGroup,
-    RunCheckpoints,
-)
+from srgdqn.cli.options import Algorithm, EngineOptions, Readings, RunCheckpoints, Task
 from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
@@ -41,14 +33,10 @@ if TYPE_CHECKING:
 LoggerOptions = make_dataclass(
     "LoggerOptions",
     [
-        (name, Annotated[str | None, Arg(logger.option.metavar, "none")], field(default=None))
+        (name, Annotated[str | None, Arg(logger.option.metavar, help=logger.option.help)], None)
         for name, logger in loggers_with_options().items()
     ],
-    namespace={
-        "__module__": __name__,
-        "__doc__": "What training is logged to.\n\nAttributes:\n"
-        + "\n".join(f"  {name}: {logger.option.help}" for name, logger in loggers_with_options().items()),
-    },
+    namespace={"__doc__": "What training is logged to."},
     frozen=True,
 )
 
@@ -75,9 +63,9 @@ class Train:
     from there, to the same bits. Ctrl-C ends a run early: what was reached is saved, and --resume continues it.
     """
 
-    task: AnyTask = None
+    task: Task = None
     algorithm: Algorithm = None
-    readings: Readings | None = None
+    readings: Annotated[Readings | None, Arg(default="corrected")] = None
     """What is done where the paper is silent or contradicts itself: repaired, or followed to the letter."""
     config: Annotated[Path | None, Arg("FILE", "none")] = None
     """TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file,
@@ -88,9 +76,9 @@ class Train:
     """Print the summary as JSON, and nothing else, on standard output."""
     quiet: bool = False
     """Show neither progress nor a summary."""
-    loggers: Annotated[LoggerOptions, Arg("logger")] = field(default_factory=LoggerOptions)  # type: ignore[valid-type]
-    checkpoints: RunCheckpointGroup = field(default_factory=RunCheckpoints)
-    engine: EngineGroup = field(default_factory=EngineOptions)
+    loggers: LoggerOptions = field(default_factory=LoggerOptions)  # type: ignore[valid-type]
+    checkpoints: RunCheckpoints = field(default_factory=RunCheckpoints)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     options: dict[str, Any] = field(default_factory=dict)
 
 

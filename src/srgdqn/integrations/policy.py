@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from srgdqn.results.result import Result
 
 STRIDES: dict[str, tuple[int, ...]] = {"mlp": (), "cnn": (4, 2, 1)}
-"""The networks that an export can compute, and the strides of their convolutions (`cnn`: Mnih et al. 2015). Each has its
+"""The networks that an export can compute, and the strides of their convolutions (`cnn`: Mnih et al. 2015). Each has
 convolutions, if any, and then layers, all but the last followed by the activation. Any other network, also a built-in
 one, is refused until `PlainPolicy` and the formats know it."""
 

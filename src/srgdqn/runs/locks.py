@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from srgdqn.errors import InputError
+from srgdqn.runs.untrusted import open_file
 
 try:
     import fcntl
@@ -50,13 +51,13 @@ def locked(folder: Path, *, what: str) -> Iterator[None]:
 def is_locked(folder: Path) -> bool:
     """Whether a process holds the folder's lock; it is taken to where the system cannot say."""
     try:
-        with open(folder / LOCK, "rb") as file:
+        with open_file(folder / LOCK) as file:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return fcntl is None
     except FileNotFoundError:
         return False
-    except OSError:
+    except (OSError, InputError):
         return True
 
 
