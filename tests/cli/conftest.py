@@ -1,34 +1,24 @@
-import fcntl
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from command_line import TRAIN, command
-
-
-@contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+from command_line import TRAIN
+from srgdqn.cli import main
 
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short real run, trained through the command line once for all workers. What it printed lies beside it."""
-    root = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent
-    folder = root / "trained" / "run"
-    with _alone(root / "trained.lock"):
-        if not folder.exists():
-            done = command(*TRAIN, "--steps", "2000", "--out", str(folder))
-            assert done.returncode == 0, done.stderr
-            (folder.parent / "stdout").write_text(done.stdout)
-            (folder.parent / "stderr").write_text(done.stderr)
+    """A short real run, trained by the command line. What it printed lies beside it."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.MonkeyPatch.context() as patched:
+        patched.setenv("COLUMNS", "100")
+        assert main([*TRAIN, "--steps", "2000", "--out", str(folder)]) == 0, err.getvalue()
+    (folder.parent / "stdout").write_text(out.getvalue())
+    (folder.parent / "stderr").write_text(err.getvalue())
     return folder
 
 

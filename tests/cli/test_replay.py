@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from command_line import TRAIN, command
+from command_line import TRAIN
 from kept_runs import with_another_bit
 from srgdqn.cli import main
 from srgdqn.runs.run import load
@@ -24,8 +24,7 @@ def diverged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a step size at which all rounds diverge."""
     folder = tmp_path_factory.mktemp("diverged") / "run"
     train = ["srg-dqn" if word == "dqn-sgd" else word for word in TRAIN]
-    done = command(*train, "--steps", "4000", "--eta", "0.1", "--out", str(folder))
-    assert done.returncode == 0, done.stderr
+    assert main([*train, "--steps", "4000", "--eta", "0.1", "--quiet", "--out", str(folder)]) == 0
     assert load(folder).tables["rounds"]["diverged_at"].null_count() == 0
     return folder
 
@@ -50,16 +49,16 @@ def test_the_first_round_that_diverged_is_told_of(diverged: Path, capsys: pytest
     assert "found nothing that speaks against it" in shown
 
 
-def test_programs_get_all_of_it(diverged: Path) -> None:
-    done = command("replay", str(diverged), "--round", "1", "--json", "--out", "trace.parquet", cwd=diverged.parent)
-    assert done.returncode == 0
-    assert done.stderr == ""
-    told = json.loads(done.stdout)
+def test_programs_get_all_of_it(diverged: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(diverged), "--round", "1", "--json", "--out", "trace.parquet"]) == 0
+    shown = capfd.readouterr()
+    assert shown.err == ""
+    told = json.loads(shown.out)
     row = load(diverged).tables["rounds"].row(1, named=True)
     assert told["faithful"]
     assert told["diagnosis"]["discarded"] == row["outer_iterations"]
     assert told["iterations"][-1]["step"] == row["diverged_at"]
-    table = pl.read_parquet(diverged.parent / told["file"])
+    table = pl.read_parquet(told["file"])
     assert table.height == len(told["inner"])
     assert table["made_at"].max() <= row["diverged_at"]
 

@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +99,12 @@ def test_ctrl_c_is_gone_on_with(whole: Result, cut: CutShort, out: Path, capsys:
 
 def test_from_where_a_run_goes_on_is_told(cut: CutShort, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     killed(cut, *TRAIN, "--out", str(out))
-    shutil.copytree(beside(out), beside(out.with_name("b")))
     capsys.readouterr()
     assert main(["train", "--out", str(out), "--resume"]) == 0
     told = re.fullmatch(r"resuming from step (\d+) of 200\n", capsys.readouterr().err)
     assert told is not None
     assert 0 < int(told[1]) < 200
     assert 6 * (200 - int(told[1])) <= cut.counted() < WHOLE
-    for words in (["--json"], ["--quiet"]):
-        shutil.copytree(beside(out.with_name("b")), beside(out), dirs_exist_ok=True)
-        shutil.rmtree(out)
-        assert main(["train", "--out", str(out), "--resume", *words]) == 0
-        assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("as_what", [KeyboardInterrupt, ImportError])
@@ -141,21 +134,17 @@ def test_a_second_ctrl_c_tells_what_is_kept(
     assert outcome(srgdqn.load(out)) == outcome(whole)
 
 
-@pytest.mark.parametrize("replaces", [False, True])
 def test_ctrl_c_once_the_run_is_saved_says_so(
-    replaces: bool, out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    if replaces:
-        assert main([*TRAIN, "--seed", "5", "--out", str(out)]) == 0
-    words = [word for word in TRAIN if word != "--quiet"] + ["--out", str(out)] + ["--overwrite"] * replaces
+    words = [word for word in TRAIN if word != "--quiet"] + ["--out", str(out)]
     with monkeypatch.context() as patched:
         patched.setattr("srgdqn.cli.train._print", interrupted)
         assert main(words) == 130
     assert capsys.readouterr().err.endswith(f"interrupted: what was reached is saved in {out}.\n")
-    assert srgdqn.load(out).configuration.training.seed == 0
     # What was there before is not told as saved.
     with monkeypatch.context() as patched:
         patched.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)

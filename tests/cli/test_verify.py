@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from command_line import command
 from kept_runs import resealed, with_another_bit, with_another_value
 from srgdqn.cli import main
 from srgdqn.runs.run import load
@@ -31,11 +30,11 @@ def test_a_run_is_verified_with_a_seed_that_is_told(trained: Path, capsys: pytes
     assert shown.endswith("Verified: every bit that was compared is the same.")
 
 
-def test_in_a_process_of_its_own_nothing_is_said_beside_it(trained: Path) -> None:
-    done = command("verify", str(trained), "--round", "all", "--json")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    told = json.loads(done.stdout)
+def test_programs_get_all_of_it(trained: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(trained), "--round", "all", "--json"]) == 0
+    shown = capfd.readouterr()
+    assert shown.err == ""
+    told = json.loads(shown.out)
     assert told["verdict"] == "identical"
     assert told["conditions"] == []
     assert [each["round"] for each in told["rounds"]] == [0, 1]

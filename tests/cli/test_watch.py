@@ -22,13 +22,13 @@ from pathlib import Path
 import pytest
 
 import srgdqn
-from command_line import INTERRUPTIBLE, TRAIN, command, written_on
+from command_line import INTERRUPTIBLE, TRAIN, written_on
 from reported import report
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
 from srgdqn.integrations import JsonLines
 from srgdqn.integrations.watching import rows_file, rows_for_watching
-from srgdqn.runs.run_folder import beside, has_checkpoints
+from srgdqn.runs.run_folder import CheckpointOptions, beside, claimed, has_checkpoints
 from synthetic_runs import synthetic
 
 
@@ -103,7 +103,9 @@ def training(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
         process.communicate()
 
 
-def test_a_run_is_watched_from_before_its_beginning_to_its_end(tmp_path: Path) -> None:
+def test_a_run_is_watched_from_before_its_beginning_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "runs" / "a"
     with terminal("watch", str(folder)) as screen, terminal("watch", str(folder)) as other:
         for each in (screen, other):
@@ -127,10 +129,10 @@ def test_a_run_is_watched_from_before_its_beginning_to_its_end(tmp_path: Path) -
                 return int(steps[-1].replace(",", "")) > first[-1]
 
             screen.wait_for(is_further)
-            once = command("watch", str(folder), "--once")
-            assert once.returncode == 0, once.stderr
-            assert "running" in once.stdout
-            assert "\x1b" not in once.stdout
+            assert main(["watch", str(folder), "--once"]) == 0
+            once = capsys.readouterr().out
+            assert "running" in once
+            assert "\x1b" not in once
             assert rows_file(folder).exists()
             assert not folder.exists()
             run.send_signal(signal.SIGINT)
@@ -144,13 +146,13 @@ def test_a_run_is_watched_from_before_its_beginning_to_its_end(tmp_path: Path) -
     assert not rows_file(folder).exists()
     steps = srgdqn.load(folder).rounds["steps"][0]
     assert f"{steps:,}" in end
-    again = command("watch", str(folder))
-    assert again.returncode == 0
-    assert f"{steps:,}" in again.stdout
-    assert "final reward per action" in again.stdout
+    assert main(["watch", str(folder)]) == 0
+    again = capsys.readouterr().out
+    assert f"{steps:,}" in again
+    assert "final reward per action" in again
 
 
-def test_a_killed_run_is_told_as_such(tmp_path: Path) -> None:
+def test_a_killed_run_is_told_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "a"
     with training(folder, "--checkpoint-every", "0") as run, terminal("watch", str(folder)) as screen:
         screen.wait_for(lambda text: "steps/s" in text and "left" in text and has_checkpoints(beside(folder)))
@@ -158,14 +160,15 @@ def test_a_killed_run_is_told_as_such(tmp_path: Path) -> None:
         assert screen.end() == 2
         assert "its process is gone" in screen.screen
         assert "ended without being saved" in " ".join(screen.screen.split())
-    once = command("watch", str(folder), "--once")
-    assert once.returncode == 2
-    assert "its process is gone" in once.stdout
-    assert not re.search(r"\bleft\b|steps/s", once.stdout)
-    assert once.stderr.startswith("error: the run to")
-    assert once.stderr.endswith(f"'srgdqn train --out {folder} --resume' (resume=True in Python) resumes it.\n")
+    assert main(["watch", str(folder), "--once"]) == 2
+    once = capsys.readouterr()
+    assert "its process is gone" in once.out
+    assert not re.search(r"\bleft\b|steps/s", once.out)
+    assert once.err.startswith("error: the run to")
+    assert once.err.endswith(f"'srgdqn train --out {folder} --resume' (resume=True in Python) resumes it.\n")
     shutil.rmtree(beside(folder))
-    assert command("watch", str(folder), "--once").stderr.endswith("as far as it was written. Train it again.\n")
+    assert main(["watch", str(folder), "--once"]) == 2
+    assert capsys.readouterr().err.endswith("as far as it was written. Train it again.\n")
 
 
 @pytest.fixture(autouse=True)
@@ -212,7 +215,8 @@ def test_a_terminal_of_few_lines_shows_a_summary(tmp_path: Path) -> None:
 
 
 def test_diverged_rounds_and_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with rows_for_watching(tmp_path / "a") as (rows,):
+    folder = tmp_path / "a"
+    with claimed(CheckpointOptions(folder)), rows_for_watching(folder) as (rows,):
         rows.start(configure("MountainCar", "srg-dqn", rounds=2, steps=1_600), {})
         assert main(["watch", str(tmp_path / "a")]) == 0
         assert "starting, compiling" in capsys.readouterr().out

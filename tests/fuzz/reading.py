@@ -224,13 +224,12 @@ def _use_evidence(evidence: Any, thorough: bool) -> None:
 
 
 def _live(place: Path) -> Any:
-    from srgdqn.integrations.watching import LineReader, RunState, is_abandoned
+    from srgdqn.integrations.watching import LineReader, RunState
 
     reader, watched = LineReader(place / "rows.jsonl"), RunState()
     while lines := reader.read():
         for line in lines:
             watched.update(line)
-    is_abandoned(place / "rows.jsonl")
     return watched
 
 

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -19,6 +21,7 @@ from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.integrations import JsonLines, logging_to
 from srgdqn.integrations.watching import LineReader, is_abandoned, rows_file, rows_for_watching
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
 from srgdqn.training import Progress, train_rounds
 from tiny import tiny
 
@@ -97,28 +100,29 @@ def test_a_removed_file_ends_its_rows_and_not_the_run(tmp_path: Path, capsys: py
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_are_there_as_long_as_the_run_is(tmp_path: Path) -> None:
-    with rows_for_watching(tmp_path / "runs" / "a") as (rows,):
-        assert rows.path == rows_file(tmp_path / "runs" / "a") == tmp_path / "runs" / ".a.live.jsonl"
+@contextmanager
+def rows_of(folder: Path) -> Iterator[JsonLines]:
+    """The rows of a run that has begun in a folder."""
+    with claimed(CheckpointOptions(folder)), rows_for_watching(folder) as (rows,):
         rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
+        yield rows
+
+
+def test_rows_are_there_as_long_as_the_run_is(tmp_path: Path) -> None:
+    with rows_of(tmp_path / "runs" / "a") as rows:
+        assert rows.path == rows_file(tmp_path / "runs" / "a") == tmp_path / "runs" / ".a.live.jsonl"
         rows.log([report()])
         rows.close()  # training is over, but nothing is saved yet
         assert rows.path.exists()
-        assert not is_abandoned(rows.path)
-    assert list((tmp_path / "runs").iterdir()) == []
-    with rows_for_watching(tmp_path / "a"):
-        rows_file(tmp_path / "a").unlink()
-        rows_file(tmp_path / "a").write_text("a later run's")
-    assert rows_file(tmp_path / "a").read_text() == "a later run's"
+        assert not is_abandoned(tmp_path / "runs" / "a")
+    assert not is_abandoned(tmp_path / "runs" / "a")
+    assert not rows.path.exists()
 
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_a_run_that_fails_leaves_its_rows_if_there_are_any(happened: bool, tmp_path: Path) -> None:
-    path = rows_file(tmp_path / "runs" / "a")
-
     def run() -> None:
-        with rows_for_watching(tmp_path / "runs" / "a") as (rows,):
-            rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
+        with rows_of(tmp_path / "runs" / "a") as rows:
             if happened:
                 rows.log([report()])
             raise KeyboardInterrupt
@@ -126,31 +130,31 @@ def test_a_run_that_fails_leaves_its_rows_if_there_are_any(happened: bool, tmp_p
     with pytest.raises(KeyboardInterrupt):
         run()
     if happened:
-        assert len(path.read_text().splitlines()) == 2
-        assert is_abandoned(path)
+        assert len(rows_file(tmp_path / "runs" / "a").read_text().splitlines()) == 2
+        assert is_abandoned(tmp_path / "runs" / "a")
     else:
         assert list(tmp_path.iterdir()) == []
 
 
 KILLED = """
 import os, signal, sys
-from srgdqn.config.configure import configure
+from pathlib import Path
 from srgdqn.integrations.watching import rows_for_watching
-with rows_for_watching(sys.argv[1]) as (rows,):
-    rows.start(configure("CartPole", "dqn-sgd", episodes=5), {})
+from srgdqn.runs.run_folder import CheckpointOptions, claimed
+folder = Path(sys.argv[1])
+with claimed(CheckpointOptions(folder)), rows_for_watching(folder):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_the_rows_of_a_killed_run_are_left_and_replaced_by_the_next(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "a")], timeout=100)
-    path = rows_file(tmp_path / "a")
-    assert "CartPole" in path.read_text()
-    assert is_abandoned(path)
-    with rows_for_watching(tmp_path / "a"):
-        assert path.read_bytes() == b""
-        assert not is_abandoned(path)
-    assert not path.exists()
+    folder = tmp_path / "a"
+    subprocess.run([sys.executable, "-c", KILLED, str(folder)], timeout=100)
+    assert rows_file(folder).exists()
+    assert is_abandoned(folder)
+    with rows_of(folder):
+        assert not is_abandoned(folder)
+    assert not rows_file(folder).exists()
 
 
 def test_without_a_folder_or_a_place_there_are_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

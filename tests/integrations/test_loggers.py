@@ -89,7 +89,7 @@ def test_rounds_are_asked_by_share_or_by_the_clock_and_at_the_end(monkeypatch: p
 
     a, b, c = (reports(name) for name in "abc")
     notes = Notes()
-    with logging_to(tiny()[0], [notes], about={}) as listener:
+    with logging_to(tiny()[0], [notes]) as listener:
         for share in (0.001, 0.002, 0.003):
             listener(progress(share, a))
         assert asked == ["a"]
@@ -116,7 +116,7 @@ def test_rounds_are_asked_by_share_or_by_the_clock_and_at_the_end(monkeypatch: p
 @pytest.mark.parametrize("call", ["start", "log", "close"])
 def test_a_logger_that_fails_is_dropped_with_one_warning(call: str, capsys: pytest.CaptureFixture[str]) -> None:
     bad, good = Notes(fails=call), Notes()
-    with logging_to(tiny()[0], [bad, good], about={}) as listener:
+    with logging_to(tiny()[0], [bad, good]) as listener:
         for share in (0.1, 0.2, 0.3):
             listener(progress(share, lambda: [report()]))
     warning = "warning: the notebook is no longer written: the disk is full. Training continues.\n"
@@ -129,7 +129,7 @@ def test_an_input_error_ends_the_run_before_it_begins() -> None:
     first, second = Notes(), Notes(fails="start", error=InputError("no such project."))
     with (
         pytest.raises(InputError, match="no such project"),
-        logging_to(tiny()[0], [first, second], about={}),
+        logging_to(tiny()[0], [first, second]),
     ):
         raise AssertionError("the run began")
     assert first.calls == ["start", "close"]
@@ -137,7 +137,7 @@ def test_an_input_error_ends_the_run_before_it_begins() -> None:
 
 def test_an_interrupt_is_no_failure_of_a_logger() -> None:
     notes = Notes(fails="log", error=KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt), logging_to(tiny()[0], [notes], about={}) as listener:
+    with pytest.raises(KeyboardInterrupt), logging_to(tiny()[0], [notes]) as listener:
         listener(progress(0.1, lambda: [report()]))
     assert notes.calls[-1] == "close"
 

@@ -152,7 +152,7 @@ def test_without_a_login_the_run_does_not_begin(tmp_path: Path) -> None:
         "from srgdqn.config.configure import configure; from srgdqn.errors import InputError\n"
         "from srgdqn.integrations import WeightsAndBiases, logging_to\n"
         "try:\n"
-        "    with logging_to(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')], about={}):\n"
+        "    with logging_to(configure('CartPole', 'dqn-sgd'), [WeightsAndBiases('p', mode='online')]):\n"
         "        print('began')\n"
         "except InputError as error:\n"
         "    print(error)\n"
