@@ -32,24 +32,23 @@ def well_timed_interrupts() -> Iterator[None]:
     Modules that are being imported make an ImportError of it, and print it themselves; what the garbage collector calls
     can raise nothing.
     """
-    if threading.current_thread() is not threading.main_thread():
+    in_main = threading.current_thread() is threading.main_thread()
+    # Otherwise it is ignored, as in the background of a shell, or somebody handles it already.
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    before, later = signal.getsignal(signal.SIGINT), _Later()
+    later = _Later()
 
     def interrupt(number: int, stack: FrameType | None) -> None:
-        if not later.comes(number, stack) and callable(before):
-            before(number, stack)
+        if not later.comes(number, stack):
+            raise KeyboardInterrupt
 
-    if before is not signal.default_int_handler:  # ignored, as in the background of a shell, or somebody's own
-        yield
-        return
     signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
         if signal.getsignal(signal.SIGINT) is interrupt:
-            signal.signal(signal.SIGINT, before)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Later:

@@ -142,46 +142,41 @@ def _groups(form: Any, configuration: Configuration, several: bool) -> Iterator[
                 settings = getattr(configuration, section)
                 described = _sentences(type(settings))
                 options = [
-                    _of_configuration(field.name, kinds[field.name], described, getattr(settings, field.name), several)
-                    for field in dataclasses.fields(settings)
-                    if field.name in kinds
+                    _of_configuration(name, kinds[name], described[name], value, several)
+                    for name, value in vars(settings).items()
+                    if name in kinds
                 ]
                 yield _Group(section, _paragraphs(type(settings))[0], options)
 
 
 def _own(name: str, kind: Any, arg: Arg, sentence: str, default: Any) -> _Option:
     """An option of a command's dataclass."""
-    kinds, words = alternatives(kind)
-    numbers = [_METAVARS[each] for each in kinds if each in _METAVARS]
-    choices = ["{" + ",".join(words) + "}"] if words else []
-    metavar = "" if kind is bool else arg.metavar or "|".join([*numbers, *choices])
-    if default is dataclasses.MISSING:
-        default = None
-    shown = arg.default or ("" if default in (None, False, ()) else f"{default}")
+    choices = alternatives(kind)[1]
+    metavar = "" if kind is bool else arg.metavar or _metavar(kind, choices)
+    shown = arg.default or ("" if default in (None, False, (), dataclasses.MISSING) else str(default))
     if arg.positional:
         text = " ".join(filter(None, (", ".join(arg.names), sentence, f"({shown})" if shown else "")))
         return _Option(metavar, metavar, arg.names, text)
-    return _Option(flag(name), metavar, words, f"{sentence} (default: {shown})" if shown else sentence)
+    return _Option(flag(name), metavar, choices, f"{sentence} (default: {shown})" if shown else sentence)
 
 
-def _of_configuration(name: str, kind: Any, described: Mapping[str, str], value: Any, several: bool) -> _Option:
+def _of_configuration(name: str, kind: Any, sentence: str, value: Any, several: bool) -> _Option:
     """An option of a configuration."""
-    kinds, words = alternatives(kind)
-    if kind is bool and several:
-        words = ("true", "false")
-    elif NoneType in kinds and words:
-        words = (*words, "none")
+    choices = ("true", "false") if kind is bool and several else alternatives(kind)[1]
     if kind is bool and not several:
         metavar = f"/ --no-{flag(name)[2:]}"
-    elif words:
-        metavar = "{" + ",".join(words) + "}"
     elif get_origin(kind) is tuple:
         metavar = "INT[+INT ...]" if several else "[INT ...]"
     else:
-        metavar = _METAVARS[kinds[0]] + ("|none" if NoneType in kinds else "")
-    shown = written(value) if several else as_text(value)
-    more = " ..." if several else ""
-    return _Option(flag(name), metavar + more, words, f"{described[name]} (default: {shown})")
+        metavar = _metavar(kind, choices) + ("|none" if NoneType in alternatives(kind)[0] else "")
+    shown, more = (written(value), " ...") if several else (as_text(value), "")
+    return _Option(flag(name), metavar + more, choices, f"{sentence} (default: {shown})")
+
+
+def _metavar(kind: Any, choices: Sequence[str]) -> str:
+    """What stands for a value of this type."""
+    types = [_METAVARS[each] for each in alternatives(kind)[0] if each in _METAVARS]
+    return "|".join([*types, *(["{" + ",".join(choices) + "}"] if choices else [])])
 
 
 def _sentences(form: Any) -> dict[str, str]:

@@ -41,36 +41,12 @@ def print_sweep_as_json(swept: Sweep, folder: Path | None, figure: Path | None) 
 
 def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
     """Prints a table of the cells, the best first, and where the sweep is."""
-    best, table = _best(swept), swept.table
+    best = _best(swept)
     if swept.cells:
-        shown = sorted(range(len(swept.cells)), key=lambda cell: _rank(swept, cell))[:_SHOWN]
-        rows = [
-            (
-                "★" if cell == best else "",
-                *(_value(value) for value in swept.values(cell).values()),
-                *(_interval(table.row(cell, named=True), name) for name in ("final_reward", "greedy_return")),
-                f"{table['diverged'][cell]}/{table['rounds'][cell]}",
-            )
-            for cell in shown
-        ]
-        # Why they failed takes a line, which no column has room for.
-        rows += [
-            ("✗", *map(_value, failure.values.values()), NOTHING, NOTHING, "failed")
-            for failure in swept.failed[:_SHOWN]
-        ]
-        counted = f"{len(swept.cells)} cells by {swept.score}, the best first"
-        failed = f"; {len(swept.failed)} failed" if swept.failed else ""
-        print_table(
-            f"{swept.base.task} · {swept.base.algorithm}: {counted}{failed}",
-            ("", *swept.values(0), "final reward", "greedy return", "diverged"),
-            rows,
-            caption=_CAPTION if swept.chance is None else f"{_CAPTION}; {_chance(swept.chance)}",
-        )
-        if len(shown) < len(swept.cells):
-            print(f"{len(swept.cells) - len(shown)} cells with lower scores are not shown.")
+        _print_cells(swept, best)
     if best is not None:
         given = " ".join(f"--{name.replace('_', '-')} {written(value)}" for name, value in swept.values(best).items())
-        row = table.row(best, named=True)
+        row = swept.table.row(best, named=True)
         lost = f"; {row['diverged']} of its {row['rounds']} rounds diverged" if row["diverged"] else ""
         print(f"The best cell: {given} (score {_interval(row, 'score')}{lost})")
         if (equals := len(swept.tied)) > 1:
@@ -84,8 +60,30 @@ def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
         print(f"The figure is in {figure}.")
 
 
-def _chance(value: float) -> str:
-    return f"in the score, a diverged round's final reward is the random policy's, {number(value)}"
+def _print_cells(swept: Sweep, best: int | None) -> None:
+    """Those that failed come last, as they have no score; why they did takes a line, which no column has room for."""
+    scored = ("score", "final_reward")
+    ordered = swept.table.sort(scored, descending=True, nulls_last=True, maintain_order=True)
+    rows = [
+        (
+            "✗" if row["failure"] else "★" if row["cell"] == best else "",
+            *map(_value, swept.values(row["cell"]).values()),
+            *(_interval(row, name) for name in ("final_reward", "greedy_return")),
+            "failed" if row["failure"] else f"{row['diverged']}/{row['rounds']}",
+        )
+        for row in ordered.head(_SHOWN).iter_rows(named=True)
+    ]
+    counted = f"{len(swept.cells)} cells by {swept.score}, the best first"
+    counted += f"; {len(swept.failed)} failed" if swept.failed else ""
+    chance = f"; in the score, a diverged round's final reward is the random policy's, {number(swept.chance)}"
+    print_table(
+        f"{swept.base.task} · {swept.base.algorithm}: {counted}",
+        ("", *swept.values(0), "final reward", "greedy return", "diverged"),
+        rows,
+        caption=_CAPTION if swept.chance is None else _CAPTION + chance,
+    )
+    if ordered.height > _SHOWN:
+        print(f"{ordered.height - _SHOWN} cells with lower scores are not shown.")
 
 
 def _value(value: Any) -> str:
@@ -102,9 +100,3 @@ def _best(swept: Sweep) -> int | None:
         return swept.best
     except InputError:
         return None
-
-
-def _rank(swept: Sweep, cell: int) -> tuple[bool, float, bool, float]:
-    """By score, then by final reward, each with None last."""
-    score, reward = swept.table["score"][cell], swept.table["final_reward"][cell]
-    return score is None, -(score or 0.0), reward is None, -(reward or 0.0)

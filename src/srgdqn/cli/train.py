@@ -144,15 +144,11 @@ def _train(asked: Train, configuration: Configuration, checkpoints: CheckpointOp
 
 def _position(configuration: Configuration, done: Sequence[int]) -> str:
     """The steps of a run whose jobs have done so many blocks."""
-    from srgdqn.training.budget import budget_of
-
-    budget, block = budget_of(configuration.training), configuration.training.learning_frequency
-    most, whole = math.inf, ""
-    if budget.unit == "steps":
-        most, whole = budget.amount, f" of {budget.amount:,}"  # which the last block may exceed
-    steps = sorted({min(blocks * block, most) for blocks in done})
+    training = configuration.training
+    most = math.inf if training.steps is None else training.steps  # which the last block may exceed
+    steps = sorted({min(blocks * training.learning_frequency, most) for blocks in done})
     where = f"step {steps[0]:,}" if len(steps) == 1 else f"steps {steps[0]:,} to {steps[-1]:,}, as rounds differ,"
-    return f"{where}{whole}"
+    return where if training.steps is None else f"{where} of {training.steps:,}"
 
 
 def _checkpoint_options(asked: Train) -> CheckpointOptions | None:

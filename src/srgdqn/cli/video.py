@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from srgdqn.cli.options import SavedRun
 from srgdqn.cli.parsing import Arg, parse
-
-if TYPE_CHECKING:
-    from srgdqn.integrations.video import Film
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,13 @@ def run(words: Sequence[str]) -> int:
         progress=False if asked.quiet else None,
     )
     settings = result.configuration.task
+    episodes = [
+        {"seed": seed, "return": played.total_reward, "length": played.length, "terminated": played.terminated}
+        for seed, played in enumerate(film.episodes, asked.seed)
+    ]
     if asked.json:
-        print_json({"run": str(asked.run), "round": chosen, "reward": settings.reward, **_as_dict(film, asked.seed)})
+        about = {"run": str(asked.run), "round": chosen, "reward": settings.reward, "video": str(film.path)}
+        print_json({**about, "images": film.images, "images_per_second": film.rate, "episodes": episodes})
         return 0
     print_table(
         f"{settings.task} · {result.configuration.algorithm} · round {chosen}",
@@ -77,31 +79,14 @@ def run(words: Sequence[str]) -> int:
         [
             (
                 str(index),
-                str(asked.seed + index),
-                number(played.total_reward),
-                str(played.length),
-                "by itself" if played.terminated else "at its limit",
+                str(played["seed"]),
+                number(played["return"]),
+                str(played["length"]),
+                "by itself" if played["terminated"] else "at its limit",
             )
-            for index, played in enumerate(film.episodes)
+            for index, played in enumerate(episodes)
         ],
         caption=f"return: of the reward {settings.reward}",
     )
     print(f"The video is in {film.path}: {film.images} images, {film.images / film.rate:.1f} s.")
     return 0
-
-
-def _as_dict(film: Film, seed: int) -> dict[str, object]:
-    return {
-        "video": str(film.path),
-        "images": film.images,
-        "images_per_second": film.rate,
-        "episodes": [
-            {
-                "seed": seed + index,
-                "return": played.total_reward,
-                "length": played.length,
-                "terminated": played.terminated,
-            }
-            for index, played in enumerate(film.episodes)
-        ],
-    }

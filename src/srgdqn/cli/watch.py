@@ -68,8 +68,8 @@ def _watch(given: Path, *, once: bool) -> int:
             seen = seen or lines is not None
             is_saved = lines is None and not is_file and (given / MANIFEST).exists()
             abandoned = not is_file and is_abandoned(given)
-            ended = watched.ended if is_file else is_saved or abandoned or (seen and lines is None)
-            if live is None or ended:
+            removed = seen and lines is None
+            if live is None or is_saved or abandoned or removed or (is_file and watched.ended):
                 break
             waiting = Text(f"waiting for a run to {given} to begin (Ctrl-C ends this)")
             live.update(_drawn(watched, _state(watched), out) if watched.header else waiting, refresh=True)
@@ -79,7 +79,7 @@ def _watch(given: Path, *, once: bool) -> int:
     if not seen:
         what = "rows" if is_file else "run, saved or running,"
         raise InputError(f"there is no {what} in {given}. Give the DIR of 'srgdqn train … --out DIR'.")
-    lost = abandoned or lines is None
+    lost = abandoned or (removed and not is_file)
     if watched.header:
         out.print(_drawn(watched, _GONE if lost else _state(watched), out))
     if lost:

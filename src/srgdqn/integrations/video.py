@@ -16,6 +16,7 @@ from gymnasium.wrappers import TimeLimit
 from rich.console import Console
 from rich.progress import Progress
 
+from srgdqn.adapters.environments import close, source_of
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import is_compiled
@@ -95,8 +96,6 @@ def filming_environment(
     make: Callable[[], gymnasium.Env], given: gymnasium.Env | None, limit: int | None
 ) -> Iterator[gymnasium.Env]:
     """The environment given, or one that is made and closed, with a limit of steps, where no screen is needed."""
-    from srgdqn.adapters.environments import close
-
     with without_screen():
         shown = make() if given is None else given
         try:
@@ -123,7 +122,12 @@ def film(
     target = check_video(path, overwrite=overwrite)
     if episodes < 1 or seed < 0:
         raise InputError(f"episodes is {episodes} and seed is {seed}, but must be at least 1 and 0. Give such numbers.")
-    check_images(environment)
+    if environment.render_mode != "rgb_array":
+        known = environment.metadata.get("render_modes", [])
+        advice = "Make it with render_mode='rgb_array'." if "rgb_array" in known else f"It only knows {known}."
+        raise InputError(
+            f"the environment's render mode is {environment.render_mode!r}, but a film needs 'rgb_array'. {advice}"
+        )
     rate = float(environment.metadata.get("render_fps") or _USUAL_RATE)
     played: list[Played] = []
     images = 0
@@ -157,11 +161,9 @@ def playing_environment(configuration: Configuration) -> gymnasium.Env:
     of an id has no other limit than its own, if it has one.
     """
     settings = configuration.task
-    if not is_compiled(settings.task) and is_identifier(settings.task):
-        from srgdqn.adapters.environments import source_of
-
-        return source_of(settings.task).fresh("rgb_array")
     if not is_compiled(settings.task):
+        if is_identifier(settings.task):
+            return source_of(settings.task).fresh("rgb_array")
         raise InputError(
             f"the task of this run is the environment {settings.task!r}, which is not stored with it. Give a Gymnasium "
             "environment of it that has render_mode='rgb_array': srgdqn.video(result, path, environment=…)."
@@ -188,16 +190,6 @@ def without_screen() -> Iterator[None]:
     finally:
         for name in added:
             os.environ.pop(name, None)
-
-
-def check_images(environment: gymnasium.Env) -> None:
-    """Raises an `InputError` if the environment gives no images."""
-    if environment.render_mode != "rgb_array":
-        known = environment.metadata.get("render_modes", [])
-        advice = "Make it with render_mode='rgb_array'." if "rgb_array" in known else f"It only knows {known}."
-        raise InputError(
-            f"the environment's render mode is {environment.render_mode!r}, but a film needs 'rgb_array'. {advice}"
-        )
 
 
 def _image(environment: gymnasium.Env) -> np.ndarray:

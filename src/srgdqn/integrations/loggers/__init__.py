@@ -188,19 +188,15 @@ class _Schedule:
 
     def __init__(self, share: float) -> None:
         self._share, self._began = share, time.monotonic()
-        self._throttles: dict[Reports, Throttle] = {}
-        self._shares: dict[Reports, float] = {}  # at the last reports
+        self._last: dict[Reports, tuple[Throttle, float]] = {}  # with the share of the run at the last reports
         self.unread: dict[Reports, None] = {}
 
     def is_due(self, progress: Progress) -> bool:
-        reports = progress.reports
-        throttle = self._throttles.setdefault(reports, Throttle(_SECONDS))
+        throttle, share = self._last.get(progress.reports, (Throttle(_SECONDS), 0.0))
         throttle.seconds = min(max(_SECONDS, (time.monotonic() - self._began) / 100), _MOST_SECONDS)
-        further = progress.share - self._shares.get(reports, 0.0) >= self._share
-        due = throttle.due(anyway=progress.ended or further)
+        due = throttle.due(anyway=progress.ended or progress.share - share >= self._share)
+        self._last[progress.reports] = throttle, progress.share if due else share
+        self.unread[progress.reports] = None
         if due:
-            self._shares[reports] = progress.share
-            self.unread.pop(reports, None)
-        else:
-            self.unread[reports] = None
+            del self.unread[progress.reports]
         return due
