@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,11 @@ import srgdqn
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import named
-from srgdqn.results.prepare import prepare
 from srgdqn.runs.tables import SCHEMAS
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.training import train_rounds
 from srgdqn.training.evaluation import evaluation_keys
-from srgdqn.training.program import SEGMENT_BLOCKS
-from tiny import BLOCK, STUBBORN, TINY, Levers, Stubborn, bits, tiny
+from tiny import STUBBORN, TINY, Levers, Stubborn, bits, tiny
 
 CartPoleFunctional = pytest.importorskip("gymnasium.envs.phys2d.cartpole", reason="needs flax").CartPoleFunctional
 
@@ -107,20 +104,6 @@ def test_the_progress_bar_is_on_standard_error_and_only_where_asked_for(capfd: p
     assert "CartPole · srg-dqn · 2 rounds" in err
     assert "100%" in err
     assert "steps/s" in err
-
-
-def test_an_interrupted_run_is_a_result_that_can_be_saved(tmp_path: Path) -> None:
-    stop = threading.Event()
-    configuration = srgdqn.configure("CartPole", **{**TINY, "steps": 1_000_000}, rounds=2, eta=1e-3)
-    result = prepare(configuration).train(listener=lambda progress: stop.set(), stop=stop)
-    assert result.run.provenance["interrupted"] is True
-    assert result.rounds["completed"].to_list() == [False, False]
-    assert result.rounds["steps"].to_list() == [SEGMENT_BLOCKS * BLOCK] * 2
-    assert result.evaluations.height == 0
-    loaded = srgdqn.load(result.save(tmp_path / "run"))
-    assert loaded.episodes.equals(result.episodes)
-    assert loaded.run.provenance["interrupted"] is True
-    assert loaded.policy(1)(np.zeros(4)) == result.policy(1)(np.zeros(4))
 
 
 # Users' own networks

@@ -15,19 +15,25 @@ from typing import TYPE_CHECKING, Any
 from srgdqn.config.configure import configure
 
 if TYPE_CHECKING:
-    from srgdqn.adapters.failures import EnvironmentFailedError
-    from srgdqn.agent import Agent
-    from srgdqn.api import load, train
-    from srgdqn.errors import InputError
-    from srgdqn.inspection.replay_round import Replay, replay_round
-    from srgdqn.inspection.verify import Verification, verify
-    from srgdqn.integrations.export import export
-    from srgdqn.integrations.video import video
-    from srgdqn.learner.estimators import Estimator, register_estimator
-    from srgdqn.results.comparison import compare
-    from srgdqn.results.result import Result
-    from srgdqn.sweeps.run import search, sweep
-    from srgdqn.sweeps.sweep import Sweep, load_sweep
+    from srgdqn.adapters.failures import EnvironmentFailedError as EnvironmentFailedError
+    from srgdqn.agent import Agent as Agent
+    from srgdqn.api import load as load
+    from srgdqn.api import train as train
+    from srgdqn.errors import InputError as InputError
+    from srgdqn.inspection.replay_round import Replay as Replay
+    from srgdqn.inspection.replay_round import replay_round as replay_round
+    from srgdqn.inspection.verify import Verification as Verification
+    from srgdqn.inspection.verify import verify as verify
+    from srgdqn.integrations.export import export as export
+    from srgdqn.integrations.video import video as video
+    from srgdqn.learner.estimators import Estimator as Estimator
+    from srgdqn.learner.estimators import register_estimator as register_estimator
+    from srgdqn.results.comparison import compare as compare
+    from srgdqn.results.result import Result as Result
+    from srgdqn.sweeps.run import search as search
+    from srgdqn.sweeps.run import sweep as sweep
+    from srgdqn.sweeps.sweep import Sweep as Sweep
+    from srgdqn.sweeps.sweep import load_sweep as load_sweep
 
 _HOMES = {
     "Agent": "srgdqn.agent",
@@ -51,28 +57,7 @@ _HOMES = {
     "video": "srgdqn.integrations.video",
 }
 
-__all__ = [
-    "Agent",
-    "EnvironmentFailedError",
-    "Estimator",
-    "InputError",
-    "Replay",
-    "Result",
-    "Sweep",
-    "Verification",
-    "compare",
-    "configure",
-    "export",
-    "load",
-    "load_sweep",
-    "register_estimator",
-    "replay_round",
-    "search",
-    "sweep",
-    "train",
-    "verify",
-    "video",
-]
+__all__ = ["configure", *_HOMES]
 __version__ = "0.1.0"
 
 

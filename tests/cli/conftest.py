@@ -23,6 +23,14 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A wide terminal and a folder to work in; compiled programs are not stored."""
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("SRGDQN_CACHE", "off")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
 def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails a test in which anything would be compiled for training."""
     import srgdqn.training.rounds

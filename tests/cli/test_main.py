@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import written_on
+from command_line import terminal
 from srgdqn import __version__
 from srgdqn.cli import COMMANDS, main
 
@@ -96,20 +96,10 @@ def test_a_terminal_without_greek_letters_is_no_error(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("plain", [True, False])
 def test_no_color_is_respected_on_a_terminal(plain: bool) -> None:
-    import pty
-
-    master, slave = pty.openpty()
-    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    environment |= {"TERM": "xterm-256color"} | ({"NO_COLOR": "1"} if plain else {})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "srgdqn", "show", "--help"], stdout=slave, stderr=slave, env=environment
-    )
-    os.close(slave)
-    text = b"".join(written_on(master))
-    os.close(master)
-    assert process.wait(60) == 0
-    assert "╭".encode() in text
-    assert (b"\x1b[" in text) != plain
+    with terminal("show", "--help", plain=plain) as screen:
+        assert screen.end() == 0
+        assert "╭" in screen.screen
+        assert (b"\x1b[" in screen.written) != plain
 
 
 def test_the_installed_script_is_the_same_program(capsys: pytest.CaptureFixture[str]) -> None:

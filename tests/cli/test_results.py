@@ -12,11 +12,7 @@ from srgdqn.cli import main
 from srgdqn.results.comparison import summarise
 from synthetic_runs import synthetic
 
-
-@pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("wide")
 
 
 def test_show_tells_what_a_run_was_and_came_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

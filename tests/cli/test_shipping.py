@@ -11,11 +11,7 @@ import srgdqn
 from srgdqn.cli import main
 from srgdqn.integrations.policy import configuration_digest
 
-
-@pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("wide")
 
 
 def test_export_writes_the_policy_of_the_best_round(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,17 +1,12 @@
 import json
-import os
-import pty
 import signal
-import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
 import srgdqn
-from command_line import INTERRUPTIBLE, TRAIN, written_on
+from command_line import ENDLESS, TRAIN, terminal
 from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
@@ -167,46 +162,20 @@ def test_an_interrupted_run_is_kept(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_ctrl_c_saves_what_was_reached(number: signal.Signals, code: int, tmp_path: Path) -> None:
-    """In a terminal: the bar moves, Ctrl-C is pressed or SIGTERM comes, and the folder has the run so far."""
-    master, slave = pty.openpty()
+    """The bar moves, Ctrl-C is pressed or SIGTERM comes, and the folder has the run so far."""
     folder = tmp_path / "run"
-    words = [*TRAIN, "--steps", "500000000", "--eta", "0", "--out", str(folder)]  # without steps nothing diverges
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTIBLE, *words],
-        stdout=subprocess.PIPE,
-        stderr=slave,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "160"},
-    )
-    os.close(slave)
-    heard = bytearray()
-
-    def listen() -> None:
-        for piece in written_on(master):
-            heard.extend(piece)
-
-    listener = threading.Thread(target=listen, daemon=True)
-    listener.start()
-    try:
-        deadline = time.monotonic() + 200
-        while b"steps/s" not in heard and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert b"steps/s" in heard, heard.decode(errors="replace")
+    with terminal(*ENDLESS, "--out", str(folder), columns=200) as screen:
+        screen.wait_for(lambda text: "steps/s" in text)
         assert not folder.exists()
-        process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.wait()
-    listener.join(10)
-    os.close(master)
-    assert process.returncode == code
-    assert b"what was reached is saved in" in heard
-    assert b"Traceback" not in heard
+        screen.process.send_signal(number)
+        assert screen.end() == code
+        assert "what was reached is saved in" in screen.screen
+        assert "yes: the budget was not spent" in screen.screen
+        assert "Traceback" not in screen.screen
     result = srgdqn.load(folder)
     assert result.run.provenance["interrupted"] is True
     assert 0 < result.rounds["steps"][0] < 500_000_000
     assert not result.rounds["completed"].any()
-    assert "yes: the budget was not spent" in out.decode()
 
 
 def test_a_name_on_the_command_line_replaces_what_the_files_name_stands_for(

@@ -5,20 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from command_line import words_of
 from kept_runs import resealed, with_another_bit, with_another_value
 from srgdqn.cli import main
 from srgdqn.runs.run import load
 
-
-@pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setenv("SRGDQN_CACHE", "off")
-    monkeypatch.chdir(tmp_path)
-
-
-def words_of(capsys: pytest.CaptureFixture[str]) -> str:
-    return " ".join(capsys.readouterr().out.split())
+pytestmark = pytest.mark.usefixtures("wide")
 
 
 def test_a_run_is_verified_with_a_seed_that_is_told(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import io
-import os
-import pty
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 import srgdqn
-from command_line import INTERRUPTIBLE, TRAIN, written_on
+from command_line import ENDLESS, INTERRUPTIBLE, terminal
 from reported import report
 from srgdqn.cli import main
 from srgdqn.config.configure import configure
@@ -32,67 +25,10 @@ from srgdqn.runs.run_folder import CheckpointOptions, beside, claimed, has_check
 from synthetic_runs import synthetic
 
 
-class Terminal:
-    """A command in a terminal of its own, and all that it has written there."""
-
-    def __init__(self, *words: str, columns: int = 150, rows: int = 40) -> None:
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTIBLE, *words],
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**environment, "TERM": "xterm", "NO_COLOR": "1"},
-        )
-        os.close(slave)
-        self._heard = bytearray()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
-
-    def _listen(self) -> None:
-        for piece in written_on(self._master):
-            self._heard.extend(piece)
-
-    @property
-    def screen(self) -> str:
-        """Everything written, without what moves the cursor."""
-        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self._heard.decode(errors="replace"))
-
-    def wait_for(self, seen: Callable[[str], object]) -> str:
-        deadline = time.monotonic() + 200
-        while not seen(self.screen):
-            assert time.monotonic() < deadline, self.screen
-            assert self.process.poll() is None or seen(self.screen), self.screen
-            time.sleep(0.05)
-        return self.screen
-
-    def end(self) -> int:
-        code = self.process.wait(100)
-        self._listener.join(10)
-        return code
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._listener.join(10)
-        os.close(self._master)
-
-
-@contextmanager
-def terminal(*words: str, **size: int) -> Iterator[Terminal]:
-    opened = Terminal(*words, **size)
-    try:
-        yield opened
-    finally:
-        opened.close()
-
-
 @contextmanager
 def training(folder: Path, *words: str) -> Iterator[subprocess.Popen]:
     """A run that takes as long as it is let."""
-    long = [*TRAIN, "--steps", "500000000", "--eta", "0", "--out", str(folder), "--quiet", *words]
+    long = [*ENDLESS, "--out", str(folder), "--quiet", *words]
     process = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *long], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

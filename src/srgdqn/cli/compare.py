@@ -75,7 +75,8 @@ def run(words: Sequence[str]) -> int:
 def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
     from srgdqn.cli.presentation import CAPTION, count, number, percentage, print_table, with_interval
 
-    def of_rounds(text: str, summary: Summary, spread: Spread) -> str:
+    def mean(summary: Summary, spread: Spread) -> str:
+        text = (percentage if spread is summary.success else number)(spread.mean)
         return text if spread.rounds in (0, summary.rounds) else f"{text} ({spread.rounds})"
 
     on_host = all(result.on_host for result in results)
@@ -102,10 +103,10 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
         [
             (
                 summary.label,
-                of_rounds(number(summary.episode_return.mean), summary, summary.episode_return),
-                of_rounds(number(summary.episode_length.mean), summary, summary.episode_length),
-                of_rounds(number(summary.greedy_return.mean), summary, summary.greedy_return),
-                of_rounds(percentage(summary.success.mean), summary, summary.success),
+                mean(summary, summary.episode_return),
+                mean(summary, summary.episode_length),
+                mean(summary, summary.greedy_return),
+                mean(summary, summary.success),
                 count(summary.queries),
                 number(summary.seconds),
             )

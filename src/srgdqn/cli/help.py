@@ -153,7 +153,8 @@ def _own(name: str, kind: Any, arg: Arg, sentence: str, default: Any) -> _Option
     """An option of a command's dataclass."""
     choices = alternatives(kind)[1]
     metavar = "" if kind is bool else arg.metavar or _metavar(kind, choices)
-    shown = arg.default or ("" if default in (None, False, (), dataclasses.MISSING) else str(default))
+    absent = default is False or default in (None, (), dataclasses.MISSING)
+    shown = arg.default or ("" if absent else str(default))
     if arg.positional:
         text = " ".join(filter(None, (", ".join(arg.names), sentence, f"({shown})" if shown else "")))
         return _Option(metavar, metavar, arg.names, text)

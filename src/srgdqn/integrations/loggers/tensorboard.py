@@ -43,13 +43,17 @@ class TensorBoard:
     def start(self, configuration: Configuration, about: Mapping[str, Any]) -> None:
         """Begins a file for every round, with the configuration as a text."""
         from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.plugins.text.summary_v2 import text_pb
 
         self._began, self._scalars = time.time(), Scalars()
-        texts = _texts({"configuration": dumps(configuration), "about": "\n".join(_lines(about))})
+        events = [Event(wall_time=self._began, file_version="brain.Event:2")]
+        described = "\n".join(f"{name}: {value}" for name, value in about.items())
+        for name, text in (("configuration", dumps(configuration)), ("about", described)):
+            summary = text_pb(f"{name}/text_summary", textwrap.indent(text, "    "))  # it is shown as Markdown
+            events.append(Event(wall_time=self._began, step=0, summary=summary))
         for number in range(configuration.training.rounds):
             self._file(number).parent.mkdir(exist_ok=True)
-            version = Event(wall_time=self._began, file_version="brain.Event:2")
-            self._write(number, [version, Event(wall_time=self._began, step=0, summary=texts)])
+            self._write(number, events)
 
     def log(self, reports: Sequence[RoundReport]) -> None:
         """Adds events to the rounds' files."""
@@ -79,30 +83,3 @@ class TensorBoard:
             writer = RecordWriter(file)
             for event in events:
                 writer.write(event.SerializeToString())
-
-
-def _texts(texts: Mapping[str, str]) -> Any:
-    """Texts for TensorBoard's text plugin; indented, as it shows Markdown."""
-    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
-    from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-    metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="text"))
-    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
-    return Summary(
-        value=[
-            Summary.Value(
-                tag=f"{name}/text_summary",
-                metadata=metadata,
-                tensor=TensorProto(
-                    dtype=DT_STRING, tensor_shape=shape, string_val=[textwrap.indent(text, "    ").encode()]
-                ),
-            )
-            for name, text in texts.items()
-        ]
-    )
-
-
-def _lines(about: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{name}: {value}" for name, value in about.items())
