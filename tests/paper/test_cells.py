@@ -220,7 +220,7 @@ def test_a_run_in_the_place_of_a_measurement_gives_way_and_the_other_way_round(t
 
 
 def test_cells_that_must_be_alone_come_last_and_one_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 2)
+    monkeypatch.setattr("srgdqn.engines.executor.usable_cores", lambda: 2)
     lock, order, running, most = threading.Lock(), [], [0], {True: 0, False: 0}
     meeting = threading.Barrier(2, timeout=20)
 
@@ -251,7 +251,7 @@ def test_cells_that_must_be_alone_come_last_and_one_at_a_time(tmp_path: Path, mo
 
 def test_a_cell_that_is_told_to_stop_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another cell's error is what is raised; the one under way stops without a result, and the finished one stays."""
-    monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 2)
+    monkeypatch.setattr("srgdqn.engines.executor.usable_cores", lambda: 2)
     under_way, stopped = threading.Event(), []
 
     def patient(stop: threading.Event) -> None:
@@ -274,7 +274,7 @@ def test_a_cell_that_is_told_to_stop_leaves_nothing(tmp_path: Path, monkeypatch:
 
 
 def test_an_interrupted_measurement_leaves_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 1)
+    monkeypatch.setattr("srgdqn.engines.executor.usable_cores", lambda: 1)
     first, second, third = Squares(), Squares(fail(KeyboardInterrupt())), Squares()
     asked = {"first": first, "second": second, "third": third}
     with pytest.raises(KeyboardInterrupt):
@@ -287,7 +287,7 @@ def test_an_interrupted_measurement_leaves_what_is_finished(tmp_path: Path, monk
 
 
 def test_a_full_disk_is_said_and_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 1)
+    monkeypatch.setattr("srgdqn.engines.executor.usable_cores", lambda: 1)
     real, full = os.fsync, threading.Event()
 
     def fsync(handle: int) -> None:

@@ -43,7 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 1)
+    monkeypatch.setattr("srgdqn.engines.executor.usable_cores", lambda: 1)
     return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
 
 
@@ -85,7 +85,7 @@ def test_what_was_told_to_stop_because_of_another_goes_on(
     whole: dict[str, Any], cut: CutShort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is kept then, however rarely it is otherwise."""
-    monkeypatch.setattr("srgdqn.engines.threads.usable_cores", lambda: 2)
+    monkeypatch.setattr("srgdqn.engines.executor.usable_cores", lambda: 2)
     broken = Broken()
 
     def listen(name: str, share: float) -> None:

@@ -1,4 +1,4 @@
-"""The protocol of everything that calls a function for many items at once, and what its implementations share."""
+"""The base of everything that calls a function for many items at once, and what its implementations share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import math
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import cloudpickle
 
 from srgdqn.errors import InputError
+from srgdqn.interrupts import deferred_interrupts
 
 _POLL = 0.1  # seconds between two looks at a condition
 
@@ -36,28 +38,39 @@ class CallsInterruptedError(KeyboardInterrupt):
     """Raised after Ctrl-C, once the calls that ran have ended and their outcomes were yielded."""
 
 
-class Executor(Protocol):
+def ignore(item: Any, message: Any) -> None:
+    """Does nothing with a message."""
+
+
+def never() -> bool:
+    """Never asks to stop."""
+    return False
+
+
+class Executor(ABC):
     """Calls a function for each of many items, on every core at once."""
+
+    remote: ClassVar[bool]
+    """Whether calls run in other processes: then the function, items, messages and outcomes are pickled."""
+    shares_disk: ClassVar[bool]
+    """Whether calls see this machine's files."""
+
+    def __init__(self, cores: int | None = None) -> None:
+        """With so many calls at the same time; by default one per core."""
+        self._cores = cores
 
     @property
     def cores(self) -> int:
         """How many calls run at the same time."""
-
-    @property
-    def remote(self) -> bool:
-        """Whether calls run in other processes: then the function, items, messages and outcomes are pickled."""
-
-    @property
-    def shares_disk(self) -> bool:
-        """Whether calls see this machine's files."""
+        return self._cores or usable_cores()
 
     def run(
         self,
         function: Function[Item, Outcome],
         items: Sequence[Item],
         *,
-        on_message: OnMessage[Item] = ...,
-        stopping: Callable[[], bool] = ...,
+        on_message: OnMessage[Item] = ignore,
+        stopping: Callable[[], bool] = never,
     ) -> Iterator[tuple[Item, Outcome | Lost]]:
         """Calls the function for each item and yields items with outcomes as they come.
 
@@ -69,15 +82,20 @@ class Executor(Protocol):
         outcomes are yielded. After Ctrl-C a `CallsInterruptedError` is raised at the end. A second Ctrl-C raises an
         ordinary KeyboardInterrupt at once.
         """
+        with deferred_interrupts() as interrupted:
+            yield from self._run(function, items, on_message, lambda: interrupted.is_set() or stopping())
+        if interrupted.is_set():
+            raise CallsInterruptedError
 
-
-def ignore(item: Any, message: Any) -> None:
-    """Does nothing with a message."""
-
-
-def never() -> bool:
-    """Never asks to stop."""
-    return False
+    @abstractmethod
+    def _run(
+        self,
+        function: Function[Item, Outcome],
+        items: Sequence[Item],
+        on_message: OnMessage[Item],
+        stopping: Callable[[], bool],
+    ) -> Iterator[tuple[Item, Outcome | Lost]]:
+        """See `run`; `stopping` returns True after Ctrl-C as well."""
 
 
 class Stop(threading.Event):

@@ -14,21 +14,10 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from srgdqn.engines.executor import (
-    CallsInterruptedError,
-    Function,
-    Item,
-    OnMessage,
-    Outcome,
-    Send,
-    ignore,
-    never,
-    packed,
-)
+from srgdqn.engines.executor import Executor, Function, Item, OnMessage, Outcome, Send, packed
 from srgdqn.engines.node_check import difference, node_identity
 from srgdqn.engines.ray_connection import cluster_cores, connected
 from srgdqn.errors import InputError
-from srgdqn.interrupts import deferred_interrupts
 
 RETRIES = 8  # of one call whose worker or node died; one that always dies must come to an end
 _POLL = 0.2  # seconds between two looks into the mailbox
@@ -39,14 +28,15 @@ _CALLS_A_SECOND = 1_000  # of all calls together; a mailbox takes some thousands
 _PATIENCE = 30.0  # seconds, after which a call continues without an answer
 
 
-class Ray:
-    """An `Executor` of the cluster at an address, or of the one that this process is connected to (`connected`)."""
+class Ray(Executor):
+    """An executor of the cluster at an address, or of the one that this process is connected to (`connected`)."""
 
     remote = True
     shares_disk = False
 
     def __init__(self, address: str | None = None, *, retries: int = RETRIES) -> None:
         """A call whose worker process or node dies is repeated up to `retries` times."""
+        super().__init__()
         self._address, self._retries = address, retries
 
     @property
@@ -54,25 +44,20 @@ class Ray:
         """The cores of the cluster that this process is connected to."""
         return cluster_cores()
 
-    def run(
+    def _run(
         self,
         function: Function[Item, Outcome],
         items: Sequence[Item],
-        *,
-        on_message: OnMessage[Item] = ignore,
-        stopping: Callable[[], bool] = never,
+        on_message: OnMessage[Item],
+        stopping: Callable[[], bool],
     ) -> Iterator[tuple[Item, Outcome]]:
         """See `Executor.run`. Calls that were asked to stop are waited for for a minute."""
-        if not items:
-            return
-        with connected(self._address), deferred_interrupts() as interrupted:
-            asked = lambda: interrupted.is_set() or stopping()  # noqa: E731
-            yield from _run(function, items, on_message, asked, self._retries)
-        if interrupted.is_set():
-            raise CallsInterruptedError
+        if items:
+            with connected(self._address):
+                yield from _on_cluster(function, items, on_message, stopping, self._retries)
 
 
-def _run(
+def _on_cluster(
     function: Function[Item, Outcome],
     items: Sequence[Item],
     on_message: OnMessage[Item],

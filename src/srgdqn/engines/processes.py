@@ -20,19 +20,8 @@ from typing import Any, Literal
 
 import cloudpickle
 
-from srgdqn.engines.executor import (
-    CallsInterruptedError,
-    Function,
-    Item,
-    Lost,
-    OnMessage,
-    Outcome,
-    ignore,
-    never,
-    packed,
-    usable_cores,
-)
-from srgdqn.interrupts import deferred_interrupts, left_to_the_parent
+from srgdqn.engines.executor import Executor, Function, Item, Lost, OnMessage, Outcome, packed
+from srgdqn.interrupts import left_to_the_parent
 
 Kind = Literal["message", "outcome", "error"]
 
@@ -41,32 +30,26 @@ _STOP = b""
 _MAIN = "from srgdqn.engines.processes import serve; serve({})"
 
 
-class Processes:
-    """An `Executor` of processes. One that dies costs the call it was at, whose outcome is `Lost`."""
+class Processes(Executor):
+    """An executor of processes. One that dies costs the call it was at, whose outcome is `Lost`."""
 
     remote = True
     shares_disk = True
 
-    def __init__(self, cores: int | None = None) -> None:
-        """With so many processes; by default one per core."""
-        self.cores = cores or usable_cores()
-
-    def run(
+    def _run(
         self,
         function: Function[Item, Outcome],
         items: Sequence[Item],
-        *,
-        on_message: OnMessage[Item] = ignore,
-        stopping: Callable[[], bool] = never,
+        on_message: OnMessage[Item],
+        stopping: Callable[[], bool],
     ) -> Iterator[tuple[Item, Outcome | Lost]]:
-        """See `Executor.run`."""
         call, waiting = packed(function), deque((item, packed(item)) for item in items)
         idle: list[_Worker] = []
         busy: dict[Connection, tuple[_Worker, Item]] = {}
         asked, failure = False, None
-        with deferred_interrupts() as interrupted, contextlib.ExitStack() as started:
+        with contextlib.ExitStack() as started:
             while waiting or busy:
-                if not asked and (failure is not None or interrupted.is_set() or stopping()):
+                if not asked and (failure is not None or stopping()):
                     asked = True
                     waiting.clear()
                     for worker, _ in busy.values():
@@ -96,8 +79,6 @@ class Processes:
                         yield item, content
         if failure is not None:
             raise failure
-        if interrupted.is_set():
-            raise CallsInterruptedError
 
 
 class _Worker:

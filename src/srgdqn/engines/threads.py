@@ -6,59 +6,33 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 
-from srgdqn.engines.executor import (
-    CallsInterruptedError,
-    Function,
-    Item,
-    OnMessage,
-    Outcome,
-    Stop,
-    ignore,
-    never,
-    usable_cores,
-)
-from srgdqn.interrupts import deferred_interrupts
+from srgdqn.engines.executor import Executor, Function, Item, OnMessage, Outcome, Stop
 
 
-class Threads:
-    """An `Executor` of threads. A single one is the caller's own, which some environments need."""
+class Threads(Executor):
+    """An executor of threads. A single one is the caller's own, which some environments need."""
 
     remote = False
     shares_disk = True
 
-    def __init__(self, cores: int | None = None) -> None:
-        """With so many threads; by default one per core."""
-        self.cores = cores or usable_cores()
-
-    def run(
+    def _run(
         self,
         function: Function[Item, Outcome],
         items: Sequence[Item],
-        *,
-        on_message: OnMessage[Item] = ignore,
-        stopping: Callable[[], bool] = never,
+        on_message: OnMessage[Item],
+        stopping: Callable[[], bool],
     ) -> Iterator[tuple[Item, Outcome]]:
-        """See `Executor.run`."""
-        with deferred_interrupts() as interrupted:
-            stop = Stop(lambda: interrupted.is_set() or stopping())
+        stop = Stop(stopping)
 
-            def call(item: Item) -> Iterator[Outcome]:
-                """The outcome; nothing if it is too late to begin."""
-                return iter([] if stop.is_set() else [function(item, stop, partial(on_message, item))])
+        def call(item: Item) -> list[Outcome]:
+            """The outcome; nothing if it is too late to begin."""
+            return [] if stop.is_set() else [function(item, stop, partial(on_message, item))]
 
-            if min(self.cores, len(items)) <= 1:
-                for item in items:
-                    for outcome in call(item):
-                        yield item, outcome
-            else:
-                yield from self._in_pool(call, items, stop)
-        if interrupted.is_set():
-            raise CallsInterruptedError
-
-    def _in_pool(
-        self, call: Callable[[Item], Iterator[Outcome]], items: Sequence[Item], stop: Stop
-    ) -> Iterator[tuple[Item, Outcome]]:
-        with ThreadPoolExecutor(min(self.cores, len(items)), thread_name_prefix="job") as pool:
+        threads = min(self.cores, len(items))
+        if threads <= 1:
+            yield from ((item, outcome) for item in items for outcome in call(item))
+            return
+        with ThreadPoolExecutor(threads, thread_name_prefix="job") as pool:
             futures = {pool.submit(call, item): item for item in items}
             try:
                 for future in as_completed(futures):
