@@ -33,9 +33,9 @@ def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fails a test in which anything would be compiled for training."""
-    import srgdqn.training.rounds
+    import srgdqn.training.job
 
     def refuse(*arguments: object) -> Sequence[object]:
         raise AssertionError("a program was compiled")
 
-    monkeypatch.setattr(srgdqn.training.rounds, "programs_for", refuse)
+    monkeypatch.setattr(srgdqn.training.job, "programs_for", refuse)

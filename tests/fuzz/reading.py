@@ -300,15 +300,14 @@ def _job(place: Path) -> Any:
     if "job" not in _jobs:
         from srgdqn import tasks
         from srgdqn.runs.configurations import loads
-        from srgdqn.training.job import Job
+        from srgdqn.training.job import Job, JobTrainer
         from srgdqn.training.job_split import Share
         from srgdqn.training.loop import identity
-        from srgdqn.training.program import programs_for
 
         configuration = loads((place / "configuration.toml").read_text())
-        task, rounds = tasks.make(configuration.task), configuration.training.rounds
-        job = Job((Share(identity(configuration), range(rounds), 0),), (configuration,), task, None)
-        _jobs["job"] = job, programs_for(configuration, task, None, job.instruments, job.data)[0]
+        job = Job((Share(identity(configuration), range(configuration.training.rounds), 0),))
+        trainer = JobTrainer((configuration,), tasks.make(configuration.task))
+        _jobs["job"] = trainer, job, trainer.programs()[0]
     return _jobs["job"]
 
 
@@ -320,18 +319,18 @@ def _checkpoint(place: Path) -> Any:
     from srgdqn.training.job_split import saved_shares
     from srgdqn.training.loop import identity
 
-    job, programs = _job(place)
+    trainer, job, programs = _job(place)
     folder, found = place / "checkpoints", []
-    saved_shares(CheckpointManager(folder), [identity(job.configurations[0])], len(job.rounds))
+    saved_shares(CheckpointManager(folder), [identity(trainer.configurations[0])], len(job.rounds))
     for journal in sorted(folder.iterdir()) if folder.is_dir() else ():
         restored = CheckpointFolder(journal).restore(
-            lambda checkpoint: restored_job(checkpoint, job, programs), lambda problem: None
+            lambda checkpoint: restored_job(checkpoint, trainer, job, programs), lambda problem: None
         )
         if restored is not None:
             found.append(restored)
     if not found:
         raise InputError("no checkpoint is good")
-    return job, found
+    return (trainer, job), found
 
 
 def _host_checkpoint(place: Path) -> Any:
@@ -379,9 +378,9 @@ def _checkpoint_parts(loaded: Any) -> Any:
 def _use_checkpoint(loaded: Any, thorough: bool) -> None:
     from srgdqn.runs.tables import SCHEMAS, frame
 
-    job, found = loaded
+    (trainer, job), found = loaded
     for rounds, records in found:
-        tables = records.tables(slice(None), job.rounds, job.configurations[0], rounds.divergence)
+        tables = records.tables(slice(None), job.rounds, trainer.configurations[0], rounds.divergence)
         for name in SCHEMAS:
             if tables.get(name):
                 frame(name, tables[name])

@@ -13,6 +13,7 @@ import jax
 import pytest
 
 from srgdqn.adapters.environments import source_of
+from srgdqn.engines.executor import Executor
 from srgdqn.engines.processes import Processes
 from srgdqn.learner.estimators import ESTIMATORS, estimator_names, make_known, own_estimators, register_estimator
 from srgdqn.runs.checkpoint_manager import CheckpointManager
@@ -24,18 +25,17 @@ from srgdqn.training.reports import Listener, Progress
 from tiny import bits, reproducible, tiny
 
 
-class Pickling:
-    """An executor that pickles everything as one on another machine does, and calls here."""
+class Pickling(Executor):
+    """Pickles everything as an executor on another machine does, and calls here."""
 
-    remote, cores = True, 1
+    remote = True
 
     def __init__(self, *, shares_disk: bool = False, forget: Callable[[], None] = lambda: None) -> None:
         """`forget` makes this process one that knows nothing of what was packed."""
+        super().__init__(1)
         self.shares_disk, self._forget = shares_disk, forget
 
-    def run(
-        self, function: Any, items: Sequence[Any], *, on_message: Any = None, stopping: Any = None
-    ) -> Iterator[tuple[Any, Any]]:
+    def _run(self, function: Any, items: Sequence[Any], on_message: Any, stopping: Any) -> Iterator[tuple[Any, Any]]:
         data = cloudpickle.dumps(function)
         self._forget()
         for item in items:

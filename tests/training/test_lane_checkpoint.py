@@ -16,7 +16,7 @@ from srgdqn.errors import InputError
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder
 from srgdqn.training import Trained, train_rounds
-from srgdqn.training.job import Job, restored_job
+from srgdqn.training.job import Job, JobTrainer, restored_job
 from srgdqn.training.job_split import Share
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import identity, owners_of, position_of, record, segments, snapshot
@@ -67,8 +67,8 @@ def newest(job: Path) -> Checkpoint:
 
 
 def restored(checkpoint: Checkpoint, programs: Programs, rounds: int = ROUNDS) -> tuple[LaneRounds, Recorder]:
-    job = Job((Share(identity(RUN[0]), range(rounds), 0),), (RUN[0],), RUN[1], None)
-    return restored_job(checkpoint, job, programs)
+    job = Job((Share(identity(RUN[0]), range(rounds), 0),))
+    return restored_job(checkpoint, JobTrainer((RUN[0],), RUN[1]), job, programs)
 
 
 def test_what_is_stored_is_what_is_restored(job: Path, programs: Programs) -> None:

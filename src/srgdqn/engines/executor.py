@@ -9,7 +9,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import cloudpickle
 
@@ -50,9 +50,9 @@ def never() -> bool:
 class Executor(ABC):
     """Calls a function for each of many items, on every core at once."""
 
-    remote: ClassVar[bool]
+    remote: bool
     """Whether calls run in other processes: then the function, items, messages and outcomes are pickled."""
-    shares_disk: ClassVar[bool]
+    shares_disk: bool
     """Whether calls see this machine's files."""
 
     def __init__(self, cores: int | None = None) -> None:

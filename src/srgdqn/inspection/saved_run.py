@@ -31,7 +31,7 @@ from srgdqn.training.host.evaluation import same_task
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.jax_setup import is_double
-from srgdqn.training.job import Job, restored_job
+from srgdqn.training.job import Job, JobTrainer, restored_job
 from srgdqn.training.job_split import owned_shares
 from srgdqn.training.lane import Lane
 from srgdqn.training.loop import Owners, identity, owners_of, position_of
@@ -170,9 +170,9 @@ class RoundCheckpoint(NamedTuple):
         assert place is not None
         # Nothing is trained here, so that whose rounds the others are does not matter.
         owned = owned_shares(owners_of(self.checkpoint), [identity(saved.configuration)])
-        shares = tuple(share._replace(place=0) for share in owned)
-        job = Job(shares, (saved.configuration,) * len(shares), saved.task, saved.network)
-        rounds, _ = restored_job(self.checkpoint, job, saved.programs)
+        job = Job(tuple(share._replace(place=0) for share in owned))
+        trainer = JobTrainer((saved.configuration,), saved.task, saved.network)
+        rounds, _ = restored_job(self.checkpoint, trainer, job, saved.programs)
         mine: Lane = jax.tree.map(lambda leaf: np.array(leaf[place : place + 1]), rounds.on_host())
         return mine
 

@@ -1,24 +1,27 @@
-"""A job: compiled rounds that an engine trains together, and everything that this needs."""
+"""A job: compiled rounds that an engine trains together, and what trains it."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from srgdqn import tasks
 from srgdqn.config import Configuration
+from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
-from srgdqn.runs.checkpoint_manager import JobCheckpoints
+from srgdqn.runs.checkpoint_manager import CheckpointManager, JobCheckpoints
 from srgdqn.runs.checkpoints import Checkpoint
 from srgdqn.tasks import Task
-from srgdqn.training.job_split import Share, Shares
+from srgdqn.training.job_split import Shares
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import Halt, Owners, Segment, never, restore, train
@@ -37,17 +40,11 @@ def every_block(blocks: np.ndarray) -> np.ndarray:
 
 
 class Job(NamedTuple):
-    """Rounds that train together, and everything that training them needs, wherever that is done."""
+    """Rounds that train together."""
 
     shares: Shares  # whose rounds they are
-    configurations: tuple[Configuration, ...]  # of the shares that are asked for
-    task: Task
-    network: eqx.Module | NetworkFactory | None  # the user's own
-    segment_blocks: int = SEGMENT_BLOCKS
-    instruments: Instruments = PLAIN
-    data: Any = None  # for the instruments' source of batches
-    probe_at: Choice = every_block
     saved_as: str | None = None  # the name of its checkpoints, which may have been begun for more shares
+    compile_seconds: float | None = None  # where its tables are to say how long compiling took
 
     @property
     def owners(self) -> Owners:
@@ -74,19 +71,52 @@ class Job(NamedTuple):
         """The shares that somebody asks for."""
         return tuple(share for share in self.shares if share.place is not None)
 
-    def results_of(self) -> Iterator[tuple[Share, slice, Configuration]]:
-        """The shares that are asked for, where their rounds are among all, and their configurations."""
-        ends = itertools.accumulate(len(share.rounds) for share in self.shares)
-        where = [(each, slice(e - len(each.rounds), e)) for each, e in zip(self.shares, ends, strict=True)]
-        asked = [(share, lanes) for share, lanes in where if share.place is not None]
-        for (share, lanes), configuration in zip(asked, self.configurations, strict=True):
-            yield share, lanes, configuration
+
+@dataclass(frozen=True)
+class JobTrainer:
+    """Everything that training a run's jobs needs, wherever that is done; called with a job, it trains it."""
+
+    configurations: tuple[Configuration, ...]  # those asked for, which differ in numbers alone
+    task: Task
+    network: eqx.Module | NetworkFactory | None = None  # the user's own
+    segment_blocks: int = SEGMENT_BLOCKS
+    instruments: Instruments = PLAIN
+    data: Any = None  # for the instruments' source of batches
+    probe_at: Choice = every_block
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without a task of the paper's, which the kernel knows by the one object that it is in a process."""
+        return {**vars(self), "task": None if self.task == self._paper_task() else self.task}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Finds a task of the paper's again."""
+        vars(self).update(state)
+        if self.task is None:
+            vars(self)["task"] = self._paper_task()
+
+    def _paper_task(self) -> Task | None:
+        settings = self.configurations[0]
+        if not is_compiled(settings.task.task):
+            return None
+        return tasks.with_evaluation_limit(tasks.make(settings.task), settings.training.evaluation_limit)
+
+    def __call__(
+        self, job: Job, listener: Listener, stop: threading.Event, manager: CheckpointManager | None
+    ) -> list[ShareResult]:
+        """Trains a job, and checkpoints it where there is a manager."""
+        checkpoints = None if manager is None else manager.job(job.name)
+        return train_job(self, job, listener=listener, stopping=stop.is_set, checkpoints=checkpoints)
+
+    def programs(self) -> tuple[Programs, bool]:
+        """The executables, and whether they had to be compiled now."""
+        return programs_for(self.configurations[0], self.task, self.network, self.instruments, self.data)
 
 
 class ShareResult(NamedTuple):
     """What the rounds of one configuration in a job left."""
 
-    share: Share
+    place: int  # of the configuration
+    first_round: int
     tables: Tables
     policies: dict[str, np.ndarray]
     whole: bool  # not cut short
@@ -95,80 +125,87 @@ class ShareResult(NamedTuple):
 
 
 def train_job(
+    trainer: JobTrainer,
     job: Job,
     *,
     listener: Listener = lambda progress: None,
     stopping: Halt = never,
     checkpoints: JobCheckpoints | None = None,
-    timings: Sequence[tuple[str, int, float]] = (),
 ) -> list[ShareResult]:
     """Trains the job's rounds until their budget is spent, none is active, or it is asked to stop; what was reached is
-    returned in any case, and nothing if that is nothing.
-
-    They resume from the newest good one of `checkpoints`. `timings` are of what was done before.
+    returned in any case, and nothing if that is nothing. They resume from the newest good one of `checkpoints`.
     """
-    programs, _ = programs_for(job.configurations[0], job.task, job.network, job.instruments, job.data)
+    programs, _ = trainer.programs()
     restored = None
     if checkpoints is not None:
-        restored = checkpoints.restore(lambda checkpoint: restored_job(checkpoint, job, programs))
+        restored = checkpoints.restore(lambda checkpoint: restored_job(checkpoint, trainer, job, programs))
     if restored is None:
         job = job._replace(shares=job.asked_for)
-        rounds, recorder = _new(job, programs)
+        rounds, recorder = _new(trainer, job, programs)
         rounds.begin()
-        for timing in timings:
-            recorder.record_time(*timing)
+        if job.compile_seconds is not None:
+            recorder.record_time("compile", 0, job.compile_seconds)
     else:
         rounds, recorder = restored
     count, probed = len(job.rounds), list[tuple[np.ndarray, Any]]()
-    progress = ProgressReporter(recorder, job.configurations[0], job.rounds, listener)
+    progress = ProgressReporter(recorder, rounds.configuration, job.rounds, listener)
 
     def report(segment: Segment) -> None:
         blocks = np.arange(segment.blocks_done - segment.log.reward.shape[1], segment.blocks_done)
-        wanted = job.probe_at(blocks)
+        wanted = trainer.probe_at(blocks)
         rows = jax.tree.map(lambda leaf: leaf[:count, wanted], segment.log.probed)
         probed.append((blocks[wanted], rows))
         progress.report(segment.divergence, whole=segment.last, ended=segment.last)
 
     if rounds.active:
-        train(rounds, recorder, report, most=job.segment_blocks, halt=stopping, checkpoints=checkpoints)
+        train(rounds, recorder, report, most=trainer.segment_blocks, halt=stopping, checkpoints=checkpoints)
     else:
         listener(finished(int((rounds.divergence >= 0).sum())))
-    return _results(job, rounds, recorder, probed) if rounds.blocks else []
+    return _results(trainer, job, rounds, recorder, probed) if rounds.blocks else []
 
 
-def restored_job(checkpoint: Checkpoint, job: Job, programs: Programs) -> tuple[LaneRounds, Recorder]:
+def restored_job(
+    checkpoint: Checkpoint, trainer: JobTrainer, job: Job, programs: Programs
+) -> tuple[LaneRounds, Recorder]:
     """The job's rounds and their recorder from a checkpoint; an `InputError` if it is not its own."""
-    rounds, recorder = _new(job, programs)
+    rounds, recorder = _new(trainer, job, programs)
     restore(checkpoint, rounds, recorder)
     if rounds.active and len(job.asked_for) < len(job.shares):
         raise InputError("it has rounds of configurations that are not asked for")
     return rounds, recorder
 
 
-def _new(job: Job, programs: Programs) -> tuple[LaneRounds, Recorder]:
-    first, asked = job.configurations[0], iter(job.configurations)
-    of_shares = [first if share.place is None else next(asked) for share in job.shares]
-    each = [lane_numbers(of, len(share.rounds)) for of, share in zip(of_shares, job.shares, strict=True)]
+def _new(trainer: JobTrainer, job: Job, programs: Programs) -> tuple[LaneRounds, Recorder]:
+    first = trainer.configurations[0]
+    each = [
+        lane_numbers(first if share.place is None else trainer.configurations[share.place], len(share.rounds))
+        for share in job.shares
+    ]
     numbers = {name: np.concatenate([values[name] for values in each]) for name in each[0]}
-    rounds = LaneRounds(first, programs, job.rounds, numbers=numbers, data=job.data, owners=job.owners)
-    return rounds, Recorder(first, endings_of(job.task), len(job.rounds))
+    rounds = LaneRounds(first, programs, job.rounds, numbers=numbers, data=trainer.data, owners=job.owners)
+    return rounds, Recorder(first, endings_of(trainer.task), len(job.rounds))
 
 
 def _results(
-    job: Job, rounds: LaneRounds, recorder: Recorder, probed: list[tuple[np.ndarray, Any]]
+    trainer: JobTrainer, job: Job, rounds: LaneRounds, recorder: Recorder, probed: list[tuple[np.ndarray, Any]]
 ) -> list[ShareResult]:
     policies, divergence, ring = rounds.policies(), rounds.divergence, rounds.lanes.ring
-    results = []
-    for share, lanes, configuration in job.results_of():
-        fraction = len(share.rounds) / len(job.rounds)
+    results, stop = [], 0
+    for share in job.shares:
+        start, stop = stop, stop + len(share.rounds)
+        if share.place is None:
+            continue
+        lanes, fraction = slice(start, stop), len(share.rounds) / len(job.rounds)
+        configuration = trainer.configurations[share.place]
         results.append(
             ShareResult(
-                share,
+                share.place,
+                share.rounds.start,
                 recorder.tables(lanes, share.rounds, configuration, divergence, share=fraction),
                 {path: array[lanes] for path, array in policies.items()},
                 not rounds.active,
                 [(blocks, jax.tree.map(lambda leaf, w=lanes: leaf[w], rows)) for blocks, rows in probed],
-                None if job.instruments.blocks_kept is None else np.array(ring[lanes]),
+                None if trainer.instruments.blocks_kept is None else np.array(ring[lanes]),
             )
         )
     return results

@@ -6,27 +6,24 @@ import contextlib
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from srgdqn import tasks
 from srgdqn.config import Configuration
-from srgdqn.config.presets import is_compiled
 from srgdqn.engines.executor import CallsInterruptedError, Executor
 from srgdqn.engines.threads import Threads
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
 from srgdqn.training.distribute import distribute
-from srgdqn.training.job import Choice, Job, ShareResult, every_block, train_job
+from srgdqn.training.job import Choice, Job, JobTrainer, ShareResult, every_block, train_job
 from srgdqn.training.job_split import most_rounds, rounds_left, saved_shares, shared_out, shares_of
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.loop import identity, policy_arrays
-from srgdqn.training.program import SEGMENT_BLOCKS, programs_for
+from srgdqn.training.program import SEGMENT_BLOCKS
 from srgdqn.training.reports import Listener, Progress, SharedProgress
 from srgdqn.training.tables import Tables, merge_tables
 
@@ -99,37 +96,27 @@ def train_side_by_side(
         raise ValueError("configurations that train side by side differ in numbers alone")
     if manager is not None and instruments != PLAIN:
         raise ValueError("what a study adds to the loop cannot be checkpointed")
-    programs, fresh = programs_for(first, task, user_network, instruments, data)
+    trainer = JobTrainer(tuple(configurations), task, user_network, segment_blocks, instruments, data, probe_at)
+    programs, fresh = trainer.programs()
     executor = executor or Threads(workers)
     workers = workers or executor.cores
     rounds, identities = first.training.rounds, [identity(configuration) for configuration in configurations]
     saved = {} if manager is None else saved_shares(manager, identities, rounds)
     left = rounds_left(len(configurations), rounds, saved.values())
     new = shared_out(left, programs.together, workers, most_rounds(programs))
-    settings = (task, user_network, segment_blocks, instruments, data, probe_at)
     jobs = [
-        Job(
-            shares,
-            tuple(configurations[share.place] for share in shares if share.place is not None),
-            *settings,
-            saved_as,
-        )
-        for shares, saved_as in [
-            *((shares, name) for name, shares in saved.items()),
-            *((shares_of(stretch, identities, rounds), None) for stretch in new),
-        ]
+        *(Job(shares, name) for name, shares in saved.items()),
+        *(Job(shares_of(stretch, identities, rounds)) for stretch in new),
     ]
+    if fresh:
+        jobs[0] = jobs[0]._replace(compile_seconds=programs.compile_seconds)
     expected = Counter(share.place for job in jobs for share in job.asked_for)
     found: dict[int, list[ShareResult]] = {place: [] for place in range(len(configurations))}
     shared = SharedProgress(listener, len(jobs))
-    compiled = (("compile", 0, programs.compile_seconds),) if fresh else ()
     outcomes = distribute(
         executor,
-        _TrainJob(first, task, user_network),
-        [
-            (job._replace(task=None, network=None), () if index else compiled)  # type: ignore[arg-type]
-            for index, job in enumerate(jobs)
-        ],
+        trainer,
+        jobs,
         [shared.of(index) for index in range(len(jobs))],
         names=[job.name for job in jobs],
         stopping=lambda: stop is not None and stop.is_set(),
@@ -141,9 +128,8 @@ def train_side_by_side(
             for index, results in outcomes:
                 ended.add(index)
                 for result in results:
-                    assert result.share.place is not None
-                    found[result.share.place].append(result)
-                for place in sorted({result.share.place for result in results if result.share.place is not None}):
+                    found[result.place].append(result)
+                for place in sorted({result.place for result in results}):
                     if len(found[place]) == expected[place] and all(result.whole for result in found[place]):
                         yield place, _merged(found.pop(place), expected[place], instruments)
             complete = not found
@@ -154,54 +140,15 @@ def train_side_by_side(
         # Stopped before they began: what they had reached is in their checkpoints.
         for index, job in enumerate(jobs):
             if index not in ended and job.saved_as is not None:
-                for result in train_job(job, stopping=lambda: True, checkpoints=manager.job(job.name)):
-                    assert result.share.place is not None
-                    found[result.share.place].append(result)
+                for result in train_job(trainer, job, stopping=lambda: True, checkpoints=manager.job(job.name)):
+                    found[result.place].append(result)
     for place, results in found.items():
         yield place, _merged(results, expected[place], instruments)
 
 
-@dataclass(frozen=True)
-class _TrainJob:
-    """Trains a job, which comes without what all have in common, and with the timings of what was done before."""
-
-    configuration: Configuration
-    task: Task | None  # None: the paper's task that the configuration names
-    network: eqx.Module | NetworkFactory | None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """The kernel knows the paper's tasks by the one object that each of them is in a process."""
-        known = _paper_task(self.configuration)
-        return _TrainJob, (self.configuration, None if self.task == known else self.task, self.network)
-
-    def __call__(
-        self,
-        part: tuple[Job, Sequence[tuple[str, int, float]]],
-        listener: Listener,
-        stop: threading.Event,
-        manager: CheckpointManager | None,
-    ) -> list[ShareResult]:
-        job, timings = part
-        task = _paper_task(self.configuration) if self.task is None else self.task
-        assert task is not None
-        return train_job(
-            job._replace(task=task, network=self.network),
-            listener=listener,
-            stopping=stop.is_set,
-            checkpoints=None if manager is None else manager.job(job.name),
-            timings=timings,
-        )
-
-
-def _paper_task(configuration: Configuration) -> Task | None:
-    if not is_compiled(configuration.task.task):
-        return None
-    return tasks.with_evaluation_limit(tasks.make(configuration.task), configuration.training.evaluation_limit)
-
-
 def _merged(results: list[ShareResult], expected: int, instruments: Instruments) -> Trained:
     """What all the shares of one configuration left, of which so many were expected."""
-    results = sorted(results, key=lambda result: result.share.rounds.start)
+    results = sorted(results, key=lambda result: result.first_round)
     tables = merge_tables([each.tables for each in results])
     names = results[0].policies if results else ()
     policies = {name: np.concatenate([each.policies[name] for each in results]) for name in names}
