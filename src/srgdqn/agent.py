@@ -308,13 +308,10 @@ class Agent:
         try:
             played = evaluate_policy(
                 played_in,
-                task.name,
-                task.observations,
-                task.actions,
+                task,
                 self._round.policy if deterministic else _ExploringPolicy(self._explore),
                 seed=self.configuration.training.seed if seed is None else seed,
                 episodes=episodes,
-                limit=task.evaluation_limit,
             )
         finally:
             if given is None:

@@ -337,8 +337,8 @@ def _host_checkpoint(place: Path) -> Any:
     from srgdqn.errors import InputError
     from srgdqn.runs.checkpoints import CheckpointFolder
     from srgdqn.training.host.program import host_program
+    from srgdqn.training.host.rounds import restored_round
     from srgdqn.training.host.task import host_task
-    from srgdqn.training.host.train_round import restored_round
 
     if "hosted" not in _jobs:
         from srgdqn.adapters.environments import source_of
@@ -362,7 +362,7 @@ def _host_checkpoint_parts(restored: Any) -> Any:
 
 def _use_host_checkpoint(restored: Any, thorough: bool) -> None:
     from srgdqn.runs.tables import SCHEMAS, frame
-    from srgdqn.training.host.train_round import outcome_of
+    from srgdqn.training.host.rounds import outcome_of
 
     tables = outcome_of(*restored).tables
     for name in SCHEMAS:

@@ -25,8 +25,8 @@ from srgdqn.training.budget import limits_of, next_stop
 from srgdqn.training.draws import draw_block
 from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.rounds import evaluation_environment, restored_round
 from srgdqn.training.host.task import make_player
-from srgdqn.training.host.train_round import evaluation_environment, restored_round
 from srgdqn.training.lane import TERMINATED, TRUNCATED, Lane
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import train

@@ -176,8 +176,8 @@ def _check_all(saved: SavedRun, listener: Listener) -> Iterator[RoundCheck]:
     if isinstance(saved.task, Task):
         trained = train_rounds(saved.configuration, saved.task, saved.network, listener=listener)
     else:
-        trained, failures = train_on_host(saved.configuration, saved.task, saved.network, listener=listener)
-        for number, failure in failures.items():
+        trained = train_on_host(saved.configuration, saved.task, saved.network, listener=listener)
+        for number, failure in trained.failures.items():
             raise _failed(number, failure)
     if trained.interrupted:
         raise KeyboardInterrupt

@@ -72,10 +72,10 @@ class PreparedRun:
             trained = train_rounds(configuration, compiled, self.network, **how)
             return self.result(trained, about_compiled(compiled), ran_by)
         task = host_task(configuration, self.source)
-        trained, failures = train_on_host(configuration, task, self.network, **how)
+        trained = train_on_host(configuration, task, self.network, **how)
         result = self.result(trained, about_task(task), ran_by)
-        if failures:
-            words = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in failures.items())
+        if trained.failures:
+            words = "; ".join(f"round {number}: {failure.rstrip('.')}" for number, failure in trained.failures.items())
             raise EnvironmentFailedError(f"{words}.", result)
         return result
 

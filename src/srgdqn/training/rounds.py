@@ -50,6 +50,7 @@ class Trained(NamedTuple):
     probed_blocks: np.ndarray | None = None
     probed: Any = None  # arrays with axes of rounds and of those blocks first
     recording: np.ndarray | None = None  # every packed transition: axes of rounds, steps and numbers
+    failures: dict[int, str] = {}  # noqa: RUF012  # by round on the host, what its environment did wrong
 
 
 def train_rounds(
@@ -146,14 +147,18 @@ def train_side_by_side(
         yield place, _merged(results, expected[place], instruments)
 
 
+def merged(tables: list[Tables], policies: list[dict[str, np.ndarray]], *, whole: bool) -> Trained:
+    """What some rounds after the other left, together."""
+    names = policies[0] if policies else ()
+    together = {name: np.concatenate([each[name] for each in policies]) for name in names}
+    return Trained(merge_tables(tables), together, interrupted=not whole)
+
+
 def _merged(results: list[ShareResult], expected: int, instruments: Instruments) -> Trained:
     """What all the shares of one configuration left, of which so many were expected."""
     results = sorted(results, key=lambda result: result.first_round)
-    tables = merge_tables([each.tables for each in results])
-    names = results[0].policies if results else ()
-    policies = {name: np.concatenate([each.policies[name] for each in results]) for name in names}
     whole = len(results) == expected and all(each.whole for each in results)
-    trained = Trained(tables, policies, interrupted=not whole)
+    trained = merged([each.tables for each in results], [each.policies for each in results], whole=whole)
     if results and instruments.probe is not None:
         blocks, probed = _joined([each.probed for each in results])
         trained = trained._replace(probed_blocks=blocks, probed=probed)

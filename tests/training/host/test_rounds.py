@@ -28,7 +28,8 @@ from srgdqn.learner.estimators import ESTIMATORS, register_estimator
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.runs.locks import locked
-from srgdqn.training.host.rounds import HostTrained, train_on_host
+from srgdqn.training import Trained
+from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import host_task, reset_seed
 from srgdqn.training.reports import Progress
 from tiny import bits, reproducible
@@ -36,7 +37,7 @@ from tiny import bits, reproducible
 
 def trained(
     environment: Any, workers: int, own_network: Any = None, *, manager: CheckpointManager | None = None, **options: Any
-) -> HostTrained:
+) -> Trained:
     source = source_of(environment)
     configuration = configure(
         source.name,
@@ -46,9 +47,9 @@ def trained(
     return train_on_host(configuration, host_task(configuration, source), own_network, workers=workers, manager=manager)
 
 
-def same(one: HostTrained, other: HostTrained) -> bool:
-    policies = bits(one.trained.policies) == bits(other.trained.policies)
-    return policies and reproducible(one.trained.tables) == reproducible(other.trained.tables)
+def same(one: Trained, other: Trained) -> bool:
+    policies = bits(one.policies) == bits(other.policies)
+    return policies and reproducible(one.tables) == reproducible(other.tables)
 
 
 class Wide(eqx.Module):
@@ -70,10 +71,10 @@ def test_everything_of_the_users_works_in_processes(capfd: pytest.CaptureFixture
     finally:
         del registry["Talking-v0"], ESTIMATORS["mine"]
     assert (alone.failures, shared.failures) == ({}, {})
-    assert not shared.trained.interrupted
+    assert not shared.interrupted
     assert same(alone, shared)
-    assert shared.trained.policies["network.weight"].shape == (3, 2, 3)
-    assert len(np.unique(shared.trained.policies["network.weight"][:, 0, 0])) == 3
+    assert shared.policies["network.weight"].shape == (3, 2, 3)
+    assert len(np.unique(shared.policies["network.weight"][:, 0, 0])) == 3
     assert "pushed" in capfd.readouterr().err  # where it does no harm
 
 
@@ -86,7 +87,7 @@ def test_an_id_with_options_that_only_this_process_knows_is_known_to_all() -> No
         del gym.registry["Longer-v0"]
     assert not apart.failures
     assert same(apart, alone)
-    assert max(apart.trained.tables["episodes"]["length"]) == 2
+    assert max(apart.tables["episodes"]["length"]) == 2
 
 
 def test_a_second_ctrl_c_returns_the_rounds_that_are_done() -> None:
@@ -103,7 +104,7 @@ def test_a_second_ctrl_c_returns_the_rounds_that_are_done() -> None:
             for press in presses:
                 press.start()
 
-    done = train_on_host(configuration, host_task(configuration, source), workers=2, listener=listen).trained
+    done = train_on_host(configuration, host_task(configuration, source), workers=2, listener=listen)
     for press in presses:  # round 1 may have been asked to stop before it hung
         press.cancel()
     assert done.interrupted
@@ -119,23 +120,23 @@ def test_a_killed_process_costs_its_round_alone() -> None:
     alone, shared = trained(deadly, 1), trained(deadly, 2)
     assert shared.failures.keys() == {1}
     assert "the process that trained round 1 failed: it ended with code -9" in shared.failures[1]
-    assert shared.trained.interrupted
-    rounds = np.asarray(shared.trained.tables["rounds"]["round"]).tolist()
+    assert shared.interrupted
+    rounds = np.asarray(shared.tables["rounds"]["round"]).tolist()
     assert rounds == [0, 2]
-    for name, array in shared.trained.policies.items():
-        np.testing.assert_array_equal(array, alone.trained.policies[name][[0, 2]])
+    for name, array in shared.policies.items():
+        np.testing.assert_array_equal(array, alone.policies[name][[0, 2]])
     # Another number of rounds gives the same ones.
     assert same(trained(deadly, 1, rounds=1), _first(alone))
 
 
-def _first(all_of_them: HostTrained) -> HostTrained:
+def _first(all_of_them: Trained) -> Trained:
     tables = {
         name: {column: np.ma.asarray(values)[np.asarray(columns["round"]) == 0] for column, values in columns.items()}
-        for name, columns in all_of_them.trained.tables.items()
+        for name, columns in all_of_them.tables.items()
         if name != "timings"
     }
-    policies = {name: array[:1] for name, array in all_of_them.trained.policies.items()}
-    return HostTrained(all_of_them.trained._replace(tables=tables, policies=policies), {})
+    policies = {name: array[:1] for name, array in all_of_them.policies.items()}
+    return all_of_them._replace(tables=tables, policies=policies)
 
 
 def test_a_network_that_does_not_fit_is_refused_before_any_process_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,9 +168,9 @@ def test_a_stop_asked_for_keeps_what_was_reached() -> None:
         source.name, defaults=host_preset(source.name), **{**SMALL, "steps": 10**8, "kernel": "xla"}
     )
     done = train_on_host(configuration, host_task(configuration, source), listener=lambda _: stop.set(), stop=stop)
-    assert done.trained.interrupted
+    assert done.interrupted
     assert done.failures == {}
-    (steps,) = done.trained.tables["rounds"]["steps"].tolist()
+    (steps,) = done.tables["rounds"]["steps"].tolist()
     assert 0 < steps < 10**8
     assert steps % 8 == 0
 
@@ -238,5 +239,5 @@ def test_an_error_in_one_process_costs_its_round_alone(tmp_path: Path) -> None:
     done = trained(make, 2, rounds=4)
     assert done.failures
     assert all("no licence is left" in failure for failure in done.failures.values())
-    assert sorted({*range(4)} - {*done.failures}) == sorted({*done.trained.tables["rounds"]["round"].tolist()})
+    assert sorted({*range(4)} - {*done.failures}) == sorted({*done.tables["rounds"]["round"].tolist()})
     assert len(done.failures) < 4

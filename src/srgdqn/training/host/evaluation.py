@@ -25,24 +25,15 @@ from srgdqn.training.host.task import HostTask, check_same_spaces, host_task
 _STREAM = 0xE7A1  # separates the evaluation's seeds from the rounds'
 
 
-def evaluate_policy(
-    environment: gym.Env,
-    name: str,
-    observations: Observations,
-    actions: Actions,
-    policy: ActsOnOne,
-    *,
-    seed: int,
-    episodes: int,
-    limit: int,
-) -> Evaluation:
-    """Plays episodes with the greedy policy."""
+def evaluate_policy(environment: gym.Env, task: HostTask, policy: ActsOnOne, *, seed: int, episodes: int) -> Evaluation:
+    """Plays episodes of a task in a copy of its environment."""
+    observations, actions = task.observations, task.actions
     returns, lengths, terminations = np.zeros(episodes), np.zeros(episodes, np.int32), np.zeros(episodes, bool)
     for episode in range(episodes):
         try:
             given, _ = environment.reset(seed=evaluation_seed(seed, episode))
             present = _finite(observations.encode(given))
-            for _ in range(limit):
+            for _ in range(task.evaluation_limit):
                 lengths[episode] += 1
                 given, reward, terminated, truncated, _ = environment.step(actions.table[policy.one(present)])
                 gained, end = _finite_reward(reward), flag_of(terminated, "terminated")
@@ -55,7 +46,7 @@ def evaluate_policy(
         except RAISED as error:
             when = f"at step {lengths[episode]} of episode {episode} of an evaluation"
             what = f"gave {error}" if isinstance(error, OddValueError) else f"raised {described(error)}"
-            raise failed(name, when, what) from error
+            raise failed(task.name, when, what) from error
     return Evaluation(returns, lengths, terminations)  # type: ignore[arg-type]  # NumPy's arrays serve as well
 
 
@@ -107,15 +98,6 @@ def evaluate_policies(
     environment = task.source.fresh()
     try:
         for policy in policies:
-            yield evaluate_policy(
-                environment,
-                task.name,
-                task.observations,
-                task.actions,
-                policy,
-                seed=seed,
-                episodes=episodes,
-                limit=task.evaluation_limit,
-            )
+            yield evaluate_policy(environment, task, policy, seed=seed, episodes=episodes)
     finally:
         close(environment, task.name)

@@ -335,17 +335,8 @@ class HostRound:
         self.player.check_spaces(self.steps)
         if self.evaluation_environment is None:
             return None
-        settings, task = self.configuration.training, self.task
-        played = evaluate_policy(
-            self.evaluation_environment,
-            task.name,
-            task.observations,
-            task.actions,
-            self.policy,
-            seed=settings.seed,
-            episodes=settings.evaluation_episodes,
-            limit=task.evaluation_limit,
-        )
+        settings, given = self.configuration.training, (self.evaluation_environment, self.task, self.policy)
+        played = evaluate_policy(*given, seed=settings.seed, episodes=settings.evaluation_episodes)
         return jax.tree.map(lambda leaf: leaf[None], played)
 
     def policies(self) -> Tensors:

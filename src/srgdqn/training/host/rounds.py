@@ -1,34 +1,51 @@
-"""All rounds of a run on the host: one after the other here, or shared out among processes or machines."""
+"""Rounds on the host, trained to their end: one after the other here, or shared out among processes or machines."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from dataclasses import dataclass
+import time
+import warnings
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import equinox as eqx
+import gymnasium as gym
 import numpy as np
 
+from srgdqn.adapters.environments import close
+from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.engines.executor import Executor, Lost, usable_cores
 from srgdqn.engines.processes import Processes
 from srgdqn.engines.threads import Threads
+from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory, make_network
-from srgdqn.runs.checkpoint_manager import CheckpointManager
-from srgdqn.runs.locks import OccupiedError
+from srgdqn.runs.checkpoint_manager import CheckpointManager, JobCheckpoints
+from srgdqn.runs.checkpoints import Checkpoint
+from srgdqn.runs.destination import disk_errors_reported
+from srgdqn.runs.locks import LOCK, locked
 from srgdqn.training.distribute import distribute
-from srgdqn.training.host.task import HostTask
-from srgdqn.training.host.train_round import RoundOutcome, checkpoints_name, train_round
-from srgdqn.training.reports import Listener, SharedProgress
-from srgdqn.training.rounds import Trained
-from srgdqn.training.tables import merge_tables
+from srgdqn.training.host.gradient_noise import GradientNoise
+from srgdqn.training.host.program import HostProgram, host_program
+from srgdqn.training.host.round import HostRound
+from srgdqn.training.host.steps import OpenSteps
+from srgdqn.training.host.task import HostTask, make_player
+from srgdqn.training.loop import Halt, Segment, never, restore, train
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import Listener, ProgressReporter, SharedProgress, finished
+from srgdqn.training.rounds import Trained, merged
+from srgdqn.training.tables import Tables
 
 
-class HostTrained(NamedTuple):
-    """What training on the host leaves."""
+class RoundOutcome(NamedTuple):
+    """What one round leaves."""
 
-    trained: Trained
-    failures: dict[int, str]  # by round, what its environment did wrong
+    number: int
+    tables: Tables
+    policies: dict[str, np.ndarray]
+    whole: bool  # not cut short
+    failure: str | None  # what its environment did wrong
 
 
 def train_on_host(
@@ -42,7 +59,7 @@ def train_on_host(
     measure_noise: bool = False,
     manager: CheckpointManager | None = None,
     executor: Executor | None = None,
-) -> HostTrained:
+) -> Trained:
     """Trains every round of the configuration on the executor: by default one round in the calling thread, several in
     `workers` processes (one per core).
 
@@ -54,19 +71,27 @@ def train_on_host(
     executor = executor or (Threads(1) if workers == 1 else Processes(workers))
     if executor.remote:  # what is wrong with a network is found once, rather than by every process
         make_network(configuration.network, task.network_input, task.actions.count, user_network)
+
+    def work(number: int, listener: Listener, stop: threading.Event, manager: CheckpointManager | None) -> RoundOutcome:
+        how = dict(listener=listener, stopping=stop.is_set, measure_noise=measure_noise, manager=manager)
+        return train_round(configuration, task, number, user_network, **how)
+
+    def lost(number: int, lost: Lost) -> RoundOutcome:
+        return RoundOutcome(number, {}, {}, False, f"the process that trained round {number} failed: {lost.reason}")
+
     shared = SharedProgress(listener, rounds)
     outcomes: list[RoundOutcome] = []
     interrupted = False
     try:
         for _, outcome in distribute(
             executor,
-            _TrainRound(configuration, task, user_network, measure_noise),
+            work,
             range(rounds),
             [shared.of(number) for number in range(rounds)],
             names=[checkpoints_name(number) for number in range(rounds)],
             stopping=lambda: stop is not None and stop.is_set(),
             manager=manager,
-            on_lost=_lost,
+            on_lost=lost,
         ):
             outcomes.append(outcome)
     except KeyboardInterrupt:
@@ -77,49 +102,125 @@ def train_on_host(
     if interrupted and not outcomes:
         raise KeyboardInterrupt  # before any round had begun: there is nothing to return
     outcomes.sort(key=lambda outcome: outcome.number)
+    whole = len(outcomes) == rounds and all(outcome.whole for outcome in outcomes)
     begun = [outcome for outcome in outcomes if outcome.tables]
-    names = begun[0].policies if begun else ()
-    trained = Trained(
-        merge_tables([outcome.tables for outcome in begun]),
-        {name: np.concatenate([outcome.policies[name] for outcome in begun]) for name in names},
-        interrupted=len(outcomes) < rounds or not all(outcome.whole for outcome in outcomes),
-    )
-    return HostTrained(
-        trained, {outcome.number: outcome.failure for outcome in outcomes if outcome.failure is not None}
-    )
+    trained = merged([each.tables for each in begun], [each.policies for each in begun], whole=whole)
+    failures = {outcome.number: outcome.failure for outcome in outcomes if outcome.failure is not None}
+    return trained._replace(failures=failures)
 
 
-@dataclass(frozen=True)
-class _TrainRound:
-    """Trains the round of a number."""
+def train_round(
+    configuration: Configuration,
+    task: HostTask,
+    number: int,
+    user_network: eqx.Module | NetworkFactory | None = None,
+    *,
+    listener: Listener = lambda progress: None,
+    stopping: Halt = never,
+    measure_noise: bool = False,
+    manager: CheckpointManager | None = None,
+) -> RoundOutcome:
+    """Trains round `number` until its budget is spent, it diverges, it is asked to stop, or its environment fails.
 
-    configuration: Configuration
-    task: HostTask
-    network: eqx.Module | NetworkFactory | None
-    measure_noise: bool
-
-    def __call__(
-        self, number: int, listener: Listener, stop: threading.Event, manager: CheckpointManager | None
-    ) -> RoundOutcome:
-        def train(manager: CheckpointManager | None) -> RoundOutcome:
-            return train_round(
-                self.configuration,
-                self.task,
-                number,
-                self.network,
-                listener=listener,
-                stopping=stop.is_set,
-                measure_noise=self.measure_noise,
-                manager=manager,
+    `measure_noise`: measure that of the gradients for every report that is asked for. `manager`: where it is
+    checkpointed, and resumes from.
+    """
+    start = time.perf_counter()
+    program, fresh = host_program(configuration, task.network_input, task.actions.count, user_network)
+    with contextlib.ExitStack() as ending:
+        checkpoints = None if manager is None else ending.enter_context(round_checkpoints(manager, number))
+        restored = None
+        if checkpoints is not None:
+            restored = checkpoints.restore(lambda each: restored_round(each, configuration, task, program, number))
+        if restored is not None and not restored[0].active:
+            listener(finished(int(restored[0].diverged_at is not None)))
+            return outcome_of(*restored)
+        begun = () if restored is None else restored[0].begun
+        player, environments = make_player(configuration, task, number, begun)
+        for environment in environments:
+            ending.callback(close, environment, task.name)
+        if restored is None:
+            round_, recorder = (
+                HostRound(configuration, task, program, player, number),
+                Recorder(configuration, task.endings, 1),
             )
+            round_.open_steps = None if checkpoints is None else OpenSteps(configuration.training.environments)
+        else:
+            round_, recorder = restored
+            round_.resume_episodes(player)
+        round_.evaluation_environment = evaluation_environment(task)
+        if round_.evaluation_environment is not None:
+            ending.callback(close, round_.evaluation_environment, task.name)
+        if fresh:
+            round_.compile()
+            recorder.record_time("compile", round_.steps, time.perf_counter() - start)
+        noise = GradientNoise(configuration, program.network).measure if measure_noise else None
+        measure = None if noise is None else lambda: noise(round_)
+        progress = ProgressReporter(recorder, configuration, [number], listener, measure_noise=measure)
 
+        def report(segment: Segment) -> None:
+            progress.report(segment.divergence, whole=segment.last)
+
+        failure = None
         try:
-            return train(manager)
-        except OccupiedError as error:  # by a process that outlived its run
-            assert manager is not None
+            player.check_spaces(round_.steps)
+            train(round_, recorder, report, halt=stopping, checkpoints=checkpoints)
+        except EnvironmentFailedError as error:
+            failure = str(error)
+        progress.report(round_.divergence, whole=not round_.active, ended=True)
+        return outcome_of(round_, recorder, failure)
+
+
+def restored_round(
+    checkpoint: Checkpoint, configuration: Configuration, task: HostTask, program: HostProgram, number: int
+) -> tuple[HostRound, Recorder]:
+    """A round, without its environments, and its recorder from a checkpoint; an `InputError` if it is not its own."""
+    round_, recorder = HostRound(configuration, task, program, None, number), Recorder(configuration, task.endings, 1)
+    restore(checkpoint, round_, recorder)
+    return round_, recorder
+
+
+def outcome_of(round_: HostRound, recorder: Recorder, failure: str | None = None) -> RoundOutcome:
+    """What a round has come to by now."""
+    given = (slice(0, 1), [round_.number], round_.configuration, round_.divergence)
+    tables = recorder.tables(*given) if round_.blocks else {}
+    return RoundOutcome(round_.number, tables, round_.policies(), not round_.active and failure is None, failure)
+
+
+def evaluation_environment(task: HostTask) -> gym.Env | None:
+    """Another copy of the environment; none, with a warning, where there can be no other."""
+    try:
+        return task.source.fresh()
+    except InputError as error:
+        warnings.warn(f"there are no evaluations: {error}", RuntimeWarning, stacklevel=2)
+        return None
+
+
+def checkpoints_name(number: int) -> str:
+    """The name of a round's checkpoints."""
+    return f"round-{number}"
+
+
+@contextlib.contextmanager
+def round_checkpoints(manager: CheckpointManager, number: int) -> Iterator[JobCheckpoints | None]:
+    """The checkpoints of round `number`, for one process at a time; none, with a warning, where the disk refuses, or
+    where a process that was left behind by a run which is gone still writes to them after a moment.
+    """
+    name = checkpoints_name(number)
+    folder = manager.folder / name
+    with contextlib.ExitStack() as stack:
+        try:
+            with disk_errors_reported(folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(locked(folder, what="a round"))
+        except InputError as error:
             manager.warn_not_written(error)
-            return train(None)
-
-
-def _lost(number: int, lost: Lost) -> RoundOutcome:
-    return RoundOutcome(number, {}, {}, False, f"the process that trained round {number} failed: {lost.reason}")
+            yield None
+            return
+        try:
+            yield manager.job(name)
+            manager.flush()  # its end is not to wait until the round may be somebody else's
+        finally:
+            with contextlib.suppress(OSError):  # where nothing can be removed, or as there is something in it
+                (folder / LOCK).unlink(missing_ok=True)  # whoever waits for it finds another file, and tries again
+                folder.rmdir()
