@@ -39,14 +39,6 @@ def segments(rounds: list[int], blocks: int = 256, **options: Any) -> list[LaneS
     ]
 
 
-def test_a_rounds_place_does_not_matter() -> None:
-    [together], [apart], [alone] = (segments(rounds) for rounds in ([0, 1, 2, 3], [2, 9, 0], [2]))
-    for place, company, other_place in ((2, apart, 0), (0, apart, 2), (2, alone, 0)):
-        for part in ("log", "lanes", "evaluation"):
-            here, there = getattr(together, part), getattr(company, part)
-            assert bits(lane(here, place)) == bits(lane(there, other_place)), part
-
-
 def test_spare_lanes_are_frozen_from_the_start() -> None:
     [segment] = segments([5])
     assert (segment.log.flags[0] & STEPPED).all()
@@ -125,7 +117,7 @@ def calm() -> Story:
     return story([0.01, 0.01, 0.01, 0.01])
 
 
-@pytest.fixture(scope="module", params=[100.0, 1e6, float("nan")])
+@pytest.fixture(scope="module", params=[100.0, float("nan")])
 def wild(request: pytest.FixtureRequest) -> Story:
     """Lane 1 has a step size that it cannot survive, sooner or later."""
     return story([0.01, request.param, 0.01, 0.01])
@@ -157,13 +149,6 @@ def test_a_round_is_frozen_at_its_first_outer_iteration_that_is_not_finite(calm:
     assert lived == [True] * (end + 1) + [False] * (BLOCKS - end - 1)
     assert all((log.flags & STEPPED).all() for log in sick[: end + 1])
     assert bits(sick[:2]) == bits([lane(log, 1) for log in calm.logs[:2]])
-
-
-def test_some_divergence_takes_a_while() -> None:
-    """The stories above are of both kinds: at the first outer iteration, and after healthy ones."""
-    at_once, late = (int(story([0.01, eta, 0.01, 0.01]).lanes[-1].diverged_at[1]) for eta in (float("nan"), 100.0))
-    assert at_once == 48
-    assert late > 48
 
 
 def test_the_tables_of_a_run_that_diverges() -> None:

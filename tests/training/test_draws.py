@@ -34,19 +34,6 @@ def draws() -> Draws:
     return Draws(**{name: np.asarray(value) for name, value in arrays.items()})
 
 
-def test_shapes(draws: Draws) -> None:
-    assert {name: value.shape[2:] for name, value in draws._asdict().items()} == {
-        "explore": (STEPS,),
-        "action": (STEPS,),
-        "episode": (STEPS, 2),
-        "batch": (ROWS,),
-        "picks": (INNER, PICKED),
-        "environment": (STEPS, 2),
-        "first_observation": (STEPS, 2),
-        "sampling": (2,),
-    }
-
-
 def test_exploration_is_uniform_below_one(draws: Draws) -> None:
     assert draws.explore.min() >= 0
     assert draws.explore.max() < 1

@@ -118,13 +118,6 @@ def test_lengths_and_raw_returns_are_those_of_gymnasium(evaluation: Evaluation, 
     assert episodes(evaluation)[-EPISODES:] == [(500.0, 500, False)] * EPISODES
 
 
-def test_a_policy_is_judged_alike_in_whatever_company(task: Task, evaluation: Evaluation, policies: Policies) -> None:
-    few = evaluate(task, {name: array[[5, 2]] for name, array in policies.items()}, evaluation_keys(SEED, EPISODES))
-    together = episodes(evaluation)
-    chosen = together[5 * EPISODES : 6 * EPISODES] + together[2 * EPISODES : 3 * EPISODES]
-    assert_alike(episodes(few), chosen, short=3)
-
-
 def test_normalised_observations_are_what_the_network_sees(task: Task, policies: Policies) -> None:
     some = {name: array[:4] for name, array in policies.items()}
     moments = Moments(jnp.float32(9), jnp.array([0.1, -0.3, 0.02, 0.4]), jnp.array([0.5, 2.0, 0.1, 0.7]))

@@ -75,11 +75,6 @@ def test_truncation_starts_afresh_and_is_not_stored_as_termination() -> None:
     assert (bool(step.terminated), bool(step.truncated)) == (False, True)
 
 
-def test_an_episode_of_one_step() -> None:
-    _, step = go(place=0, steps=0, action=0, time_limit=1)
-    assert (bool(step.terminated), bool(step.truncated)) == (False, True)
-
-
 class Rooms(Corridor):
     """The corridor, whose places are seen as one of 5 numbers that start at 2, and whose step length is a parameter."""
 

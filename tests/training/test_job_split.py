@@ -63,19 +63,7 @@ def test_rounds_beyond_those_that_are_asked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "owners",
-    [
-        None,
-        5,
-        "words",
-        [["x"]],
-        [["x", 0]],
-        [["x", 0, "many"]],
-        [["x", 0, 1, 2]],
-        [5],
-        {"x": [0, 1]},
-        [],
-        [["x", 3, 0]],
-    ],
+    [None, "words", [["x", 0]], [["x", 0, "many"]], [5], {"x": [0, 1]}, [], [["x", 3, 0]]],
 )
 def test_what_does_not_say_whose_rounds_it_has_is_left_alone(owners: Any, tmp_path: Path) -> None:
     manager = CheckpointManager(tmp_path)

@@ -140,8 +140,6 @@ def others(array: np.ndarray) -> list[np.ndarray]:
     return [
         np.zeros(array.shape, kind),
         array[..., None],
-        array.reshape(-1)[: array.size // 2],
-        np.zeros((), array.dtype),
         np.zeros((0, *array.shape[1:]), array.dtype),
     ]
 

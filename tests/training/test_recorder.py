@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterator
@@ -11,31 +10,37 @@ from typing import Any, NamedTuple
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from host_environments import SMALL
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
 from srgdqn.errors import InputError
+from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.training import recorder as recording
 from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.recorder import Recorder
-from srgdqn.training.tables import Endings, Tables
+from srgdqn.training.tables import Endings, Tables, merge_tables
 from tiny import reproducible
 
-ENDINGS = Endings("censored", "termination")
 DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
-ROUNDS, BLOCKS = 3, 40
+ROUNDS, LANES, BLOCKS, PLAYED = 3, 4, 40, 2  # the last lane is spare
+NUMBERS = range(5, 5 + ROUNDS)
+
+# N + 2bM, and what is really evaluated: one gradient at θ_0 and a pair at each of θ_1 … θ_M.
+QUERIES = SMALL["batch_size"] + 2 * SMALL["inner_iterations"]
+GRADIENTS = SMALL["batch_size"] + 2 * SMALL["inner_iterations"] + 1
 
 
 class Case(NamedTuple):
     configuration: Configuration
+    endings: Endings
     log: BlockLog
     environments: np.ndarray | None
     diverged_at: np.ndarray
-    evaluations: list[tuple[int, bool, Evaluation]]
+    evaluations: list[tuple[int, bool, Evaluation]]  # blocks done, whether it is the last, results
     lived: list[int]  # blocks of each round
 
 
@@ -47,37 +52,52 @@ def cases(draw: st.DrawFn) -> Case:
     unit = draw(st.sampled_from(["steps", "outer_iterations", "episodes"]))
     amount = draw(st.integers(-(-starts // block) * block, BLOCKS * block) if unit == "steps" else st.integers(1, 15))
     options = {**SMALL, "learning_frequency": block, "learning_starts": starts, unit: amount}
-    options |= {"window": draw(st.integers(1, 3 * BLOCKS)), "environments": environments, "evaluation_episodes": 2}
+    options |= {"window": draw(st.integers(1, 3 * BLOCKS)), "environments": environments, "evaluation_episodes": PLAYED}
     configuration = configure("Some-v0", defaults=host_preset("Some-v0"), **options)
+    endings = Endings(
+        draw(st.sampled_from(["truncated", "censored"])), draw(st.sampled_from(["termination", "truncation", "none"]))
+    )
     settings = configuration.training
 
+    # How long each round goes on: until its budget is spent, unless it diverges or the run is stopped.
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    ended = random.random((ROUNDS, BLOCKS, block)) < draw(st.sampled_from([0.01, 0.1, 0.5]))
+    ended = random.random((LANES, BLOCKS, block)) < draw(st.sampled_from([0.01, 0.1, 0.5]))
     most = {"steps": -(-amount // block), "outer_iterations": settings.first_learning_block + amount}.get(unit, BLOCKS)
     lived = [min(BLOCKS, most)] * ROUNDS
     if unit == "episodes":
         for lane in range(ROUNDS):
             so_far = ended[lane].sum(1).cumsum()
             lived[lane] = int(np.argmax(so_far >= amount)) + 1 if so_far[-1] >= amount else BLOCKS
-    diverged = np.full(ROUNDS, -1)
-    diagnostics = random.normal(size=(4, ROUNDS, BLOCKS)).astype(np.float32)
+    stopped = draw(st.booleans())
+    total = draw(st.integers(1, max(lived))) if stopped else max(lived)
+    lived = [min(blocks, total) for blocks in lived]
+    diverged = np.full(LANES, -1)
+    diagnostics = random.normal(size=(4, LANES, BLOCKS)).astype(np.float32)
     if draw(st.booleans()):
         lived[1] = draw(st.integers(1, lived[1]))
         diverged[1] = lived[1] * block
         diagnostics[2:, 1, lived[1] - 1] = np.nan
-    total = max(lived)
+    total = total if stopped else max(lived)
     terminated = random.random(ended.shape) < 0.5
     flags = TERMINATED * (ended & terminated) + TRUNCATED * (ended & ~terminated)
-    flags += STEPPED * (np.arange(BLOCKS)[:, None] < np.array(lived)[:, None, None])
+    flags += STEPPED * (np.arange(BLOCKS)[:, None] < np.array([*lived, 0])[:, None, None])
     reward = random.normal(size=ended.shape).astype(np.float32)
     log = BlockLog(*(part[:, :total] for part in (reward, flags.astype(np.uint8), *diagnostics)))
-    where = None if environments == 1 else random.integers(environments, size=reward[:, :total].size)
-    judged = [
-        (time, time == total, Evaluation(*random.integers(0, 2, (3, ROUNDS, 2))))  # type: ignore[arg-type]
-        for time in sorted({draw(st.integers(1, total)), total})
+    where = None if environments == 1 else random.integers(environments, size=(LANES, total, block))
+    times = sorted(draw(st.sets(st.integers(1, total), max_size=3)) | (set() if stopped else {total}))
+    played = [
+        (
+            time,
+            not stopped and time == total,
+            Evaluation(
+                random.normal(size=(LANES, PLAYED)).astype(np.float32),
+                random.integers(1, 500, (LANES, PLAYED)).astype(np.int32),
+                random.random((LANES, PLAYED)) < 0.5,
+            ),
+        )
+        for time in times
     ]
-    shaped = None if where is None else where.reshape(ROUNDS, total, block)
-    return Case(configuration, log, shaped, diverged, judged, lived)
+    return Case(configuration, endings, log, where, diverged, played, lived)
 
 
 def pieces(case: Case, cuts: list[int]) -> Iterator[tuple[BlockLog, np.ndarray | None]]:
@@ -88,15 +108,14 @@ def pieces(case: Case, cuts: list[int]) -> Iterator[tuple[BlockLog, np.ndarray |
 
 
 def tables(recorder: Recorder, case: Case, lanes: slice = slice(0, ROUNDS)) -> Tables:
-    rounds = range(5, 5 + ROUNDS)[lanes]
-    return recorder.tables(lanes, rounds, case.configuration, case.diverged_at)
+    return recorder.tables(lanes, NUMBERS[lanes], case.configuration, case.diverged_at)
 
 
 def recorder_of(case: Case, page: int = 2**15) -> Recorder:
     """A new one, with pages of so many steps."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(recording, "PAGE_STEPS", page)
-        return Recorder(case.configuration, ENDINGS, ROUNDS)
+        return Recorder(case.configuration, case.endings, ROUNDS)
 
 
 def begun(case: Case, page: int = 2**15) -> Recorder:
@@ -175,40 +194,7 @@ def test_news_add_up_to_the_tables(page: int, case: Case, cuts: list[int], resum
     if not any(known):
         made = [(5 + lane, each) for lane in range(ROUNDS) for news in heard for each in news[lane].evaluations]
         rows = [(number, each.step, value) for number, each in made for value in each.returns]
-        expected = (found["evaluations"][name].tolist() for name in ("round", "step", "return"))
-        assert rows == list(zip(*expected, strict=True))
-
-
-@pytest.mark.parametrize("page", [8, 40, 2**15])
-@given(case=cases())
-def test_every_row_against_a_loop_in_plain_python(page: int, case: Case) -> None:
-    found = recorded_at_once(case, page)
-    for name, expected in told(case).items():
-        assert len(found[name]["round"]) == len(expected)
-        for index, row in enumerate(expected):
-            for column, value in row.items():
-                given_value = found[name][column][index]
-                if value is None:
-                    assert np.ma.is_masked(given_value), (name, column, row)
-                elif isinstance(value, float):
-                    # Relative to the size of what was added up, as sums of both signs may come to nearly nothing.
-                    assert abs(float(given_value) - value) <= 1e-12 * max(1.0, abs(value)), (name, column, row)
-                else:
-                    assert given_value == value, (name, column, row)
-
-
-@given(case=cases())
-def test_what_crosses_no_page_has_the_bits_of_one_sum(case: Case) -> None:
-    page = case.configuration.training.window * case.configuration.training.learning_frequency
-    whole, pages = recorded_at_once(case), recorded_at_once(case, page)  # a whole number of windows each
-    for name in ("reward", "reward_cumulative", *DIAGNOSTICS):
-        assert reproducible({"curves": {"round": whole["curves"]["round"], name: whole["curves"][name]}}) == (
-            reproducible({"curves": {"round": pages["curves"]["round"], name: pages["curves"][name]}})
-        )
-    for row in range(len(whole["episodes"]["round"])):
-        end, length = (int(whole["episodes"][column][row]) for column in ("step", "length"))
-        if case.environments is None and (end - length) // page == (end - 1) // page:
-            assert pages["episodes"]["return"][row] == whole["episodes"]["return"][row]
+        assert rows == [(row["round"], row["step"], row["return"]) for row in rows_of(found, "evaluations")]
 
 
 @given(case=cases())
@@ -238,87 +224,155 @@ def test_some_of_the_rounds_have_their_own_tables(case: Case, first: int) -> Non
         if lanes.stop > lanes.start:
             part = tables(recorder, case, lanes)
             for name in ("curves", "episodes", "evaluations", "rounds"):
-                numbers = whole[name]["round"] if whole[name] else np.zeros(0)
-                chosen = (numbers >= 5 + lanes.start) & (numbers < 5 + lanes.stop)
-                wanted = {column: values[chosen] for column, values in whole[name].items()}
-                assert reproducible({name: part[name]}) == reproducible({name: wanted})
+                wanted = [row for row in rows_of(whole, name) if row["round"] in NUMBERS[lanes]]
+                assert rows_of(part, name) == wanted
 
 
-@dataclasses.dataclass
-class Story:
-    """A round told one step after the other."""
+# A round told step by step, and the rows that its tables must have
 
-    number: int
-    curves: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    episodes: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    rewards: list[float] = dataclasses.field(default_factory=list)
-    in_window: list[float] = dataclasses.field(default_factory=list)
-    learnt: list[list[float]] = dataclasses.field(default_factory=list)
-    open_rewards: dict[int, list[float]] = dataclasses.field(default_factory=dict)
-    made: int = 0
 
-    def step(self, reward: float, flag: int, where: int) -> None:
-        for rewards in (self.rewards, self.in_window, self.open_rewards.setdefault(where, [])):
-            rewards.append(reward)
-        if flag & (TERMINATED | TRUNCATED):
-            rewards, terminated = self.open_rewards.pop(where), bool(flag & TERMINATED)
-            self.episodes.append(
-                {
-                    "round": self.number,
-                    "step": len(self.rewards),
-                    "return": math.fsum(rewards),
-                    "length": len(rewards),
-                    "ending": "terminated" if terminated else "censored",
-                    "success": terminated,
-                }
-            )
+class Told(NamedTuple):
+    rewards: list[float]
+    episodes: list[tuple[int, float, int, bool]]  # last step, return, length, whether terminated
+    iterations: list[tuple[int, list[float]]]  # step, diagnostics
 
-    def close_window(self) -> None:
-        finite = [[v for v in column if math.isfinite(v)] for column in zip(*self.learnt, strict=True)] or [[]] * 4
-        self.curves.append(
-            {
-                "round": self.number,
-                "step": len(self.rewards),
-                "reward": math.fsum(self.in_window) / len(self.in_window),
-                "reward_cumulative": math.fsum(self.rewards) / len(self.rewards),
-                "episodes": len(self.episodes),
-                **{n: math.fsum(c) / len(c) if c else None for n, c in zip(DIAGNOSTICS, finite, strict=True)},
+
+def tell(case: Case, lane: int) -> Told:
+    settings, log = case.configuration.training, case.log
+    told, open_rewards = Told([], [], []), dict[int, list[float]]()
+    for index in range(case.lived[lane]):
+        for offset in range(settings.learning_frequency):
+            if len(told.rewards) == settings.steps or len(told.episodes) == settings.episodes:
+                break
+            reward, flag = float(log.reward[lane, index, offset]), int(log.flags[lane, index, offset])
+            where = 0 if case.environments is None else int(case.environments[lane, index, offset])
+            told.rewards.append(reward)
+            open_rewards.setdefault(where, []).append(reward)
+            if flag & (TERMINATED | TRUNCATED):
+                rewards = open_rewards.pop(where)
+                told.episodes.append((len(told.rewards), math.fsum(rewards), len(rewards), bool(flag & TERMINATED)))
+        end = (index + 1) * settings.learning_frequency
+        if end >= settings.learning_starts and (settings.steps is None or end <= settings.steps):
+            diagnostics = [float(getattr(log, name)[lane, index]) for name in DIAGNOSTICS]
+            told.iterations.append((min(end, len(told.rewards)), diagnostics))
+    return told
+
+
+def expected_curves(case: Case, told: Told) -> Iterator[dict[str, Any]]:
+    window, steps = case.configuration.training.window, len(told.rewards)
+    for start in range(0, steps, window):
+        end = min(start + window, steps)
+        made = sum(step <= end for step, _ in told.iterations)
+        within = [diagnostics for step, diagnostics in told.iterations if start < step <= end]
+        finite = [[v for v in column if math.isfinite(v)] for column in zip(*within, strict=True)] or [[]] * 4
+        yield {
+            "step": end,
+            "reward": math.fsum(told.rewards[start:end]) / (end - start),
+            "reward_cumulative": math.fsum(told.rewards[:end]) / end,
+            "episodes": sum(step <= end for step, *_ in told.episodes),
+            **{n: math.fsum(c) / len(c) if c else None for n, c in zip(DIAGNOSTICS, finite, strict=True)},
+            "queries": made * QUERIES,
+            "gradient_evaluations": made * GRADIENTS,
+        }
+
+
+def succeeded(case: Case, terminated: bool) -> bool | None:
+    return {"termination": terminated, "truncation": not terminated, "none": None}[case.endings.success]
+
+
+def expected_episodes(case: Case, told: Told) -> Iterator[dict[str, Any]]:
+    for index, (step, total, length, terminated) in enumerate(told.episodes):
+        yield {
+            "episode": index,
+            "step": step,
+            "return": total,
+            "length": length,
+            "ending": "terminated" if terminated else case.endings.cut,
+            "success": succeeded(case, terminated),
+        }
+
+
+def expected_evaluations(case: Case, lane: int, told: Told) -> Iterator[dict[str, Any]]:
+    """A round is evaluated whenever it went on up to then, and at the end of the run if it had stopped before."""
+    known: set[int] = set()
+    for time, last, results in case.evaluations:
+        step = min(time * case.configuration.training.learning_frequency, len(told.rewards))
+        if (case.lived[lane] < time and not last) or step in known:
+            continue
+        known.add(step)
+        for episode in range(PLAYED):
+            yield {
+                "step": step,
+                "episode": episode,
+                "return": float(results.total_reward[lane, episode]),
+                "length": int(results.length[lane, episode]),
+                "success": succeeded(case, bool(results.terminated[lane, episode])),
             }
-        )
-        self.in_window, self.learnt = [], []
 
 
-def told(case: Case) -> dict[str, list[dict[str, Any]]]:
-    """Curves, episodes and rounds, by adding up one step after the other."""
-    settings, rows = case.configuration.training, dict[str, list[dict[str, Any]]](curves=[], episodes=[], rounds=[])
-    block, log = settings.learning_frequency, case.log
-    for lane, lived in enumerate(case.lived):
-        story = Story(5 + lane)
-        for index in range(lived):
-            for offset in range(block):
-                if len(story.rewards) == settings.steps or len(story.episodes) == settings.episodes:
-                    break
-                if len(story.in_window) == settings.window:
-                    story.close_window()
-                where = 0 if case.environments is None else int(case.environments[lane, index, offset])
-                story.step(float(log.reward[lane, index, offset]), int(log.flags[lane, index, offset]), where)
-            end = (index + 1) * block
-            if end >= settings.learning_starts and (settings.steps is None or end <= settings.steps):
-                story.made += 1
-                story.learnt.append([float(getattr(log, name)[lane, index]) for name in DIAGNOSTICS])
-        story.close_window()
-        rows["curves"] += story.curves
-        rows["episodes"] += story.episodes
-        rows["rounds"].append(
-            {
-                "round": story.number,
-                "steps": len(story.rewards),
-                "episodes": len(story.episodes),
-                "outer_iterations": story.made,
-                "censored": sum(not each["success"] for each in story.episodes),
-            }
-        )
-    return rows
+def expected_round(case: Case, lane: int, told: Told) -> dict[str, Any]:
+    settings, diverged = case.configuration.training, int(case.diverged_at[lane])
+    made, steps, ended = len(told.iterations), len(told.rewards), len(told.episodes)
+    spent = [(settings.steps, steps), (settings.outer_iterations, made), (settings.episodes, ended)]
+    return {
+        "steps": steps,
+        "episodes": ended,
+        "outer_iterations": made,
+        "queries": made * QUERIES,
+        "gradient_evaluations": made * GRADIENTS,
+        "censored": sum(not each[-1] for each in told.episodes) if case.endings.cut == "censored" else 0,
+        "diverged_at": min(diverged, steps) if diverged >= 0 else None,
+        "completed": diverged < 0 and all(budget is None or done == budget for budget, done in spent),
+    }
+
+
+def rows_of(found: Tables, name: str) -> list[dict[str, Any]]:
+    return frame(name, found[name] or dict.fromkeys(SCHEMAS[name], ())).to_dicts()
+
+
+@pytest.mark.parametrize("page", [8, 40, 2**15])
+@settings(max_examples=50)
+@given(case=cases())
+def test_every_table_against_a_round_told_step_by_step(page: int, case: Case) -> None:
+    found = recorded_at_once(case, page)
+    expected: dict[str, list[dict[str, Any]]] = {"curves": [], "episodes": [], "evaluations": [], "rounds": []}
+    for lane, number in enumerate(NUMBERS):
+        told = tell(case, lane)
+        rows = {
+            "curves": expected_curves(case, told),
+            "episodes": expected_episodes(case, told),
+            "evaluations": expected_evaluations(case, lane, told),
+            "rounds": [expected_round(case, lane, told)],
+        }
+        for name, of_round in rows.items():
+            expected[name] += [{"round": number, **row} for row in of_round]
+    for name, wanted in expected.items():
+        given_rows = rows_of(found, name)
+        assert len(given_rows) == len(wanted)
+        for row, other in zip(given_rows, wanted, strict=True):
+            assert list(row) == list(other)
+            for column, value in other.items():
+                # Also absolutely, as sums of both signs may come to nearly nothing.
+                near = pytest.approx(value, rel=1e-12, abs=1e-12) if isinstance(value, float) else value
+                assert row[column] == near, (name, column, row)
+    timing = {"first_round": 5, "rounds": ROUNDS, "phase": "train", "step": 8, "seconds": 0.5}
+    assert rows_of(found, "timings") == [timing]
+
+
+@settings(max_examples=10)
+@given(cases(), cases())
+def test_tables_of_chunks_follow_each_other(one: Case, other: Case) -> None:
+    parts = [recorded_at_once(case) for case in (one, other)]
+    for columns in parts[1].values():
+        for name in {"round", "first_round"} & columns.keys():
+            columns[name] = columns[name] + ROUNDS
+    merged = merge_tables(parts)
+    for name in SCHEMAS:
+        assert rows_of(merged, name) == [row for part in parts for row in rows_of(part, name)]
+    assert merge_tables([]) == {}
+
+
+ENDINGS = Endings("censored", "termination")
 
 
 def test_what_is_of_another_chunk_is_refused() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -15,8 +13,6 @@ import cloudpickle
 
 from srgdqn.errors import InputError
 from srgdqn.interrupts import deferred_interrupts
-
-_POLL = 0.1  # seconds between two looks at a condition
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -99,7 +95,7 @@ class Executor(ABC):
 
 
 class Stop(threading.Event):
-    """An event that is also set while a condition holds."""
+    """An event that is also set while a condition holds: to be asked, not to be waited for."""
 
     def __init__(self, condition: Callable[[], bool]) -> None:
         super().__init__()
@@ -108,13 +104,6 @@ class Stop(threading.Event):
     def is_set(self) -> bool:
         """Whether it was set or the condition holds."""
         return super().is_set() or self._condition()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until it is set or the condition holds, for at most so many seconds; returns whether it is so."""
-        end = math.inf if timeout is None else time.monotonic() + timeout
-        while not self.is_set() and (left := end - time.monotonic()) > 0:
-            super().wait(min(left, _POLL))
-        return self.is_set()
 
 
 def usable_cores() -> int:

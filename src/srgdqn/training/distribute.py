@@ -65,7 +65,7 @@ def distribute(
             assert not isinstance(outcome, Lost)
             yield index, outcome
         return
-    receivers = [_Receiver(listener) for listener in listeners]
+    receivers = [_receiver(listener) for listener in listeners]
     with contextlib.ExitStack() as stack:
         claim: Callable[[str], AbstractContextManager[bool]] = _unclaimed
         if manager is not None and not executor.shares_disk:
@@ -77,7 +77,7 @@ def distribute(
         )
         items = list(zip(range(len(parts)), names, parts, strict=True))
         for (index, name, _), result in executor.run(
-            there, items, on_message=lambda item, message: receivers[item[0]].receive(*message), stopping=stopping
+            there, items, on_message=lambda item, message: receivers[item[0]](*message), stopping=stopping
         ):
             if not isinstance(result, Lost):
                 yield index, result
@@ -150,15 +150,15 @@ def _throttled(send: Send, seconds: float) -> Listener:
     return listen
 
 
-class _Receiver:
+def _receiver(listener: Listener) -> Callable[[Progress, list[RoundReport]], None]:
     """Passes progress from another process to a listener, which may ask for the reports at any time."""
+    unread = deque[RoundReport]()
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener, self._unread = listener, deque[RoundReport]()
+    def read() -> list[RoundReport]:
+        return [unread.popleft() for _ in range(len(unread))]
 
-    def receive(self, progress: Progress, reports: list[RoundReport]) -> None:
-        self._unread.extend(reports)
-        self._listener(progress._replace(reports=self._read))
+    def receive(progress: Progress, reports: list[RoundReport]) -> None:
+        unread.extend(reports)
+        listener(progress._replace(reports=read))
 
-    def _read(self) -> list[RoundReport]:
-        return [self._unread.popleft() for _ in range(len(self._unread))]
+    return receive

@@ -168,7 +168,7 @@ def _compile(
     else:
         with ThreadPoolExecutor(3) as pool:
             jobs = (compile_init, compile_segment, compile_evaluate)
-            run_init, run_segment, run_evaluate = pool.map(in_this_precision(_call), jobs)
+            run_init, run_segment, run_evaluate = pool.map(in_this_precision(lambda job: job()), jobs)
     return Programs(
         run_init,
         run_segment,
@@ -256,10 +256,6 @@ def _what_evaluations_depend_on(program: Program, user_network: Any, width: int)
         configuration.training.evaluation_episodes,
         is_double(),
     )
-
-
-def _call(job: Callable[[], Any]) -> Any:
-    return job()
 
 
 class Identity:

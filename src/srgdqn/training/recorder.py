@@ -158,9 +158,10 @@ class Recorder:
         recorder._rules = recorder._rules._replace(
             budget=Budget("steps", _UNLIMITED), first_learning=first_learning, last_block=_UNLIMITED
         )
-        [carry] = recorder._unread
-        unknown = dict(open_returns=carry.open_returns * np.nan, open_lengths=carry.open_lengths + 1)
-        recorder._unread = [carry._replace(steps=steps, iterations=iterations, **unknown)]
+        carry = recorder._unread[0]._replace(steps=steps, iterations=iterations)
+        recorder._unread = [
+            carry._replace(open_returns=carry.open_returns * np.nan, open_lengths=carry.open_lengths + 1)
+        ]
         recorder._known_steps = [steps]
         recorder._digested, recorder._makes_tables = blocks, False
         return recorder
