@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -168,7 +169,7 @@ def _compile(
     else:
         with ThreadPoolExecutor(3) as pool:
             jobs = (compile_init, compile_segment, compile_evaluate)
-            run_init, run_segment, run_evaluate = pool.map(in_this_precision(lambda job: job()), jobs)
+            run_init, run_segment, run_evaluate = pool.map(in_this_precision(operator.call), jobs)
     return Programs(
         run_init,
         run_segment,

@@ -7,7 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import gymnasium as gym
@@ -73,8 +73,8 @@ def train_on_host(
         make_network(configuration.network, task.network_input, task.actions.count, user_network)
 
     def work(number: int, listener: Listener, stop: threading.Event, manager: CheckpointManager | None) -> RoundOutcome:
-        how = dict(listener=listener, stopping=stop.is_set, measure_noise=measure_noise, manager=manager)
-        return train_round(configuration, task, number, user_network, **how)
+        how: dict[str, Any] = dict(listener=listener, stopping=stop.is_set, manager=manager)
+        return train_round(configuration, task, number, user_network, measure_noise=measure_noise, **how)
 
     def lost(number: int, lost: Lost) -> RoundOutcome:
         return RoundOutcome(number, {}, {}, False, f"the process that trained round {number} failed: {lost.reason}")
