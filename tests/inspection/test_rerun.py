@@ -14,7 +14,7 @@ from kept_runs import kept_run
 from srgdqn.errors import InputError
 from srgdqn.inspection.rerun import rerun
 from srgdqn.inspection.saved_run import SavedRun, checkpoints_of, open_run
-from srgdqn.inspection.segments import Relearning
+from srgdqn.inspection.segments import relearned
 from srgdqn.training.lane import Instruments
 from srgdqn.training.rounds import train_rounds
 from tiny import BLOCK, bits
@@ -45,7 +45,7 @@ def test_from_every_checkpoint(saved: SavedRun) -> None:
                 assert_ends_as_stored(saved, 0, round_.policies()[0])
         whole.advance(10**6)
         episodes = saved.result.episodes.filter(pl.col("round") == 0)
-        assert np.concatenate(whole.ends).tolist() == episodes["step"].to_list()
+        assert whole.ends == episodes["step"].to_list()
     with rerun(saved, 0, stored[-1]) as round_:
         round_.add_copies(2, lambda numbers: numbers)
         round_.advance(10**6)
@@ -102,16 +102,12 @@ def test_learning_repeated_on_stored_transitions_ends_where_the_run_did(tmp_path
     options = dict(normalise_observations=True, target="hard", schedule="linear")
     kept_run(tmp_path / "run", kernel="xla", replay_capacity=64, batch_size=4, **options)
     saved = open_run(tmp_path / "run")
-    learning, checked = Relearning(saved), 0
-    stored = [each for each in checkpoints_of(saved, 0) if not each.at_the_end]
-    states = [(each.blocks, each.lane(saved)) for each in stored]
-    assert not learning.possible(states[0], states[-1])
-    for place, (start, end) in enumerate(itertools.pairwise(states)):
-        assert learning.possible(start, end)
-        own, copy = learning.learned(start, end, 1, lambda numbers: numbers)
-        begin = stored[place].policy()
-        for path, array in stored[place + 1].policy().items():
-            moved = np.abs(array - begin[path]).max()
+    checked, stored = 0, [each for each in checkpoints_of(saved, 0) if not each.at_the_end]
+    assert relearned(saved, stored[0], stored[-1], 1, lambda numbers: numbers) is None
+    for start, end in itertools.pairwise(stored):
+        own, copy = relearned(saved, start, end, 1, lambda numbers: numbers) or ({}, {})
+        for path, array in end.policy().items():
+            moved = np.abs(array - start.policy()[path]).max()
             assert np.abs(own[path] - array).max() <= 1e-4 * moved + 1e-7
             assert (own[path] == copy[path]).all()
             checked += moved > 1e-4

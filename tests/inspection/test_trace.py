@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -72,13 +73,12 @@ def test_every_norm_is_the_references(name: str, which: str) -> None:
     start = reference.init(options, theta)
     after, record = reference.outer_iteration(name, options, start, data, picks)
     inner = len(record.delta) - 1
-    assert traced.loss == pytest.approx(record.loss, rel=CLOSE)
-    assert traced.max_q == pytest.approx(record.max_q, rel=CLOSE)
-    assert traced.theta_norm == pytest.approx(norms(record.theta), rel=CLOSE)
-    assert traced.delta_norm == pytest.approx(norms(record.delta), rel=CLOSE)
-    steps = [new - old for old, new in zip(record.theta, record.theta[1:], strict=False)]
-    assert traced.step_norm == pytest.approx(norms(steps), rel=CLOSE)
-    assert traced.after_norm == pytest.approx(np.linalg.norm(after.theta), rel=CLOSE)
+    outer = {"loss": record.loss, "max_q": record.max_q, "after_norm": np.linalg.norm(after.theta)}
+    assert {name: traced.outer[name] for name in outer} == pytest.approx(outer, rel=CLOSE)
+    assert traced.inner["theta_norm"] == pytest.approx(norms(record.theta[:-1]), rel=CLOSE)
+    assert traced.inner["delta_norm"] == pytest.approx(norms(record.delta), rel=CLOSE)
+    steps = [new - old for old, new in itertools.pairwise(record.theta)]
+    assert traced.inner["step_norm"] == pytest.approx(norms(steps), rel=CLOSE)
 
     def y(at: np.ndarray, x: reference.Transition) -> float:
         return reference.bellman_target(options, at, x)
@@ -86,24 +86,23 @@ def test_every_norm_is_the_references(name: str, which: str) -> None:
     def g(at: np.ndarray, m: int) -> np.ndarray:
         return np.mean([reference.gradient(options, at, data[i], y(at, data[i])) for i in picks[m - 1]], axis=0)
 
-    assert traced.gradient_norm == pytest.approx(
-        [np.linalg.norm(g(record.theta[m], m)) for m in range(1, inner + 1)], rel=CLOSE
-    )
+    expected = norms([record.delta[0], *(g(record.theta[m], m) for m in range(1, inner + 1))])
+    assert traced.inner["gradient_norm"] == pytest.approx(expected, rel=CLOSE)
     behind = {"srg-dqn": lambda m: record.theta[m - 1], "svr-dqn": lambda m: record.theta[0]}.get(name)
     if behind is None:
-        assert traced.reference_norm is None
+        assert "reference_norm" not in traced.inner
     else:
-        expected = [np.linalg.norm(g(behind(m), m)) for m in range(1, inner + 1)]
-        assert traced.reference_norm == pytest.approx(expected, rel=CLOSE)
+        expected = norms([g(behind(m), m) for m in range(1, inner + 1)])
+        assert traced.inner["reference_norm"][1:] == pytest.approx(expected, rel=CLOSE)
     for m in range(1, inner + 1):
         for sample, row in enumerate(picks[m - 1]):
             at, x = record.theta[m], data[row]
             q = reference.q_values(options, at, x.s)[x.a]
-            assert traced.on_picks.q[m - 1, sample] == pytest.approx(q, rel=CLOSE)
-            assert traced.on_picks.target[m - 1, sample] == pytest.approx(y(at, x), rel=CLOSE)
-            assert traced.on_picks.td_error[m - 1, sample] == pytest.approx(y(at, x) - q, rel=1e-6)
+            assert traced.picks["q"][m - 1, sample] == pytest.approx(q, rel=CLOSE)
+            assert traced.picks["target"][m - 1, sample] == pytest.approx(y(at, x), rel=CLOSE)
+            assert traced.picks["td_error"][m - 1, sample] == pytest.approx(y(at, x) - q, rel=1e-6)
     errors = [y(theta, x) - reference.q_values(options, theta, x.s)[x.a] for x in data]
-    assert traced.on_batch.td_error == pytest.approx(errors, rel=1e-6)
+    assert traced.td_errors == pytest.approx(errors, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -115,20 +114,22 @@ def test_adam_is_the_references(name: str, which: str) -> None:
         traced = Tracer(configuration, network).trace(inputs)
         options = options_of(configuration, SIZES)
     after, record = reference.outer_iteration(name, options, reference.init(options, theta), data, picks)
-    assert traced.adam is not None
     process = configuration.optimiser.adam_process
     entered = record.raw if process and options.adam_input == "gradient" else record.delta[-1]
     entered = reference.clip(options, entered)
-    assert traced.adam.input_norm == pytest.approx(np.linalg.norm(entered), rel=CLOSE)
-    assert traced.adam.first_norm == pytest.approx(np.linalg.norm(after.first), rel=CLOSE)
-    assert traced.adam.second_norm == pytest.approx(np.linalg.norm(after.second), rel=CLOSE)
     v_hat = after.second / (1 - options.beta2**after.adam_count)
     size = v_hat if options.adam_denominator == "elementwise" else np.linalg.norm(v_hat)
     denominators = np.sqrt(size) + options.adam_epsilon
-    assert traced.adam.least_denominator == pytest.approx(np.min(denominators), rel=CLOSE)
-    assert traced.adam.largest_denominator == pytest.approx(np.max(denominators), rel=CLOSE)
     direction = after.first / (1 - options.beta1**after.adam_count) / denominators
-    assert traced.adam.step_norm == pytest.approx(options.alpha * np.linalg.norm(direction), rel=CLOSE)
+    expected = {
+        "adam_input_norm": np.linalg.norm(entered),
+        "adam_first_norm": np.linalg.norm(after.first),
+        "adam_second_norm": np.linalg.norm(after.second),
+        "adam_least_denominator": np.min(denominators),
+        "adam_largest_denominator": np.max(denominators),
+        "adam_step_norm": options.alpha * np.linalg.norm(direction),
+    }
+    assert {name: traced.outer[name] for name in expected} == pytest.approx(expected, rel=CLOSE)
 
 
 def test_frozen_targets_and_picks_of_several_transitions() -> None:
@@ -138,9 +139,9 @@ def test_frozen_targets_and_picks_of_several_transitions() -> None:
         options = options_of(configuration, SIZES)
     _, record = reference.outer_iteration("srg-dqn", options, reference.init(options, theta), data, picks)
     expected = [[reference.bellman_target(options, theta, data[row]) for row in pick] for pick in picks]
-    assert traced.on_picks.target == pytest.approx(np.array(expected), rel=CLOSE)
-    assert traced.on_picks.q.shape == (INNER, 3)
-    assert traced.delta_norm == pytest.approx(norms(record.delta), rel=CLOSE)
+    assert traced.picks["target"] == pytest.approx(np.array(expected), rel=CLOSE)
+    assert traced.picks["q"].shape == (INNER, 3)
+    assert traced.inner["delta_norm"] == pytest.approx(norms(record.delta), rel=CLOSE)
 
 
 def test_norms_overflow_only_where_a_number_does() -> None:

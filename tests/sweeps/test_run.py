@@ -354,7 +354,7 @@ def test_if_every_cell_fails_that_is_an_error(failing: Any, after: int, tmp_path
 
 
 def test_a_random_policy_that_fails_is_an_error(failing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srgdqn.sweeps.scores.needs_chance", lambda result, score: True)
+    monkeypatch.setattr("srgdqn.sweeps.scores.diverged_rounds", lambda result: {0})
     values = {"steps": [failing.long, failing.short]}  # the random policy is tried with the first cell's
     with pytest.raises(InputError, match=r"the random policy.*no ball.*score = greedy-return"):
         failing.sweep(values, score="final-reward")

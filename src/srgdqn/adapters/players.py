@@ -11,7 +11,7 @@ environment, the usual case, takes three times as long in it (CartPole: 50 again
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -42,31 +42,6 @@ class ExplorationDraws(NamedTuple):
         return self.by_episodes[min(episodes, len(self.by_episodes) - 1)]
 
 
-class Player(Protocol):
-    """Steps an environment with the ε-greedy policy."""
-
-    episodes: int  # ended so far
-
-    @property
-    def ahead(self) -> int:
-        """Steps made that no block has had room for yet."""
-
-    @property
-    def begun(self) -> list[int]:
-        """The episodes that each environment has begun by our resetting it."""
-
-    def play(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws, steps: int) -> None:
-        """Fills a block with transitions. `steps` were in the blocks before; `chances` begin with the first step that
-        has not been made.
-        """
-
-    def forget(self) -> None:
-        """Leaves the open episodes: the next block begins with new ones."""
-
-    def check_spaces(self, steps: int) -> None:
-        """Raises if the environment's spaces are no longer what they were."""
-
-
 class EnvironmentInfo(NamedTuple):
     """What a player needs to know of its environment."""
 
@@ -78,22 +53,24 @@ class EnvironmentInfo(NamedTuple):
 
 
 class CopiesPlayer:
-    """One environment, or copies of it that take turns."""
+    """Steps one environment, or copies of it that take turns, with the ε-greedy policy."""
 
-    ahead = 0  # as every step has its place in a block
+    ahead = 0  # steps made that no block has had room for: none, as every step has its place in a block
 
     def __init__(self, environments: Sequence[gym.Env], info: EnvironmentInfo) -> None:
         self._environments = environments
         self._name, self._observations, actions, self._seeds, begun = info
         self._table = actions.table
         self._spaces = [(each.observation_space, each.action_space) for each in environments]
-        self.begun: list[int] = list(begun) or [0] * len(environments)
+        self.begun = list(begun) or [0] * len(environments)  # of each: episodes begun by our resetting it
         self._present: list[np.ndarray | None] = [None] * len(environments)
         self._steps_of_block = 0  # begun, the one under way included
-        self.episodes = 0
+        self.episodes = 0  # ended so far
 
     def play(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws, steps: int) -> None:
-        """Fills a block, the copies taking turns."""
+        """Fills a block with transitions, the copies taking turns. `steps` were in the blocks before; `chances` begin
+        with the first step that has not been made.
+        """
         count, self._steps_of_block = len(self._environments), 0
         try:
             for index in range(count):
@@ -208,7 +185,7 @@ class CopiesPlayer:
 
 
 class VectorPlayer:
-    """A vector environment, whichever its autoreset mode."""
+    """Steps a vector environment, whichever its autoreset mode, with the ε-greedy policy."""
 
     def __init__(self, environment: VectorEnv, info: EnvironmentInfo) -> None:
         self._environment = environment
@@ -218,7 +195,7 @@ class VectorPlayer:
         self._spaces = (environment.single_observation_space, environment.single_action_space)
         self._present: np.ndarray | None = None
         self._resetting = np.zeros(environment.num_envs, bool)  # whose next step only begins an episode
-        self._begun = np.array(begun or [0] * environment.num_envs)
+        self.begun = list(begun) or [0] * environment.num_envs
         self._waiting: list[tuple] = []  # transitions that no block has had room for
         self._in_step = False
         self.episodes = 0
@@ -227,11 +204,6 @@ class VectorPlayer:
     def ahead(self) -> int:
         """Steps made that no block has had room for yet."""
         return len(self._waiting)
-
-    @property
-    def begun(self) -> list[int]:
-        """The episodes that each environment has begun by our resetting it."""
-        return [int(count) for count in self._begun]
 
     def play(self, block: Block, policy: GreedyPolicy, chances: ExplorationDraws, steps: int) -> None:
         """Fills a block; what a step gave beyond its end is the next one's beginning."""
@@ -246,17 +218,8 @@ class VectorPlayer:
             made = steps + len(self._waiting) + self._in_step
             raise failed(self._name, f"at step {made}", str(error)) from error.__cause__
         taken, self._waiting = self._waiting[: len(block)], self._waiting[len(block) :]
-        columns = (
-            block.observation,
-            block.action,
-            block.reward,
-            block.next_observation,
-            block.terminated,
-            block.truncated,
-            block.environment,
-        )
         for step, transition in enumerate(taken):
-            for column, value in zip(columns, transition, strict=True):
+            for column, value in zip(block.columns, transition, strict=True):
                 column[step] = value
 
     def _step(self, policy: GreedyPolicy, chances: ExplorationDraws, used: int) -> int:
@@ -300,17 +263,17 @@ class VectorPlayer:
         return len(acting)
 
     def _reset(self, which: np.ndarray) -> np.ndarray:
-        seeds: Any = [self._seeds(index, int(self._begun[index])) for index in range(len(which))]
+        seeds: Any = [self._seeds(index, begun) for index, begun in enumerate(self.begun)]
         options = None if which.all() else {"reset_mask": which}
         try:
             try:
                 outcome = self._environment.reset(seed=seeds, options=options)
             except gym.error.Error:  # some vectors, such as Gymnasium's own of CartPole, take one seed for all
-                together = self._seeds(0, int(self._begun.sum()))  # which no reset has had before
+                together = self._seeds(0, sum(self.begun))  # which no reset has had before
                 outcome = self._environment.reset(seed=together, options=options)
         except RAISED as error:
             raise _raised(error, _RESET) from error
-        self._begun += which
+        self.begun = [begun + int(reset) for begun, reset in zip(self.begun, which, strict=True)]
         try:
             given, _ = outcome
             return self._encoded(given)
@@ -337,6 +300,9 @@ class VectorPlayer:
         """Raises if the spaces are no longer what they were."""
         now = (self._environment.single_observation_space, self._environment.single_action_space)
         _check_same(self._name, steps, self._spaces, now)
+
+
+Player: TypeAlias = CopiesPlayer | VectorPlayer
 
 
 def autoreset_mode(environment: VectorEnv) -> AutoresetMode:

@@ -11,7 +11,7 @@ one into the next: where one is full, the stack is begun anew in the next.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from srgdqn.adapters.spaces import Observations
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.replay import SCALARS, pack_into, row_width, scalar_of
-from srgdqn.runs.snapshots import Saveable, Stream
+from srgdqn.runs.snapshots import Stream
 
 REPLAY = "replay"
 """The name of the stream of transitions in a checkpoint."""
@@ -38,6 +38,15 @@ class Block:
         self.terminated = np.zeros(length, bool)
         self.truncated = np.zeros(length, bool)
         self.environment = np.zeros(length, np.int32)  # which of several made each
+        self.columns = (
+            self.observation,
+            self.action,
+            self.reward,
+            self.next_observation,
+            self.terminated,
+            self.truncated,
+            self.environment,
+        )
 
     def __len__(self) -> int:
         return len(self.action)
@@ -48,55 +57,30 @@ class Block:
         return Transitions(*given)
 
 
-class Memory(Saveable, Protocol):
-    """Remembers the newest transitions: number t lies at slot t modulo the memory's length."""
-
-    @property
-    def slots(self) -> int:
-        """Its length."""
-
-    @property
-    def written(self) -> int:
-        """Transitions ever written."""
-
-    def write(self, transitions: Transitions, environments: np.ndarray) -> None:
-        """Takes in a block of transitions, each made in one of several environments."""
-
-    def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> Any:
-        """The transitions at these slots, in the form that the learning program takes; of flat ones, into an array that
-        is there already.
-        """
-
-    def blank(self, rows: int) -> Any:
-        """As many transitions of nothing in the same form."""
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes that it takes by now."""
-
-
 def _are_actions(values: np.ndarray, count: int) -> bool:
     """Whether all of them are indices of so many actions."""
     return bool(((values >= 0) & (values < count) & (values == np.floor(values))).all())
 
 
 class FlatMemory:
-    """Transitions as packed rows."""
+    """A ring of packed rows: transition number t lies in slot t modulo its length."""
 
     def __init__(self, slots: int, size: int, actions: int) -> None:
         """Room for `slots` transitions between observations of `size` numbers, by one of so many actions."""
         self.rows = np.zeros((slots, row_width(size)), np.float32)
-        self.slots, self.written = slots, 0
-        self._actions = actions
+        self.slots, self._actions = slots, actions
+        self.written = 0  # transitions ever
 
     def write(self, transitions: Transitions, environments: np.ndarray) -> None:
-        """Takes in a block; the memory's length is a multiple of the block's."""
+        """Takes in a block, each transition made in one of several environments; the memory's length is a multiple of
+        the block's.
+        """
         start, count = self.written % len(self.rows), len(environments)
         pack_into(self.rows[start : start + count], transitions)
         self.written += count
 
     def gather(self, slots: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """The rows at these slots."""
+        """The rows at these slots, in an array that is there already where one is given."""
         return self.rows.take(slots, axis=0, out=out, mode="clip")  # which never clips, and spares a check
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Stream]]:
@@ -140,7 +124,7 @@ class _Place(NamedTuple):
 
 
 class FrameMemory:
-    """A ring of `slots` transitions, of which number t lies in slot t % slots."""
+    """The same of images, in chunks of frames."""
 
     def __init__(
         self, slots: int, shape: tuple[int, ...], environments: int, actions: int, *, chunk_frames: int = 1024
@@ -298,6 +282,9 @@ class FrameMemory:
         self._references[chunk] -= 1
         if self._references[chunk] == 0:
             del self._chunks[chunk], self._references[chunk], self._filled[chunk]
+
+
+Memory: TypeAlias = FlatMemory | FrameMemory
 
 
 def _frames(chunk: np.ndarray, start: int, stop: int) -> dict[str, np.ndarray]:

@@ -17,6 +17,8 @@ import polars as pl
 GROWN = 10.0
 """How many times the usual size is no longer usual."""
 
+Row = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Event:
@@ -31,6 +33,12 @@ class Event:
     """What it was the time before, where there was one."""
     now: float
 
+    @property
+    def where(self) -> str:
+        """Its place, at the beginning of a sentence."""
+        inner = "after the inner iterations" if self.m is None else f"m = {self.m}"
+        return f"Outer iteration {self.outer_iteration:,} (step {self.step:,}), {inner}"
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -40,11 +48,11 @@ class Diagnosis:
     """The median of ‖Δ_m‖ in its first half."""
     growth: Event | None
     """The first Δ_m from which on none came back to the usual size; None where they stayed at it."""
-    culprit: dict[str, Any] | None
+    culprit: Row | None
     """The row of the inner iteration in which that happened."""
-    excursion: dict[str, Any] | None
+    excursion: Row | None
     """In an outer iteration before, the row of the largest Δ_m that was beyond the usual size, but came back."""
-    steepest: dict[str, Any] | None
+    steepest: Row | None
     """From then on, the row of the inner iteration in which Δ grew by the largest factor, and stayed finite."""
     nonfinite: Event | None
     """The first quantity that was not finite."""
@@ -58,21 +66,28 @@ class Diagnosis:
 
 def diagnose(iterations: pl.DataFrame, inner: pl.DataFrame) -> Diagnosis:
     """The diagnosis of traced outer iterations."""
+    each = inner.filter(pl.col("sample") == 0)
     usual = _usual(iterations, inner)
-    growth, culprit = _growth(inner, usual)
-    steepest = None if growth is None else _steepest(inner, growth)
-    excursion = _excursion(inner, usual, growth)
+    norms = each["delta_norm"].to_numpy()
+    near = np.flatnonzero(np.nan_to_num(norms, nan=np.inf) <= GROWN * usual)
+    place = int(near[-1]) + 1 if len(near) else 0
+    growth = culprit = steepest = overflow = None
+    before = each.filter(pl.col("delta_norm").is_finite())
+    if not math.isnan(usual) and place < len(norms):
+        culprit = each.row(place, named=True)
+        last = float(norms[place - 1]) if place else None
+        growth = Event(culprit["outer_iteration"], culprit["step"], culprit["m"], "Δ", last, culprit["delta_norm"])
+        before = before.filter(pl.col("outer_iteration") < growth.outer_iteration)
+        steepest = _steepest(each.filter(pl.col("outer_iteration") >= growth.outer_iteration))
+    excursion = _largest(before.filter(pl.col("delta_norm") > GROWN * usual), "delta_norm")
     nonfinite = _first_nonfinite(iterations, inner)
-    gone = iterations.filter(pl.col("discarded"))
-    discarded = gone["outer_iteration"][0] if gone.height else None
-    overflow = None
-    if gone.height and nonfinite is None:
-        last = gone.row(0, named=True)
-        overflow = Event(
-            last["outer_iteration"], last["step"], None, "the squares of Δ or of θ", None, last["largest_delta_norm"]
-        )
-    words = tuple(_words(usual, growth, culprit, excursion, steepest, nonfinite, overflow, gone))
-    return Diagnosis(usual, growth, culprit, excursion, steepest, nonfinite, overflow, discarded, words)
+    gone = _largest(iterations.filter(pl.col("discarded")), "step")
+    if gone is not None and nonfinite is None:
+        squares, largest = "the squares of Δ or of θ", gone["largest_delta_norm"]
+        overflow = Event(gone["outer_iteration"], gone["step"], None, squares, None, largest)
+    words = [*_growth_words(usual, growth, culprit, excursion, steepest), *_end_words(nonfinite, overflow, gone)]
+    discarded = None if gone is None else gone["outer_iteration"]
+    return Diagnosis(usual, growth, culprit, excursion, steepest, nonfinite, overflow, discarded, tuple(words))
 
 
 def _usual(iterations: pl.DataFrame, inner: pl.DataFrame) -> float:
@@ -85,98 +100,63 @@ def _usual(iterations: pl.DataFrame, inner: pl.DataFrame) -> float:
     return float(np.median(norms)) if len(norms) else math.nan
 
 
-def _growth(inner: pl.DataFrame, usual: float) -> tuple[Event | None, dict[str, Any] | None]:
-    once = inner.filter(pl.col("sample") == 0)
-    norms = once["delta_norm"].to_numpy()
-    near = np.flatnonzero(np.nan_to_num(norms, nan=np.inf) <= GROWN * usual)
-    place = 0 if not len(near) else int(near[-1]) + 1
-    if math.isnan(usual) or place >= len(norms):
-        return None, None
-    row = once.row(place, named=True)
-    before = float(norms[place - 1]) if place else None
-    return Event(row["outer_iteration"], row["step"], row["m"], "Δ", before, row["delta_norm"]), row
+def _largest(rows: pl.DataFrame, column: str) -> Row | None:
+    """The first of the rows with the largest value; None if there are no rows."""
+    return rows.row(int(rows[column].arg_max()), named=True) if rows.height else None  # type: ignore[arg-type]
 
 
-def _excursion(inner: pl.DataFrame, usual: float, growth: Event | None) -> dict[str, Any] | None:
-    earlier = inner.filter((pl.col("sample") == 0) & pl.col("delta_norm").is_finite())
-    if growth is not None:
-        earlier = earlier.filter(pl.col("outer_iteration") < growth.outer_iteration)
-    beyond = earlier.filter(pl.col("delta_norm") > GROWN * usual)
-    if not beyond.height:
-        return None
-    return beyond.sort("delta_norm", descending=True, maintain_order=True).row(0, named=True)
-
-
-def _steepest(inner: pl.DataFrame, growth: Event) -> dict[str, Any] | None:
+def _steepest(later: pl.DataFrame) -> Row | None:
     """Each Δ_m is compared with the Δ_{m-1} of its own outer iteration."""
-    later = inner.filter((pl.col("sample") == 0) & (pl.col("outer_iteration") >= growth.outer_iteration))
     before = pl.col("delta_norm").shift(1).over("outer_iteration")
     factors = later.with_columns(factor=pl.col("delta_norm") / before, delta_before=before)
-    finite = factors.filter(pl.col("factor").is_finite() & (pl.col("factor") > 1))
-    if not finite.height:
-        return None
-    return finite.sort("factor", descending=True, maintain_order=True).row(0, named=True)
+    return _largest(factors.filter(pl.col("factor").is_finite() & (pl.col("factor") > 1)), "factor")
 
 
-_ORDER = (
-    ("td_error", "the TD error of the pick"),
-    ("gradient_norm", "g(θ_m; x_m)"),
-    ("reference_norm", "g(θ_ref; x_m)"),
-    ("delta_norm", "Δ_m"),
-    ("step_norm", "the step to θ_{m+1}"),
-)
-_FIRST = (("largest_td_error", "a TD error on D"), ("loss", "the loss on D"))
-_LAST = (
-    ("adam_input_norm", "Adam's input"),
-    ("adam_first_norm", "Adam's m"),
-    ("adam_second_norm", "Adam's v"),
-    ("adam_step_norm", "Adam's step"),
-    ("after_norm", "θ after the outer iteration"),
-)
+# Every quantity in the order in which it is computed: before, in and after the inner iterations.
+_FIRST = {"largest_td_error": "a TD error on D", "loss": "the loss on D"}
+_EACH = {
+    "td_error": "the TD error of the pick",
+    "gradient_norm": "g(θ_m; x_m)",
+    "reference_norm": "g(θ_ref; x_m)",
+    "delta_norm": "Δ_m",
+    "step_norm": "the step to θ_{m+1}",
+}
+_LAST = {
+    "adam_input_norm": "Adam's input",
+    "adam_first_norm": "Adam's m",
+    "adam_second_norm": "Adam's v",
+    "adam_step_norm": "Adam's step",
+    "after_norm": "θ after the outer iteration",
+}
 
 
 def _first_nonfinite(iterations: pl.DataFrame, inner: pl.DataFrame) -> Event | None:
     before: dict[str, float] = {}
-    for row, m, name, value in _in_order(iterations, inner):
-        if not math.isfinite(value):
-            return Event(row["outer_iteration"], row["step"], m, name, before.get(name), value)
-        before[name] = value
+    for outer in iterations.iter_rows(named=True):
+        mine = inner.filter(pl.col("outer_iteration") == outer["outer_iteration"]).iter_rows(named=True)
+        stages = [(outer, 0, _FIRST), *((row, row["m"], _EACH) for row in mine), (outer, None, _LAST)]
+        for row, m, quantities in stages:
+            for column, name in quantities.items():
+                value = row[column]
+                if value is None:
+                    continue
+                if not math.isfinite(value):
+                    return Event(row["outer_iteration"], row["step"], m, name, before.get(name), value)
+                before[name] = value
     return None
 
 
-def _in_order(iterations: pl.DataFrame, inner: pl.DataFrame) -> Iterator[tuple[dict[str, Any], int | None, str, float]]:
-    """Every quantity in the order in which it was computed."""
-    for row in iterations.iter_rows(named=True):
-        for column, name in _FIRST:
-            yield row, 0, name, row[column]
-        for each in inner.filter(pl.col("outer_iteration") == row["outer_iteration"]).iter_rows(named=True):
-            for column, name in _ORDER:
-                if each[column] is not None:
-                    yield each, each["m"], name, each[column]
-        for column, name in _LAST:
-            if row[column] is not None:
-                yield row, None, name, row[column]
-
-
-def _words(
-    usual: float,
-    growth: Event | None,
-    culprit: dict[str, Any] | None,
-    excursion: dict[str, Any] | None,
-    steepest: dict[str, Any] | None,
-    nonfinite: Event | None,
-    overflow: Event | None,
-    gone: pl.DataFrame,
+def _growth_words(
+    usual: float, growth: Event | None, culprit: Row | None, excursion: Row | None, steepest: Row | None
 ) -> Iterator[str]:
-    if growth is None:
+    if growth is None or culprit is None:
         yield f"‖Δ_m‖ stayed at its usual size of this stretch, {usual:.4g}: at most {GROWN:g} times that in the end."
     else:
         was = "" if growth.before is None else f"from {growth.before:.4g} "
         yield (
-            f"{_where(growth)}: ‖Δ‖ left its usual size of this stretch, {usual:.4g}, for good: it went {was}to "
+            f"{growth.where}: ‖Δ‖ left its usual size of this stretch, {usual:.4g}, for good: it went {was}to "
             f"{growth.now:.4g}."
         )
-        assert culprit is not None
         yield from _culprit_words(culprit)
     if excursion is not None:
         before = "" if growth is None else "Before that "
@@ -184,32 +164,35 @@ def _words(
             f"{before}‖Δ‖ had been at {excursion['delta_norm']:.4g} in outer iteration "
             f"{excursion['outer_iteration']:,}, m = {excursion['m']}, and had come back."
         )
-    if steepest is not None and not _same_place(steepest, culprit):
+    if steepest is not None and culprit is not None and _place(steepest) != _place(culprit):
         yield (
             f"It rose most steeply in outer iteration {steepest['outer_iteration']:,}, m = {steepest['m']}: from "
             f"{steepest['delta_before']:.4g} to {steepest['delta_norm']:.4g}, on the transition of step "
             f"{steepest['made_at']:,} (row {steepest['row']} of D), whose TD error was {steepest['td_error']:.4g}."
         )
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row["outer_iteration"], row["m"]
+
+
+def _end_words(nonfinite: Event | None, overflow: Event | None, gone: Row | None) -> Iterator[str]:
     if nonfinite is not None:
         was = "" if nonfinite.before is None else f" (the time before it had been {nonfinite.before:.4g})"
-        yield f"{_where(nonfinite)}: {nonfinite.quantity} was the first that was no finite number{was}."
+        yield f"{nonfinite.where}: {nonfinite.quantity} was the first that was no finite number{was}."
     if overflow is not None:
         yield (
-            f"{_where(overflow)}: every number was still finite, but {overflow.quantity} overflowed in the norms that "
+            f"{overflow.where}: every number was still finite, but {overflow.quantity} overflowed in the norms that "
             "the run watches."
         )
-    if gone.height:
-        number, step = gone["outer_iteration"][0], gone["step"][0]
+    if gone is not None:
         yield (
-            f"The round was frozen at step {step:,} with the parameters that it had before outer iteration {number:,}."
+            f"The round was frozen at step {gone['step']:,} with the parameters that it had before outer iteration "
+            f"{gone['outer_iteration']:,}."
         )
 
 
-def _same_place(one: dict[str, Any], other: dict[str, Any] | None) -> bool:
-    return other is not None and all(one[name] == other[name] for name in ("outer_iteration", "m"))
-
-
-def _culprit_words(row: dict[str, Any]) -> Iterator[str]:
+def _culprit_words(row: Row) -> Iterator[str]:
     m = row["m"]
     if m == 0:
         yield "It was the anchor, the gradient on all of D: what moved θ there had come before."
@@ -224,11 +207,6 @@ def _culprit_words(row: dict[str, Any]) -> Iterator[str]:
     terms = {f"‖g(θ_{m}; x_{m})‖": row["gradient_norm"], f"‖g(θ_ref; x_{m})‖": row["reference_norm"]}
     norms = ", ".join(f"{name} = {value:.4g}" for name, value in terms.items() if value is not None)
     yield f"{norms}; the step that followed had length {row['step_norm']:.4g}, at ‖θ_{m}‖ = {row['theta_norm']:.4g}."
-
-
-def _where(event: Event) -> str:
-    inner = "after the inner iterations" if event.m is None else f"m = {event.m}"
-    return f"Outer iteration {event.outer_iteration:,} (step {event.step:,}), {inner}"
 
 
 def _shown(numbers: Sequence[float] | None) -> str:

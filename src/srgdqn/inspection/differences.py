@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -60,9 +60,11 @@ def table_differences(
     for name in COMPARED:
         if until is not None and name == "rounds":
             continue
+        rows = pl.col("round") == number
+        if until is not None:
+            rows &= pl.col("step") <= (until // window * window if name == "curves" else until)
         fresh = frame(name, recomputed.get(name) or dict.fromkeys(SCHEMAS[name], ()))
-        last = None if until is None else until // window * window if name == "curves" else until
-        then, now = (_rows(table, number, last) for table in (stored[name], fresh))
+        then, now = stored[name].filter(rows), fresh.filter(rows)
         compared[name] = then.height
         difference = _first(name, then, now)
         if difference is not None:
@@ -83,37 +85,44 @@ def parameter_differences(
         places = np.argwhere(_bits(then) != _bits(now))
         if len(places):
             place = tuple(int(index) for index in places[0])
-            apart = np.linalg.norm(now.astype(float).ravel() - then.astype(float).ravel())
-            relative = float(apart / max(np.linalg.norm(then.astype(float).ravel()), np.finfo(float).tiny))
+            relative = relative_distance([now], [then])
             found.append(Difference(path, None, place, None, then[place].item(), now[place].item(), relative))
     return found, len(stored)
+
+
+def distance(one: Iterable[Any], other: Iterable[Any]) -> float:
+    """The norm of the difference of all numbers in some arrays, in double precision."""
+    return float(np.linalg.norm(_flat(one) - _flat(other)))
+
+
+def relative_distance(one: Iterable[Any], other: Iterable[Any]) -> float:
+    """The same relative to the norm of the second arrays."""
+    other = list(other)
+    return distance(one, other) / max(float(np.linalg.norm(_flat(other))), np.finfo(float).tiny)
+
+
+def _flat(arrays: Iterable[Any]) -> np.ndarray:
+    return np.concatenate([np.asarray(array, float).ravel() for array in arrays])
 
 
 def _kind(array: np.ndarray | None) -> str:
     return "nothing" if array is None else f"{array.dtype} of shape {array.shape}"
 
 
-def _rows(table: pl.DataFrame, number: int, until: int | None) -> pl.DataFrame:
-    mine = table.filter(pl.col("round") == number)
-    return mine if until is None else mine.filter(pl.col("step") <= until)
-
-
 def _first(name: str, then: pl.DataFrame, now: pl.DataFrame) -> Difference | None:
     rows = min(then.height, now.height)
-    first: tuple[int, str] | None = None
-    for column in then.columns:
-        places = np.flatnonzero(_differ(then[column][:rows], now[column][:rows]))
-        if len(places) and (first is None or places[0] < first[0]):
-            first = int(places[0]), column
-    if first is not None:
-        row, column = first
-        step = then["step"][row] if "step" in then.columns else None
-        return Difference(name, column, (row,), step, then[column][row], now[column][row], None)
-    if then.height != now.height:
+    differ = np.array([_differ(then[column][:rows], now[column][:rows]) for column in then.columns])
+    if differ.any():
+        row = int(differ.any(axis=0).argmax())
+        column: str | None = then.columns[int(differ[:, row].argmax())]
+        stored, recomputed, longer = then[column][row], now[column][row], then
+    elif then.height != now.height:
+        row, column, stored, recomputed = rows, None, then.height, now.height
         longer = then if then.height > rows else now
-        step = longer["step"][rows] if "step" in longer.columns else None
-        return Difference(name, None, (rows,), step, then.height, now.height, None)
-    return None
+    else:
+        return None
+    step = longer["step"][row] if "step" in longer.columns else None
+    return Difference(name, column, (row,), step, stored, recomputed, None)
 
 
 def _differ(then: pl.Series, now: pl.Series) -> np.ndarray:
@@ -152,21 +161,11 @@ def differing_conditions(saved: SavedRun) -> list[Condition]:
     What a run of an older release does not record counts as different.
     """
     then = saved.result.run.provenance
-    now = {
-        **provenance_of(saved.configuration, on_host=saved.result.on_host),
-        "backend": jax.default_backend(),
-    }
+    now = {**provenance_of(saved.configuration, on_host=saved.result.on_host), "backend": jax.default_backend()}
     before, versions = then.get("versions") or {}, now["versions"]
-    found = [
-        Condition(f"version of {name}", before.get(name), versions.get(name))
-        for name in dict.fromkeys((*before, *versions))
-        if before.get(name) != versions.get(name)
-    ]
-    found += [
-        Condition(name.replace("_", " "), then.get(name), now.get(name))
-        for name in _ALWAYS
-        if then.get(name) != now.get(name)
-    ]
+    compared = {f"version of {name}": (before.get(name), versions.get(name)) for name in before | versions}
+    compared |= {name.replace("_", " "): (then.get(name), now.get(name)) for name in _ALWAYS}
+    found = [Condition(name, old, new) for name, (old, new) in compared.items() if old != new]
     return found + _changed_user_code(saved)
 
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -15,22 +14,13 @@ from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment
 from srgdqn.errors import InputError
-from srgdqn.figures.charts import (
-    BLACK,
-    BLUE,
-    GREEN,
-    RED,
-    Chart,
-    Panel,
-    Series,
-    Style,
-)
+from srgdqn.figures.charts import BLACK, BLUE, GREEN, RED, Chart, Panel, Series, Style
 from srgdqn.inspection.diagnosis import Diagnosis, diagnose
 from srgdqn.inspection.differences import Condition, differing_conditions, parameter_differences
 from srgdqn.inspection.rerun import Rerun, rerun
 from srgdqn.inspection.saved_run import SavedRun, checkpoints_of, open_run
 from srgdqn.inspection.segments import parted_at
-from srgdqn.inspection.trace import Traced, Tracer, inner_table, iterations_table, joined
+from srgdqn.inspection.trace import Traced, Tracer, joined, tables_of
 from srgdqn.kernel.structures import whole_teams
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.destination import check_file, write_file
@@ -127,9 +117,8 @@ def replay_round(
     starts = [each for each in checkpoints_of(saved, round) if each.blocks <= first and not each.at_the_end]
     with rerun(saved, round, *starts) as round_:
         began = round_.steps
-        traced = list(_traced(saved, round_, first, stop))
+        iterations, inner = tables_of(list(_traced(saved, round_, first, stop)))
         problems, checked = _compare_with_run(saved, round, round_, began, stop)
-    iterations, inner = iterations_table(traced), inner_table(traced)
     return Replay(
         str(folder),
         round,
@@ -151,7 +140,7 @@ def _traced(saved: SavedRun, round_: Rerun, first: int, stop: int) -> Iterator[T
     while round_.blocks < stop and round_.active:
         inputs = round_.next_iteration()
         if inputs is not None:
-            yield Traced(inputs, tracer.trace(inputs))
+            yield inputs, tracer.trace(inputs)
 
 
 def _stretch(saved: SavedRun, number: int, from_step: int | None, until_step: int | None) -> tuple[int, int]:
@@ -184,23 +173,17 @@ def _compare_with_run(
     """How the rerun differs from the run, and what was compared."""
     problems, checked = [], []
     row = saved.row_of(number)
-    ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
     until = min(round_.steps, row["steps"])
-    parted = parted_at(saved, number, began, until, ends)
-    checked.append(f"{int((ends <= until).sum()):,} ends of episodes")
+    parted = parted_at(saved, number, began, until, round_.ends)
+    checked.append(f"{sum(end <= until for end in round_.ends):,} ends of episodes")
     if parted is not None:
         problems.append(f"from step {parted:,} on, episodes ended otherwise than in the run")
-    at_the_end = stop * saved.block >= row["steps"] - saved.block + 1 and not _continues(saved, row, stop)
-    if at_the_end:
+    learned = saved.configuration.training.first_learning_block + row["outer_iterations"]
+    if stop >= learned and stop * saved.block > row["steps"] - saved.block:
         differences, arrays = parameter_differences(saved.result.parameters_of(number), round_.policies()[0])
         checked.append(f"{arrays} arrays of final parameters, to the bit")
         problems += [each.words for each in differences[:1]]
     return problems, checked
-
-
-def _continues(saved: SavedRun, row: dict[str, Any], stop: int) -> bool:
-    """Whether the round made outer iterations after the stretch."""
-    return stop < saved.configuration.training.first_learning_block + row["outer_iterations"]
 
 
 def chart_of(replay: Replay) -> Chart:

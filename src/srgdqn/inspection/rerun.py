@@ -66,7 +66,7 @@ class Rerun:
         self._limits = limits_of(self._configuration.training, self._configuration.task.time_limit)
         self._rounds: list[LaneRounds | HostRound] = [self._lanes() if saved.compiled else self._host_round()]
         self._draw = jax.jit(self._drawn)
-        self.ends: list[np.ndarray] = []  # environment steps at which episodes of the first copy ended
+        self.ends: list[int] = []  # environment steps at which episodes of the first copy ended
 
     def _lanes(self) -> LaneRounds:
         rounds = LaneRounds(self._configuration, self._saved.programs, [self._number])
@@ -169,7 +169,7 @@ class Rerun:
         own, steps = self._rounds[0], self.steps
         own.advance(stop)
         ended = np.flatnonzero(np.asarray(own.log.flags[0]).ravel() & (TERMINATED | TRUNCATED))
-        self.ends.append(steps + ended + 1)
+        self.ends += (steps + ended + 1).tolist()
 
     def next_iteration(self) -> IterationInputs | None:
         """Runs one block, and returns the outer iteration at its end; None where there was none."""

@@ -14,7 +14,9 @@ made in it; then its learning is repeated on those, so that nothing but rounding
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -26,7 +28,7 @@ from jaxtyping import Array
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.inspection.differences import parameter_differences
+from srgdqn.inspection.differences import distance, parameter_differences
 from srgdqn.inspection.rerun import rerun
 from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, checkpoints_of
 from srgdqn.learner.normalisation import Normaliser, observe
@@ -35,7 +37,7 @@ from srgdqn.learner.replay import unpack
 from srgdqn.training.batches import BatchContext, from_replay
 from srgdqn.training.budget import Limits, limits_of
 from srgdqn.training.draws import draw_block
-from srgdqn.training.lane import Lane, learn_on
+from srgdqn.training.lane import learn_on
 from srgdqn.training.loop import policy_arrays
 from srgdqn.training.program import lane_numbers
 
@@ -133,74 +135,46 @@ def check_segments(saved: SavedRun, number: int, *, exact: bool) -> Iterator[Seg
     for upcoming in [*checkpoints, None]:
         blocks = end if upcoming is None else upcoming.blocks
         stored = saved.result.parameters_of(number) if upcoming is None else upcoming.policy()
-        check = _rerun(saved, number, starts, min(blocks * saved.block, steps), blocks, stored, exact)
-        starts = [each for each in starts if each.blocks * saved.block <= check.from_step]  # those after it are bad
+        until = min(blocks * saved.block, steps)
+        with rerun(saved, number, *starts) as round_:
+            first, begin = round_.steps, round_.policies()[0]
+            round_.add_copies(COPIES[saved.compiled], _nudge(np.random.default_rng(0)))
+            round_.advance(blocks)
+            policies, parted = round_.policies(), parted_at(saved, number, first, until, round_.ends)
+        check = _checked((number, first, until), begin, stored, policies, forced=False, parted=parted, exact=exact)
+        starts = [each for each in starts if each.blocks * saved.block <= first]  # those after it are damaged
         if check.finding == "undecided" and starts and upcoming is not None:
-            check = _relearned(saved, check, starts[-1], upcoming, stored) or check
+            forced = relearned(saved, starts[-1], upcoming, COPIES[True], _nudge(np.random.default_rng(0)))
+            if forced is not None:
+                span, begin = (number, first, until), starts[-1].policy()
+                check = _checked(span, begin, stored, forced, forced=True, parted=parted, exact=exact)
         yield check
         if upcoming is not None:
             starts.append(upcoming)
 
 
-def _rerun(
-    saved: SavedRun,
-    number: int,
-    starts: Sequence[RoundCheckpoint],
-    until: int,
-    blocks: int,
-    stored: dict[str, np.ndarray],
-    exact: bool,
-) -> SegmentCheck:
-    with rerun(saved, number, *starts) as round_:
-        first, begin = round_.steps, round_.policies()[0]
-        round_.add_copies(_copies(saved), _nudge(np.random.default_rng(0)))
-        round_.advance(blocks)
-        policies = round_.policies()
-        ends = np.concatenate(round_.ends) if round_.ends else np.zeros(0, int)
-    parted = parted_at(saved, number, first, until, ends)
-    return _checked((number, first, until), begin, stored, policies, forced=False, parted=parted, exact=exact)
-
-
-def _relearned(
-    saved: SavedRun, check: SegmentCheck, start: RoundCheckpoint, end: RoundCheckpoint, stored: dict[str, np.ndarray]
-) -> SegmentCheck | None:
-    """The same on the transitions that the run made; None where they are not at hand."""
-    if not saved.compiled:
-        return None
-    learning = relearning(saved)
-    try:
-        states = (start.blocks, start.lane(saved)), (end.blocks, end.lane(saved))
-    except InputError:  # the end's replay is damaged, which is warned about when the next segment begins
-        return None
-    if not learning.possible(*states):
-        return None
-    policies = learning.learned(*states, _copies(saved), _nudge(np.random.default_rng(0)))
-    span = check.number, check.from_step, check.until_step
-    return _checked(span, start.policy(), stored, policies, forced=True, parted=check.parted_at, exact=check.exact)
-
-
-def _copies(saved: SavedRun) -> int:
-    return COPIES[saved.compiled]
+Policy = dict[str, np.ndarray]
+Change = Callable[[np.ndarray], np.ndarray]
 
 
 def _checked(
     span: tuple[int, int, int],
-    begin: dict[str, np.ndarray],
-    stored: dict[str, np.ndarray],
-    policies: list[dict[str, np.ndarray]],
+    begin: Policy,
+    stored: Policy,
+    policies: list[Policy],
     *,
     forced: bool,
     parted: int | None,
     exact: bool,
 ) -> SegmentCheck:
     own, *copies = policies
-    apart = {path: own[path].astype(float) - array.astype(float) for path, array in stored.items()}
+    apart = {path: np.abs(own[path].astype(float) - array) for path, array in stored.items() if array.size}
     return SegmentCheck(
         *span,
         moved=_distance(stored, begin),
         error=_distance(own, stored),
-        largest_error=max((float(np.abs(each).max()) for each in apart.values() if each.size), default=0.0),
-        largest_relative_error=max((_relative(apart[path], array) for path, array in stored.items()), default=0.0),
+        largest_error=max((float(each.max()) for each in apart.values()), default=0.0),
+        largest_relative_error=max((_relative(each, stored[path]) for path, each in apart.items()), default=0.0),
         rounding=float(np.median([_distance(copy, own) for copy in copies])),
         forced=forced,
         parted_at=parted,
@@ -209,7 +183,7 @@ def _checked(
     )
 
 
-def _nudge(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+def _nudge(generator: np.random.Generator) -> Change:
     """From numbers to the next ones above or below, at random. Whole numbers, such as actions, stay what they are."""
 
     def nudge(numbers: np.ndarray) -> np.ndarray:
@@ -221,30 +195,22 @@ def _nudge(generator: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]
     return nudge
 
 
-def _distance(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
-    parts = [(one[path].astype(float) - other[path].astype(float)).ravel() for path in one if path in other]
-    return float(np.linalg.norm(np.concatenate(parts)))
+def _distance(one: Policy, other: Policy) -> float:
+    return distance(*zip(*((one[path], other[path]) for path in one if path in other), strict=True))
 
 
 def _relative(apart: np.ndarray, stored: np.ndarray) -> float:
-    if not stored.size:
-        return 0.0
     sizes = np.abs(stored.astype(float))
     floor = 1e-3 * float(sizes.max()) or 1.0
-    return float((np.abs(apart) / np.maximum(sizes, floor)).max())
+    return float((apart / np.maximum(sizes, floor)).max())
 
 
-def parted_at(saved: SavedRun, number: int, first: int, until: int, ends: np.ndarray) -> int | None:
+def parted_at(saved: SavedRun, number: int, first: int, until: int, ends: list[int]) -> int | None:
     """The first step at which the ends of episodes differ; None if they do not."""
     mine = saved.result.episodes.filter((pl.col("round") == number) & pl.col("step").is_between(first + 1, until))
-    stored, found = mine["step"].to_numpy(), ends[ends <= until]
-    common = min(len(stored), len(found))
-    places = np.flatnonzero(stored[:common] != found[:common])
-    if len(places):
-        return int(min(stored[places[0]], found[places[0]]))
-    if len(stored) != len(found):
-        return int((stored if len(stored) > common else found)[common])
-    return None
+    found = [end for end in ends if end <= until]
+    pairs = itertools.zip_longest(mine["step"].to_list(), found, fillvalue=math.inf)
+    return next((int(min(pair)) for pair in pairs if pair[0] != pair[1]), None)
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -253,73 +219,60 @@ def _ratio(part: float, whole: float) -> float:
     return part / whole
 
 
-@functools.lru_cache(maxsize=4)
-def relearning(saved: SavedRun) -> Relearning:
-    """The relearning of a run, compiled once."""
-    return Relearning(saved)
-
-
 class _Learning(NamedTuple):
     learner: LearnerState
     normaliser: Normaliser
 
 
-class Relearning:
-    """Repeats the learning of segments of a compiled run on the transitions that the run itself made."""
+def relearned(
+    saved: SavedRun, start: RoundCheckpoint, end: RoundCheckpoint, copies: int, change: Change
+) -> list[Policy] | None:
+    """Repeats the learning of a segment of a compiled round on the transitions that the run itself made.
 
-    def __init__(self, saved: SavedRun) -> None:
-        self._configuration, self._actions = saved.configuration, saved.action_count
-        self._limits = limits_of(saved.configuration.training, saved.configuration.task.time_limit)
-        self._network = saved.q_network()
-        self._run = jax.jit(jax.vmap(self._learned, (0, 0, None, None, None, None, None)))
+    The policies at its end, the round's own and those of copies with `change` applied to them; None where the
+    checkpoints do not hold the transitions, or where learning depends on anything else.
+    """
+    settings, limits = saved.configuration, _limits(saved)
+    by_episodes = bool(limits.counts_episodes) and settings.optimiser.schedule != "constant"
+    # Normalised rewards depend on where episodes ended.
+    if not saved.compiled or by_episodes or settings.normalisation.normalise_rewards:
+        return None
+    try:
+        before, after = start.lane(saved), end.lane(saved)
+    except InputError:  # the end's replay is damaged, which is warned about when the next segment begins
+        return None
+    slots, first = before.ring.shape[1], start.blocks * saved.block
+    if end.blocks * saved.block - first > slots or after.diverged_at[0] >= 0:
+        return None
+    # Twice as long a ring has room for all that was there at the beginning and all that was made since.
+    numbers = np.arange(first - slots, first + slots)
+    numbers = numbers[np.argsort(numbers % (2 * slots))]  # of the transition in each slot; below 0 there is none
+    old, new = (np.asarray(lane.ring[0])[numbers % slots] for lane in (before, after))
+    made = np.where((numbers < first)[:, None], old, new)
+    state = _Learning(*(jax.tree.map(lambda leaf: leaf[0], part) for part in (before.learner, before.normaliser)))
+    others = [jax.tree.map(lambda leaf: change(np.asarray(leaf)), state) for _ in range(copies)]
+    learners = jax.tree.map(lambda *leaves: np.stack(leaves), state, *others)
+    seen = np.stack([made, *(change(made) for _ in range(copies))])
+    given = {name: values[0] for name, values in lane_numbers(settings, 1).items()}
+    blocks = np.int32(start.blocks), np.int32(end.blocks)
+    ended = _relearning(saved)(learners, seen, before.key[0], *blocks, given, limits)
+    stored = policy_arrays(ended.learner.parameters, ended.normaliser)
+    return [{path: array[copy] for path, array in stored.items()} for copy in range(1 + copies)]
 
-    def possible(self, start: tuple[int, Lane], end: tuple[int, Lane]) -> bool:
-        """Whether the states at its ends hold the transitions of a segment, and learning depends on nothing else."""
-        settings, block = self._configuration, self._configuration.training.learning_frequency
-        by_episodes = bool(self._limits.counts_episodes) and settings.optimiser.schedule != "constant"
-        return (
-            (end[0] - start[0]) * block <= start[1].ring.shape[1]
-            and bool(end[1].diverged_at[0] < 0)
-            and not by_episodes
-            and not settings.normalisation.normalise_rewards  # of which episodes' ends are needed
-        )
+
+def _limits(saved: SavedRun) -> Limits:
+    return limits_of(saved.configuration.training, saved.configuration.task.time_limit)
+
+
+@functools.lru_cache(maxsize=4)
+def _relearning(saved: SavedRun) -> Any:
+    """The program that learns from block `first` to block `last` of a run, compiled once for all its segments."""
+    network, shape, block = saved.q_network(), saved.configuration.shape(), saved.block
 
     def learned(
-        self,
-        start: tuple[int, Lane],
-        end: tuple[int, Lane],
-        copies: int,
-        change: Callable[[np.ndarray], np.ndarray],
-    ) -> list[dict[str, np.ndarray]]:
-        """The policies at the segment's end: the round's own, and those of copies with `change` applied to them."""
-        (first, before), (last, after) = start, end
-        slots, block = before.ring.shape[1], self._configuration.training.learning_frequency
-        # Twice as long a ring has room for all that was there at the beginning and all that was made since.
-        numbers = np.arange(first * block - slots, first * block + slots)
-        numbers = numbers[np.argsort(numbers % (2 * slots))]  # of the transition in each slot; below 0 there is none
-        old, new = (np.asarray(lane.ring[0])[numbers % slots] for lane in (before, after))
-        made = np.where((numbers < first * block)[:, None], old, new)
-        state = _Learning(*(jax.tree.map(lambda leaf: leaf[0], part) for part in (before.learner, before.normaliser)))
-        others = [jax.tree.map(lambda leaf: change(np.asarray(leaf)), state) for _ in range(copies)]
-        learners = jax.tree.map(lambda *leaves: np.stack(leaves), state, *others)
-        seen = np.stack([made, *(change(made) for _ in range(copies))])
-        given = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
-        ended = self._run(learners, seen, before.key[0], np.int32(first), np.int32(last), given, self._limits)
-        stored = policy_arrays(ended.learner.parameters, ended.normaliser)
-        return [{path: array[copy] for path, array in stored.items()} for copy in range(1 + copies)]
-
-    def _learned(
-        self,
-        state: _Learning,
-        made: Array,
-        key: Any,
-        first: Array,
-        last: Array,
-        numbers: dict[str, Array],
-        limits: Limits,
+        state: _Learning, made: Array, key: Any, first: Array, last: Array, numbers: dict[str, Array], limits: Limits
     ) -> _Learning:
-        configuration: Configuration = self._configuration.shape().with_numbers(numbers)
-        block = configuration.training.learning_frequency
+        configuration: Configuration = shape.with_numbers(numbers)
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
 
         def block_of_learning(index: Array, state: _Learning) -> _Learning:
@@ -327,18 +280,18 @@ class Relearning:
             normaliser = observe(
                 state.normaliser, new.observation, new.reward, new.terminated > 0, configuration.gradients.gamma
             )
-            draws = draw_block(configuration, key, index, actions=self._actions, rows=batch_rows(configuration))
-            served = from_replay(BatchContext(configuration, self._network, state.learner, made, index, draws, None))
+            draws = draw_block(configuration, key, index, actions=saved.action_count, rows=batch_rows(configuration))
+            served = from_replay(BatchContext(configuration, network, state.learner, made, index, draws, None))
             spent = limits.spent(
                 steps=(index + 1) * block,
                 outer_iterations=state.learner.iterations,
                 episodes=jnp.zeros((), jnp.int32),
             )
-            learner, _, _ = learn_on(
-                configuration, self._network, state.learner, normaliser, served, spent / limits.amount
-            )
+            learner, _, _ = learn_on(configuration, network, state.learner, normaliser, served, spent / limits.amount)
             due = (index >= limits.first_learning) & (index < limits.last_block)
             learned = jax.tree.map(lambda new, old: jnp.where(due, new, old), learner, state.learner)
             return _Learning(learned, normaliser)
 
         return jax.lax.fori_loop(first, last, block_of_learning, state)
+
+    return jax.jit(jax.vmap(learned, (0, 0, None, None, None, None, None)))

@@ -6,7 +6,7 @@ round counts as diverged are not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +16,7 @@ import polars as pl
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
+from srgdqn.inspection.differences import relative_distance
 from srgdqn.learner.estimators import estimator
 from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
 from srgdqn.learner.gradients.bellman import target_of
@@ -41,41 +42,20 @@ class IterationInputs(NamedTuple):
     numbers: dict[str, Any]  # the configuration's, as the program was given them
     discarded: bool  # whether it led to non-finite numbers
 
-
-class AdamTrace(NamedTuple):
-    """Input and output of the Adam process (or of Adam's last step, where all steps are Adam's)."""
-
-    input_norm: Float[Array, ""]  # of what entered it, clipped where that is asked for
-    first_norm: Float[Array, ""]  # of m
-    second_norm: Float[Array, ""]  # of v
-    least_denominator: Float[Array, ""]  # of all numbers √v̂ + ϵ
-    largest_denominator: Float[Array, ""]
-    step_norm: Float[Array, ""]  # of α m̂ / (√v̂ + ϵ)
-
-
-class PickTrace(NamedTuple):
-    """Q-values, targets and errors of transitions."""
-
-    q: Float[Array, "*rows"]  # Q(S, A; θ)
-    target: Float[Array, "*rows"]  # y
-    td_error: Float[Array, "*rows"]  # y - Q
+    @property
+    def number(self) -> int:
+        """Which outer iteration of its round it is, from 1."""
+        return int(self.before.iterations) + 1
 
 
 class IterationTrace(NamedTuple):
     """An outer iteration: M inner ones with b transitions each."""
 
     after: LearnerState
-    loss: Float[Array, ""]
-    max_q: Float[Array, ""]
-    theta_norm: Float[Array, " M+2"]  # of θ_0 … θ_{M+1}
-    delta_norm: Float[Array, " M+1"]  # of Δ_0 … Δ_M
-    step_norm: Float[Array, " M+1"]  # of θ_{m+1} - θ_m
-    gradient_norm: Float[Array, " M"]  # of g(θ_m; x_m), m = 1 … M
-    reference_norm: Float[Array, " M"] | None  # of g(θ_ref; x_m), where the estimator has a reference
-    on_batch: PickTrace  # of D at θ_0
-    on_picks: PickTrace  # of x_m at θ_m; axes of M and b
-    after_norm: Float[Array, ""]  # of the parameters that the iteration ends with
-    adam: AdamTrace | None
+    outer: dict[str, Float[Array, ""]]  # by column of `ITERATIONS`
+    inner: dict[str, Float[Array, " M+1"]]  # by column of `INNER`
+    picks: dict[str, Float[Array, "M b"]]  # of x_m at θ_m, by column of `INNER`
+    td_errors: Float[Array, " rows"]  # of D at θ_0
 
 
 # The points θ_ref at which an estimator takes its reference gradients, given θ_0 … θ_M.
@@ -136,51 +116,57 @@ class Tracer:
         at_picks = jax.tree.map(lambda leaf: leaf[1:], thetas)
         name = configuration.estimator.estimator
         reference = None if name == "none" else _REFERENCES.get(estimator(name).reference)
+        deltas = _norms(trace.deltas)
+        columns = {
+            "theta_norm": _norms(thetas),
+            "delta_norm": deltas,
+            "step_norm": _norms(jax.tree.map(lambda leaf: leaf[1:] - leaf[:-1], trace.iterates)),
+            "gradient_norm": jnp.append(deltas[:1], _norms(gradients(at_picks))) if inner else deltas,
+        }
+        if inner and reference is not None:
+            columns["reference_norm"] = jnp.append(jnp.nan, _norms(gradients(reference(thetas))))
         return IterationTrace(
             after,
-            trace.loss,
-            trace.max_q,
-            _norms(trace.iterates),
-            _norms(trace.deltas),
-            _norms(jax.tree.map(lambda leaf: leaf[1:] - leaf[:-1], trace.iterates)),
-            _norms(gradients(at_picks)) if inner else jnp.zeros(0),
-            _norms(gradients(reference(thetas))) if inner and reference is not None else None,
-            _errors(network, before.parameters, batch),
-            jax.vmap(lambda theta, pick: _errors(network, theta, pick))(at_picks, rows)
-            if inner
-            else PickTrace(*[jnp.zeros((0, 1))] * 3),
-            scaled_norm(after.parameters),
-            _adam(configuration, after, trace, progress),
+            {
+                "loss": trace.loss,
+                "max_q": trace.max_q,
+                "after_norm": scaled_norm(after.parameters),
+                **_adam(configuration, after, trace, progress),
+            },
+            columns,
+            jax.vmap(lambda theta, pick: _errors(network, theta, pick))(at_picks, rows) if inner else {},
+            _errors(network, before.parameters, batch)["td_error"],
         )
 
 
-def _errors(network: Network, theta: Parameters, batch: Batch) -> PickTrace:
+def _errors(network: Network, theta: Parameters, batch: Batch) -> dict[str, Float[Array, " rows"]]:
     """Q(S, A; θ), y and its error for every row."""
     values = network.q_values(theta, batch.observation)
     q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
     next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
     target = target_of(batch, next_q)
-    return PickTrace(q, target, target - q)
+    return {"q": q, "target": target, "td_error": target - q}
 
 
 def _adam(
     configuration: Configuration, after: LearnerState, trace: Any, progress: Float[Array, ""]
-) -> AdamTrace | None:
+) -> dict[str, Float[Array, ""]]:
+    """Input and output of the Adam process (or of Adam's last step, where all steps are Adam's)."""
     settings = configuration.optimiser
     if not settings.adam_process and settings.step != "adam":
-        return None
+        return {}
     from_gradient = settings.adam_process and settings.adam_input == "gradient"
     entered = clip(settings, trace.last_gradient if from_gradient else trace.last_delta)
     denominators = jax.tree.leaves(denominator_of(settings, after.adam))
     factor = schedule(settings, progress) * settings.alpha
-    return AdamTrace(
-        scaled_norm(entered),
-        scaled_norm(after.adam.first),
-        scaled_norm(after.adam.second),
-        jnp.stack([leaf.min() for leaf in denominators]).min(),
-        jnp.stack([leaf.max() for leaf in denominators]).max(),
-        factor * scaled_norm(direction_of(settings, after.adam)),
-    )
+    return {
+        "adam_input_norm": scaled_norm(entered),
+        "adam_first_norm": scaled_norm(after.adam.first),
+        "adam_second_norm": scaled_norm(after.adam.second),
+        "adam_least_denominator": jnp.stack([leaf.min() for leaf in denominators]).min(),
+        "adam_largest_denominator": jnp.stack([leaf.max() for leaf in denominators]).max(),
+        "adam_step_norm": factor * scaled_norm(direction_of(settings, after.adam)),
+    }
 
 
 def scaled_norm(tree: Parameters) -> Float[Array, ""]:
@@ -244,114 +230,69 @@ INNER: dict[str, pl.DataType] = {
 }
 
 
-class Traced(NamedTuple):
-    """An outer iteration of the run, and its trace."""
-
-    inputs: IterationInputs
-    trace: IterationTrace
-
-    @property
-    def number(self) -> int:
-        """Which outer iteration of its round it is, from 1."""
-        return int(self.inputs.before.iterations) + 1
+Traced = tuple[IterationInputs, IterationTrace]
 
 
-def iterations_table(traced: Sequence[Traced]) -> pl.DataFrame:
-    """A row per outer iteration."""
-    return pl.DataFrame([_iteration(each) for each in traced], schema=ITERATIONS, orient="row")
-
-
-def inner_table(traced: Sequence[Traced]) -> pl.DataFrame:
-    """A row per inner iteration, counted from 0 (the anchor), and transition of its pick."""
-    return pl.DataFrame([row for each in traced for row in _inner(each)], schema=INNER, orient="row")
+def tables_of(traced: Sequence[Traced]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """A row per outer iteration; and a row per inner iteration, counted from 0 (the anchor), and transition of its
+    pick.
+    """
+    inner = [row for each in traced for row in _inner(*each)]
+    return (
+        pl.DataFrame([_iteration(*each) for each in traced], schema=ITERATIONS, orient="row"),
+        pl.DataFrame(inner, schema=INNER, orient="row"),
+    )
 
 
 def joined(iterations: pl.DataFrame, inner: pl.DataFrame) -> pl.DataFrame:
     """Both in one: the rows of the second, each with the columns of its outer iteration that the first alone has."""
-    own = {name: f"outer_{name}" for name in iterations.columns if name in inner.columns}
-    others = iterations.rename({name: new for name, new in own.items() if name not in ("outer_iteration", "step")})
-    return inner.join(others.drop("step"), on="outer_iteration", how="left", maintain_order="left")
+    others = iterations.drop("step")
+    own = {name: f"outer_{name}" for name in others.columns if name in inner.columns and name != "outer_iteration"}
+    return inner.join(others.rename(own), on="outer_iteration", how="left", maintain_order="left")
 
 
-def difference(one: Any, other: Any) -> float:
-    """The norm of the difference of two trees relative to that of the second, in double precision; 0 if they are the
-    same bits.
-    """
-    pairs = list(zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
-    if all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs):
-        return 0.0
-    apart = np.concatenate([(np.asarray(a, float) - np.asarray(b, float)).ravel() for a, b in pairs])
-    whole = np.concatenate([np.asarray(b, float).ravel() for _, b in pairs])
-    return float(np.linalg.norm(apart) / max(np.linalg.norm(whole), np.finfo(float).tiny))
-
-
-def _iteration(traced: Traced) -> dict[str, Any]:
-    inputs, trace = traced
-    errors = np.asarray(trace.on_batch.td_error, float)
+def _iteration(inputs: IterationInputs, trace: IterationTrace) -> dict[str, Any]:
+    errors, deltas = np.asarray(trace.td_errors, float), trace.inner["delta_norm"]
     worst = int(np.argmax(np.where(np.isnan(errors), np.inf, np.abs(errors))))
-    row = {
-        "outer_iteration": traced.number,
+    pair = (jax.tree.leaves(each.parameters) for each in (trace.after, inputs.after))
+    return {
+        **dict.fromkeys(ITERATIONS),
+        **{name: float(value) for name, value in trace.outer.items()},
+        "outer_iteration": inputs.number,
         "step": inputs.step,
-        "loss": float(trace.loss),
-        "max_q": float(trace.max_q),
-        "theta_norm": float(trace.theta_norm[0]),
-        "anchor_norm": float(trace.delta_norm[0]),
-        "largest_delta_norm": float(np.max(trace.delta_norm)),
+        "theta_norm": float(trace.inner["theta_norm"][0]),
+        "anchor_norm": float(deltas[0]),
+        "largest_delta_norm": float(np.max(deltas)),
         "largest_td_error": float(errors[worst]),
         "largest_td_row": worst,
         "largest_td_made_at": int(inputs.made_at[worst]),
-        "after_norm": float(trace.after_norm),
         "discarded": inputs.discarded,
-        "difference": None if inputs.discarded else difference(trace.after.parameters, inputs.after.parameters),
-    }
-    adam = {} if trace.adam is None else {f"adam_{name}": float(value) for name, value in trace.adam._asdict().items()}
-    return dict.fromkeys(ITERATIONS) | row | adam
-
-
-def _inner(traced: Traced) -> list[dict[str, Any]]:
-    inputs, trace = traced
-    shared = {"outer_iteration": traced.number, "step": inputs.step}
-    none = dict.fromkeys(INNER)
-    rows = [none | shared | _norms_at(trace, 0) | {"m": 0, "sample": 0}]
-    size = int(np.prod(inputs.transitions.observation.shape[1:]))
-    for m in range(1, len(trace.delta_norm)):
-        for sample, row in enumerate(np.asarray(inputs.picks[m - 1]).tolist()):
-            errors = {name: float(value[m - 1, sample]) for name, value in trace.on_picks._asdict().items()}
-            rows.append(
-                none
-                | shared
-                | _norms_at(trace, m)
-                | errors
-                | _transition(inputs, row, size)
-                | {"m": m, "sample": sample}
-            )
-    return rows
-
-
-def _norms_at(trace: IterationTrace, m: int) -> dict[str, Any]:
-    reference = None if trace.reference_norm is None or m == 0 else float(trace.reference_norm[m - 1])
-    return {
-        "theta_norm": float(trace.theta_norm[m]),
-        "gradient_norm": float(trace.delta_norm[0] if m == 0 else trace.gradient_norm[m - 1]),
-        "reference_norm": reference,
-        "delta_norm": float(trace.delta_norm[m]),
-        "step_norm": float(trace.step_norm[m]),
+        "difference": None if inputs.discarded else relative_distance(*pair),
     }
 
 
-def _transition(inputs: IterationInputs, row: int, size: int) -> dict[str, Any]:
-    transitions = inputs.transitions
-    shown = size <= _MOST_NUMBERS
+def _inner(inputs: IterationInputs, trace: IterationTrace) -> Iterator[dict[str, Any]]:
+    nothing = dict.fromkeys(INNER)
+    for m in range(len(trace.inner["delta_norm"])):
+        norms = {name: float(column[m]) for name, column in trace.inner.items() if m or name != "reference_norm"}
+        shared = nothing | norms | {"outer_iteration": inputs.number, "step": inputs.step, "m": m, "sample": 0}
+        if m == 0:
+            yield shared
+            continue
+        for sample, row in enumerate(inputs.picks[m - 1].tolist()):
+            errors = {name: float(column[m - 1, sample]) for name, column in trace.picks.items()}
+            yield shared | {"sample": sample} | errors | _transition(inputs, row)
+
+
+def _transition(inputs: IterationInputs, row: int) -> dict[str, Any]:
+    observation, action, reward, next_observation, terminated = (column[row] for column in inputs.transitions)
+    shown = observation.size <= _MOST_NUMBERS
     return {
         "row": row,
         "made_at": int(inputs.made_at[row]),
-        "observation": _numbers(transitions.observation[row]) if shown else None,
-        "action": int(transitions.action[row]),
-        "reward": float(transitions.reward[row]),
-        "next_observation": _numbers(transitions.next_observation[row]) if shown else None,
-        "terminated": bool(transitions.terminated[row]),
+        "observation": observation.ravel().tolist() if shown else None,
+        "action": int(action),
+        "reward": float(reward),
+        "next_observation": next_observation.ravel().tolist() if shown else None,
+        "terminated": bool(terminated),
     }
-
-
-def _numbers(observation: Any) -> list[float]:
-    return [float(value) for value in np.asarray(observation).ravel()]

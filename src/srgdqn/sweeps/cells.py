@@ -21,7 +21,7 @@ from srgdqn.results.cache import CellFolder, Say, TrainingCell
 from srgdqn.results.prepare import prepare, result_of, task_of, with_kernel
 from srgdqn.results.result import Result
 from srgdqn.results.session import stamp_of
-from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, CheckpointManager, Pace
+from srgdqn.runs.checkpoint_manager import CheckpointManager, Pace
 from srgdqn.runs.provenance import LOCAL
 from srgdqn.runs.run_folder import UNFINISHED_CELLS
 from srgdqn.sweeps.folder import CELLS, FAILED
@@ -35,7 +35,7 @@ from srgdqn.training.rounds import Listener
 class SweepCells:
     """The results and failures of a sweep's cells, by name; in a folder if it has one, else in memory."""
 
-    def __init__(self, folder: Path | None, say: Say = lambda text: None, pace: Pace = DEFAULT_PACE) -> None:
+    def __init__(self, folder: Path | None, say: Say, pace: Pace, engine: str) -> None:
         self.results: dict[str, Result] = {}
         self.failures: dict[str, str] = {}
         """Why cells have no result: what their environment did."""
@@ -43,6 +43,7 @@ class SweepCells:
         """For the random policy's run."""
         checkpoints = None if folder is None else CheckpointManager(folder / UNFINISHED_CELLS, *pace)
         self._folder = CellFolder(None if folder is None else folder / CELLS, say, checkpoints)
+        self._engine = engine
         # Another folder, so that no failed cell takes the place of a finished one.
         self._failed = CellFolder(None if folder is None else folder / FAILED)
 
@@ -50,7 +51,7 @@ class SweepCells:
         """Reads the cells that are stored."""
         self._folder.find_all(list(map(_training, cells)), self.results)
 
-    def fill(self, cells: Sequence[SweepCell], listener: Listener, engine: str = LOCAL) -> bool:
+    def fill(self, cells: Sequence[SweepCell], listener: Listener) -> bool:
         """Reads the cells that are stored, trains and stores the others; none that failed is tried twice.
 
         Returns whether all was done: a KeyboardInterrupt ends it early.
@@ -70,7 +71,7 @@ class SweepCells:
                 failed=failed,
                 listener=listener,
                 manager=self._folder.checkpoints,
-                engine=engine,
+                engine=self._engine,
             )
 
         try:

@@ -197,7 +197,3 @@ class GridPlan:
     def as_words(self) -> dict[str, Any]:
         """The same as JSON values."""
         return {"values": {name: [written(value) for value in values] for name, values in self.values.items()}}
-
-    def cell(self, values: Values) -> SweepCell:
-        """The cell with these values."""
-        return self.cells[name_of(values)]

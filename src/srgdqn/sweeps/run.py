@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from srgdqn.runs.provenance import LOCAL
 from srgdqn.sweeps.cells import SweepCells
 from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, GridPlan, Score, SweepCell, Values, check_score, name_of
-from srgdqn.sweeps.scores import RandomPolicy, score_of
+from srgdqn.sweeps.scores import RandomPolicy
 from srgdqn.sweeps.space import SearchPlan, space_of
-from srgdqn.sweeps.study import Study, open_study
+from srgdqn.sweeps.study import open_study
 from srgdqn.sweeps.sweep import Sweep
 from srgdqn.training import Progress
 from srgdqn.training.rounds import Listener
@@ -140,39 +139,6 @@ def _run(
         return run_sweep(plan, path, chosen_by, listener, pace=Pace(checkpoint_every), engine=engine)
 
 
-class _Grid:
-    """Proposes all cells of a grid at once, as `Study` proposes those of a search."""
-
-    def __init__(self, plan: GridPlan) -> None:
-        self._values = [cell.values for cell in plan.cells.values()]
-        self.ended = 0
-
-    def ask(self) -> dict[int, Values]:
-        return dict(enumerate(self._values))
-
-    def end(self, number: int, score: float | None) -> None:
-        self.ended += 1
-
-    def fail(self, number: int, reason: str) -> None:
-        self.ended += 1
-
-    def values(self) -> list[Values]:
-        return self._values
-
-    def failures(self) -> list[Failure]:
-        return []
-
-
-@contextlib.contextmanager
-def _proposer(plan: GridPlan | SearchPlan, folder: Path | None) -> Iterator[_Grid | Study]:
-    if isinstance(plan, GridPlan):
-        yield _Grid(plan)
-        return
-    with open_study(None if folder is None else folder / STUDY, plan) as study:
-        study.resume()
-        yield study
-
-
 def run_sweep(
     plan: GridPlan | SearchPlan,
     folder: Path | None,
@@ -184,48 +150,21 @@ def run_sweep(
 ) -> Sweep:
     """Trains the cells of a checked grid or search that are not in the folder yet. The engine must be ready."""
     say = functools.cache(say)  # every message once
-
-    def cell_of(values: Values) -> SweepCell | None:
-        try:
-            return plan.cell(values)
-        except InputError as error:
-            say(f"a trial failed: {error}")
-            return None
-
     with occupied(folder):
         if folder is not None:
             begin(folder, About(plan.base, plan.as_words(), score, planned=plan.planned))
-        stored = SweepCells(folder, say, pace)
-        results, failures = stored.results, stored.failures
+        stored = SweepCells(folder, say, pace, engine)
         random = RandomPolicy(score, plan.first.configuration, stored.beside)
-        complete = True
-        with _proposer(plan, folder) as proposer:
-            while complete and (ended := proposer.ended) < plan.planned:
-                asked = proposer.ask()
-                cells = {number: cell for number, values in asked.items() if (cell := cell_of(values))}
-                shown = _share_of(listener, ended, len(asked), plan.planned)
-                complete = stored.fill(list(cells.values()), shown, engine)
-                if not complete:
-                    break
-                random.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
-                for number in asked:
-                    name = cells[number].name if number in cells else None
-                    if name in failures:
-                        proposer.fail(number, failures[name])
-                    else:
-                        scored = None if name is None else score_of(results[name], score, random.chance).mean
-                        proposer.end(number, scored)
-            done = {cell.name: cell for values in proposer.values() if (cell := cell_of(values))}
-            failed = {name_of(failure.values): failure for failure in proposer.failures()}
-        # Trials of earlier processes are read, and whatever is stale among them is trained again.
-        if complete:
-            complete = stored.fill(list(done.values()), lambda progress: None, engine)
+        if isinstance(plan, GridPlan):
+            cells, failed = plan.cells, {}
+            complete = stored.fill(list(cells.values()), listener)
         else:
-            stored.find(list(done.values()))
+            cells, failed, complete = _searched(plan, folder, stored, random, listener, say)
         if complete:
             stored.check_some_finished()
-        failed |= {name: Failure(cell.values, failures[name]) for name, cell in done.items() if name in failures}
-        finished = {name: cell.values for name, cell in done.items() if name in results}
+        results, failures = stored.results, stored.failures
+        failed |= {name: Failure(cell.values, failures[name]) for name, cell in cells.items() if name in failures}
+        finished = {name: cell.values for name, cell in cells.items() if name in results}
         random.prepare([results[name] for name in finished])
         swept = Sweep(
             plan.base,
@@ -241,6 +180,46 @@ def run_sweep(
         if folder is not None:
             swept.save_table(folder)
         return swept
+
+
+def _searched(
+    plan: SearchPlan, folder: Path | None, stored: SweepCells, random: RandomPolicy, listener: Listener, say: Say
+) -> tuple[dict[str, SweepCell], dict[str, Failure], bool]:
+    """Trains the trials that Optuna proposes: the cells of all that have a score and those that failed, by name, also
+    of earlier processes; and whether all was done.
+    """
+    results, failures, complete = stored.results, stored.failures, True
+
+    def cell_of(values: Values) -> SweepCell | None:
+        try:
+            return plan.cell(values)
+        except InputError as error:
+            say(f"a trial failed: {error}")
+            return None
+
+    with open_study(None if folder is None else folder / STUDY, plan) as study:
+        study.resume()
+        while (ended := study.ended) < plan.planned:
+            asked = study.ask()
+            cells = {number: cell for number, values in asked.items() if (cell := cell_of(values))}
+            complete = stored.fill(list(cells.values()), _share_of(listener, ended, len(asked), plan.planned))
+            if not complete:
+                break
+            random.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
+            for number in asked:
+                name = cells[number].name if number in cells else None
+                if name in failures:
+                    study.fail(number, failures[name])
+                else:
+                    study.end(number, None if name is None else random.score_of(results[name]).mean)
+        scored = {cell.name: cell for values in study.values() if (cell := cell_of(values))}
+        failed = {name_of(failure.values): failure for failure in study.failures()}
+    # Trials of earlier processes are read, and whatever is stale among them is trained again.
+    if complete:
+        complete = stored.fill(list(scored.values()), lambda progress: None)
+    else:
+        stored.find(list(scored.values()))
+    return scored, failed, complete
 
 
 def _share_of(listener: Listener, ended: int, asked: int, planned: int) -> Listener:

@@ -25,11 +25,6 @@ def diverged_rounds(result: Result) -> set[int]:
     return {number for number, step in result.rounds.select("round", "diverged_at").iter_rows() if step is not None}
 
 
-def needs_chance(result: Result, score: Score) -> bool:
-    """Whether the cell's score depends on the random policy's."""
-    return score == "final-reward" and bool(diverged_rounds(result))
-
-
 def random_policy(configuration: Configuration) -> Configuration:
     """A policy that always explores and never learns, in the same compiled program as the configuration."""
     return configuration.with_options({"epsilon_start": 1.0, "epsilon_end": 1.0, "eta": 0.0, "alpha": 0.0})
@@ -66,9 +61,13 @@ class RandomPolicy:
         self._cell = TrainingCell("random-policy", random_policy(configuration))
         self.chance: float | None = None
 
+    def score_of(self, result: Result) -> Spread:
+        """A cell's score, for which this was prepared."""
+        return score_of(result, self._score, self.chance)
+
     def prepare(self, results: Sequence[Result]) -> None:
         """Sets `chance` if a score of these results depends on it."""
-        if self.chance is not None or not any(needs_chance(result, self._score) for result in results):
+        if self._score != "final-reward" or self.chance is not None or not any(map(diverged_rounds, results)):
             return
         found = self._folder.find(self._cell)
         if found is None:
