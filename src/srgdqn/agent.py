@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import gymnasium as gym
@@ -309,7 +309,7 @@ class Agent:
             played = evaluate_policy(
                 played_in,
                 task,
-                self._round.policy if deterministic else _ExploringPolicy(self._explore),
+                self._round.policy.one if deterministic else self._explore,
                 seed=self.configuration.training.seed if seed is None else seed,
                 episodes=episodes,
             )
@@ -397,7 +397,3 @@ def _whole(total_timesteps: Any) -> int:
 
 def _is_within(one: gym.Env, other: Any) -> bool:
     return isinstance(other, gym.Env) and one.unwrapped is other.unwrapped
-
-
-class _ExploringPolicy(NamedTuple):
-    one: Callable[[np.ndarray], int]

@@ -226,7 +226,7 @@ def _source_of_factory(factory: Callable[[], gym.Env]) -> Source:
         raise InputError(
             f"the function given makes {probe!r}, which is no Gymnasium environment. Return a gymnasium.Env from it."
         )
-    named = _source_of_instance(probe).name
+    named = _name_of(probe)
     close(probe, named)
     if isinstance(probe, VectorEnv):
         raise InputError(

@@ -12,14 +12,6 @@ from srgdqn.learner.networks import MLP, Network, Parameters
 from srgdqn.learner.normalisation import Normaliser
 
 
-class ActsOnOne(Protocol):
-    """Chooses the index of an action for one observation."""
-
-    @property
-    def one(self) -> Callable[[np.ndarray], int]:
-        """The function itself."""
-
-
 class GreedyPolicy(Protocol):
     """The best actions by parameters that change after every outer iteration."""
 

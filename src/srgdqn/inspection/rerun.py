@@ -42,16 +42,14 @@ Change = Callable[[np.ndarray], np.ndarray]
 def rerun(saved: SavedRun, number: int, *starts: RoundCheckpoint) -> Iterator[Rerun]:
     """A round of a run, from the last undamaged one of these checkpoints, or else from its first step."""
     with contextlib.ExitStack() as ending:
-        yield _started(saved, number, starts, ending)
-
-
-def _started(saved: SavedRun, number: int, starts: Sequence[RoundCheckpoint], ending: contextlib.ExitStack) -> Rerun:
-    for start in reversed(starts):
-        try:
-            return Rerun(saved, number, start, ending)
-        except InputError as error:
-            warn_unusable(start.name, error)
-    return Rerun(saved, number, None, ending)
+        round_ = None
+        for start in reversed(starts):
+            try:
+                round_ = Rerun(saved, number, start, ending)
+                break
+            except InputError as error:
+                warn_unusable(start.name, error)
+        yield Rerun(saved, number, None, ending) if round_ is None else round_
 
 
 class Rerun:

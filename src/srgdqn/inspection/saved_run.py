@@ -118,20 +118,16 @@ def _task_of(
 ) -> tuple[Task | HostTask, FuncEnv | Source | None]:
     name = configuration.task.task
     if environment is None and not (is_identifier(name) if result.on_host else name in PRESETS):
-        raise _environment_missing(name)
+        raise InputError(
+            f"the task of this run is the environment {name!r}, which is not stored with it. Pass it in Python: "
+            "environment=…."
+        )
     if result.on_host:
         source = source_of(name if environment is None else environment)
         return same_task(configuration, source, result.run.provenance), source
     if environment is not None and not isinstance(environment, FuncEnv):
         raise InputError(f"the task of this run, {name!r}, is a functional environment. Pass the same one.")
     return task_of(configuration, environment), environment
-
-
-def _environment_missing(name: str) -> InputError:
-    return InputError(
-        f"the task of this run is the environment {name!r}, which is not stored with it. Pass it in Python: "
-        "environment=…."
-    )
 
 
 def _check_precision(then: str | None) -> None:

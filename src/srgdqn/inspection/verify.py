@@ -160,16 +160,12 @@ def check_rounds(
 ) -> Iterator[RoundCheck]:
     """Retrains rounds, or their first `steps`, and compares. All rounds of a complete run use every core."""
     everyone = saved.result.rounds["round"].to_list()
-    whole = not saved.result.interrupted and len(everyone) == _planned(saved)
-    if list(numbers) == everyone and whole and steps is None:
+    complete = not saved.result.interrupted and len(everyone) == saved.configuration.training.rounds
+    if list(numbers) == everyone and complete and steps is None:
         yield from _check_all(saved, listener)
         return
     for number in numbers:
         yield _check_one(saved, number, steps, listener)
-
-
-def _planned(saved: SavedRun) -> int:
-    return saved.configuration.training.rounds
 
 
 def _check_all(saved: SavedRun, listener: Listener) -> Iterator[RoundCheck]:

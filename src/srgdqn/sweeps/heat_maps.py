@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from srgdqn.figures.charts import BLUE, RED, Panel, Series, Style
 from srgdqn.figures.images import draw_panel
@@ -156,14 +157,9 @@ def _draw_map(
         if lost := int(sweep.table["diverged"][int(number)]):
             _mark(axes, column + 0.46, row + 0.42, lost, color=color, inside=True)
         if number == best:
-            axes.add_patch(_frame(column, row))
+            place = (column - 0.5, row - 0.5)
+            axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=RED, linewidth=2, clip_on=False))
     return image
-
-
-def _frame(column: float, row: float) -> Any:
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor=RED, linewidth=2, clip_on=False)
 
 
 def _mark(axes: Axes, x: float, y: float, lost: int, *, color: str, inside: bool = False, offset: float = 0) -> None:

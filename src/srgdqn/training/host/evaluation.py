@@ -4,7 +4,7 @@ episode's number alone, no exploration, a limit on every episode.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +13,7 @@ import numpy as np
 
 from srgdqn.adapters.environments import Source, close
 from srgdqn.adapters.failures import RAISED, described, failed
-from srgdqn.adapters.policy import ActsOnOne, GreedyPolicy, greedy_policy
+from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
 from srgdqn.adapters.spaces import Actions, Observations, OddValueError, flag_of, reward_of
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network, Parameters
@@ -25,8 +25,10 @@ from srgdqn.training.host.task import HostTask, check_same_spaces, host_task
 _STREAM = 0xE7A1  # separates the evaluation's seeds from the rounds'
 
 
-def evaluate_policy(environment: gym.Env, task: HostTask, policy: ActsOnOne, *, seed: int, episodes: int) -> Evaluation:
-    """Plays episodes of a task in a copy of its environment."""
+def evaluate_policy(
+    environment: gym.Env, task: HostTask, act: Callable[[np.ndarray], int], *, seed: int, episodes: int
+) -> Evaluation:
+    """Plays episodes of a task in a copy of its environment; `act` chooses an action's index by an observation."""
     observations, actions = task.observations, task.actions
     returns, lengths, terminations = np.zeros(episodes), np.zeros(episodes, np.int32), np.zeros(episodes, bool)
     for episode in range(episodes):
@@ -35,7 +37,7 @@ def evaluate_policy(environment: gym.Env, task: HostTask, policy: ActsOnOne, *, 
             present = _finite(observations.encode(given))
             for _ in range(task.evaluation_limit):
                 lengths[episode] += 1
-                given, reward, terminated, truncated, _ = environment.step(actions.table[policy.one(present)])
+                given, reward, terminated, truncated, _ = environment.step(actions.table[act(present)])
                 gained, end = _finite_reward(reward), flag_of(terminated, "terminated")
                 ended = end or flag_of(truncated, "truncated")
                 returns[episode] += gained
@@ -98,6 +100,6 @@ def evaluate_policies(
     environment = task.source.fresh()
     try:
         for policy in policies:
-            yield evaluate_policy(environment, task, policy, seed=seed, episodes=episodes)
+            yield evaluate_policy(environment, task, policy.one, seed=seed, episodes=episodes)
     finally:
         close(environment, task.name)

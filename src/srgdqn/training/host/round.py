@@ -335,7 +335,7 @@ class HostRound:
         self.player.check_spaces(self.steps)
         if self.evaluation_environment is None:
             return None
-        settings, given = self.configuration.training, (self.evaluation_environment, self.task, self.policy)
+        settings, given = self.configuration.training, (self.evaluation_environment, self.task, self.policy.one)
         played = evaluate_policy(*given, seed=settings.seed, episodes=settings.evaluation_episodes)
         return jax.tree.map(lambda leaf: leaf[None], played)
 
