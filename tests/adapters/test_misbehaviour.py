@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 import srgdqn
 from host_environments import SMALL, Bad, Slope
-from srgdqn.adapters import environments
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.agent import Agent
 from srgdqn.training.rounds import policy_arrays
@@ -171,20 +169,6 @@ def test_nothing_at_all_can_be_saved_too(tmp_path: Path) -> None:
     assert result.rounds.height == 0
     assert srgdqn.load(result.save(tmp_path / "run")).rounds.height == 0
     assert "0 rounds, interrupted" in repr(result)
-
-
-def test_an_environment_that_cannot_be_closed_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environments, "_CLOSING_SECONDS", 0.01)
-    released = threading.Event()
-
-    class Stuck(Slope):
-        def close(self) -> None:
-            released.wait(20)
-
-    with pytest.warns(RuntimeWarning, match="Stuck has not come back after"):
-        result = srgdqn.train(Stuck, **SMALL, steps=STEPS, progress=False)
-    released.set()
-    assert result.rounds["completed"].to_list() == [True]
 
 
 def test_an_agent_survives_its_environment(tmp_path: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -154,18 +153,6 @@ def test_the_blocks_length_changes_nothing(mode: Any) -> None:
     assert all(life == lives[0] for life in lives)
 
 
-def test_environments_in_processes_of_their_own_live_the_same() -> None:
-    mode = AutoresetMode.DISABLED
-    explore, draws = [True, False, True] * 20, [2, 0, 1, 0] * 15
-    asynchronous = functools.partial(AsyncVectorEnv, context="spawn")
-    player = player_of(mode, [Counting((3, 1)), Counting((2,))], asynchronous)
-    try:
-        expected = by_hand(mode, [(3, 1), (2,)], explore, draws)
-        assert played(player, 5, 4, explore, draws) == [next(expected) for _ in range(20)]
-    finally:
-        player._environment.close()
-
-
 def test_exploration_follows_the_episodes_where_the_budget_does() -> None:
     """ε is 1 until two episodes have ended, and 0 from then on, also for episodes beyond the budget."""
     player = player_of("copies", [Counting((3, 2, 4))])
@@ -247,14 +234,6 @@ def test_an_unknown_autoreset_mode_is_refused() -> None:
     together.metadata = {**together.metadata, "autoreset_mode": "whenever"}
     with pytest.raises(InputError, match=r"'whenever'.*NEXT_STEP, SAME_STEP, DISABLED"):
         autoreset_mode(together)
-
-
-def test_vector_wrappers_change_nothing() -> None:
-    explore, draws = [False, True] * 30, [1, 2, 0] * 20
-    wrap = lambda make: gym.wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv(make))  # noqa: E731
-    player = VectorPlayer(wrap([Counting, Counting]), EnvironmentInfo("Counting", OBSERVATIONS, ACTIONS, lambda *_: 0))
-    expected = by_hand(AutoresetMode.NEXT_STEP, [(3, 5, 2)] * 2, explore, draws)
-    assert played(player, 5, 4, explore, draws) == [next(expected) for _ in range(20)]
 
 
 # Environments that write into what they gave

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 
+from gymnasium_steps import by_gymnasium
 from native_rounds import Native, native, observed, random_lanes
 from srgdqn.tasks.shaping import ANGLE_LIMIT
 from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, Lane
@@ -57,21 +56,6 @@ def check(
     np.testing.assert_array_equal(np.asarray(after.situation.observation)[goes_on], rows[goes_on, size : 2 * size])
 
 
-def by_gymnasium(
-    identifier: str, states: np.ndarray, actions: np.ndarray, as_action: Callable[[Any], Any] = int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    environment: Any = gymnasium.make(identifier, disable_env_checker=True).unwrapped
-    environment.reset(seed=0)
-    rows = []
-    for state, action in zip(states.astype(np.float64), actions, strict=True):
-        environment.state = state
-        environment.steps_beyond_terminated = None
-        _, reward, terminated, _, _ = environment.step(as_action(action))
-        rows.append((np.array(environment.state), float(reward), terminated))
-    reached, rewards, ends = (np.array(column) for column in zip(*rows, strict=True))
-    return reached, rewards, ends
-
-
 def box(seed: int, *ranges: tuple[float, float]) -> np.ndarray:
     low, high = np.array(ranges).T
     return np.random.default_rng(seed).uniform(low, high, (LANES, len(ranges))).astype(np.float32)
@@ -82,7 +66,7 @@ def test_mountain_car(reward: str) -> None:
     wall, flag = box(1, (-1.2, -1.1), (-0.09, 0.01)), box(2, (0.4, 0.6), (-0.02, 0.09))
     states = np.concatenate([box(0, (-1.2, 0.6), (-0.1, 0.1)), wall, flag])
     found = one_step("MountainCar", states, reward=reward)
-    reached, rewards, ends = by_gymnasium("MountainCar-v0", states, found[-1][:, -3])
+    reached, _, rewards, ends = by_gymnasium("MountainCar-v0", states, found[-1][:, -3])
     x = reached[:, 0]
     rewards = {"raw": rewards, "height": 0.45 * np.sin(3 * x) + 0.55, "distance": np.abs(x + 0.5)}[reward]
     unclear = (np.abs(x - 0.5) < 1e-6) | ((x > 0.49) & (np.abs(reached[:, 1]) < 1e-7)) | (np.abs(x + 1.2) < 1e-6)
@@ -99,7 +83,7 @@ def test_cart_pole(reward: str) -> None:
         [box(0, (-2.6, 2.6), (-4, 4), (-0.25, 0.25), (-4, 4)), box(1, far, (-3, 3), leaning, (-2, 2))]
     )
     found = one_step("CartPole", states, reward=reward)
-    reached, rewards, ends = by_gymnasium("CartPole-v1", states, found[-1][:, -3])
+    reached, _, rewards, ends = by_gymnasium("CartPole-v1", states, found[-1][:, -3])
     x, angle, limit = np.abs(reached[:, 0]), np.abs(reached[:, 2]), math.radians(12)
     shaped = (2.4 - x) / 2.4 - 0.8 + (limit - angle) / limit - 0.5
     rewards = {"raw": rewards, "position-and-angle": shaped, "upright-cosine": np.cos(angle)}[reward]
@@ -127,7 +111,7 @@ def test_pendulum(torques: str, values: np.ndarray, dynamics: str) -> None:
     states = np.concatenate([box(0, (-turn, turn), (-8, 8)), fast, -fast])
     found = one_step("Pendulum", states, torques=torques, dynamics=dynamics)
     actions = found[-1][:, -3].astype(int)
-    reached, rewards, ends = by_gymnasium("Pendulum-v1", states, actions, lambda action: values[[action]])
+    reached, _, rewards, ends = by_gymnasium("Pendulum-v1", states, actions, lambda action: values[[action]])
     if dynamics == "v0":  # the angle moves with the speed before that is clipped
         angle, speed = states.astype(np.float64).T
         faster = speed + 0.05 * (15 * np.sin(angle) + 3 * values[actions])

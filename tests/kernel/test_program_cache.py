@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 from srgdqn.kernel import program_cache
@@ -34,13 +35,20 @@ def test_a_second_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
     assert Path(folder).parent == place
 
 
-def test_off_stores_nothing(tmp_path: Path) -> None:
-    assert run("off", tmp_path) == (0, "None")
+@pytest.mark.parametrize("cache", ["off", "/proc/nowhere"])
+def test_off_or_in_a_place_that_cannot_be_written_nothing_is_stored(
+    cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRGDQN_CACHE", cache)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    before = jax.config.values["jax_compilation_cache_dir"]
+    try:
+        jax.config.update("jax_compilation_cache_dir", None)
+        program_cache.enable_program_cache()
+        assert jax.config.values["jax_compilation_cache_dir"] is None
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_place_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
-    assert run("/proc/nowhere", tmp_path) == (0, "None")
 
 
 def test_another_processor_has_another_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,12 +109,9 @@ def test_a_search_is_points_against_every_option() -> None:
     assert all(len(axes.lines[0].get_xdata()) == 4 for axes in drawn)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("ending", ["png", "pdf", "svg"])
-def test_to_a_file(tmp_path: Path, ending: str) -> None:
+def test_to_a_file(tmp_path: Path) -> None:
     sweep = made({"eta": [1e-4, 1e-3, 1e-2]})
-    path = sweep.heat_map(tmp_path / f"map.{ending}")
-    assert path.stat().st_size > 1_000
-    if ending == "svg":
-        assert "evaluated with their" in path.read_text()
+    path = sweep.heat_map(tmp_path / "map.svg")
+    assert "evaluated with their" in path.read_text()
     with pytest.raises(InputError, match="exists already"):
         sweep.heat_map(path)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.experimental.functional import FuncEnv
 
+from gymnasium_steps import Outcome, by_gymnasium
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.tasks.pendulum import Pendulum
@@ -25,9 +26,6 @@ TOLERANCE = {"float32": 2e-6, "float64": 1e-12}
 SKIPPED_SHARE = 5e-4
 
 ANGLE_LIMIT: float = gymnasium.make("CartPole-v1").unwrapped.theta_threshold_radians
-
-Outcome = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Next states, their observations, rewards, whether terminated: one row per case."""
 
 
 def compiled(environment: FuncEnv, states: np.ndarray, actions: np.ndarray) -> Outcome:
@@ -45,22 +43,6 @@ def compiled(environment: FuncEnv, states: np.ndarray, actions: np.ndarray) -> O
     assert outcome[0].dtype == outcome[1].dtype == outcome[2].dtype == states.dtype
     assert outcome[3].dtype == bool
     return tuple(np.asarray(part, part.dtype if part.dtype == bool else np.float64) for part in outcome)
-
-
-def by_gymnasium(
-    identifier: str, states: np.ndarray, actions: np.ndarray, as_action: Callable[[Any], Any] = int
-) -> Outcome:
-    """Gymnasium's own step from each state. Next states are read off the environment: observations are only float32."""
-    environment: Any = gymnasium.make(identifier, disable_env_checker=True).unwrapped
-    environment.reset(seed=0)
-    rows = []
-    for state, action in zip(states.astype(np.float64), actions, strict=True):
-        environment.state = state
-        environment.steps_beyond_terminated = None  # CartPole's: every case is a first step beyond
-        observation, reward, terminated, _, _ = environment.step(as_action(action))
-        rows.append((np.array(environment.state), observation, reward, terminated))
-    reached, observations, rewards, terminated = (np.array(column) for column in zip(*rows, strict=True))
-    return reached, observations, rewards.astype(np.float64), terminated
 
 
 def assert_close(
@@ -159,6 +141,41 @@ def test_cart_pole(cart_pole_cases: Any, precision: str) -> None:
     np.testing.assert_array_equal(found[2], expected[2])
     np.testing.assert_array_equal(found[3][clear], expected[3][clear])
     assert 0.2 < expected[3].mean() < 0.8
+
+
+# Shaped rewards: the formulas of the readings (rows 17 and 18), as functions of the state reached
+
+
+@pytest.mark.parametrize(
+    ("environment", "cases", "formula"),
+    [
+        (MountainCar("height"), "mountain_car_cases", lambda x, v: 0.45 * np.sin(3 * x) + 0.55),
+        (MountainCar("distance"), "mountain_car_cases", lambda x, v: np.where(x > -0.5, x + 0.5, -0.5 - x)),
+        (
+            CartPole("position-and-angle"),
+            "cart_pole_cases",
+            lambda x, v, a, w: 0.7 - np.abs(x) / 2.4 - np.abs(a) / (np.pi / 15),
+        ),
+        (CartPole("upright-cosine"), "cart_pole_cases", lambda x, v, a, w: np.cos(a)),
+    ],
+)
+def test_shaped_rewards(
+    environment: FuncEnv, cases: str, formula: Callable[..., Any], precision: str, request: pytest.FixtureRequest
+) -> None:
+    given = request.getfixturevalue(cases)
+    reached, _, found, _ = compiled(environment, given.states.astype(precision), given.actions)
+    np.testing.assert_allclose(found, formula(*reached.T), rtol=0, atol=TOLERANCE[precision])
+
+
+def test_defaults_are_the_papers() -> None:
+    """The first options of rows 17 to 19 and 22."""
+    hill_top = MountainCar().reward(None, None, jnp.array([np.pi / 6, 0.0]))  # type: ignore[arg-type]
+    assert float(hill_top) == pytest.approx(1.0)
+    centred = CartPole().reward(None, None, jnp.zeros(4))  # type: ignore[arg-type]
+    assert float(centred) == pytest.approx(0.7)
+    # From 8 rad/s hanging level, torque 2 makes 8 + (15 + 6)/20 = 9.05 rad/s: v0 turns by 9.05/20, then clips to 8.
+    swung = Pendulum().transition(jnp.array([np.pi / 2, 8.0]), jnp.asarray(11))
+    assert swung.tolist() == pytest.approx([np.pi / 2 + 9.05 / 20, 8.0])
 
 
 MOUNTAIN_CAR_ENDS = [

@@ -61,17 +61,15 @@ def check_name(task: str) -> None:
 
 def newest_version(name: str) -> str | None:
     """The newest id of an environment's name, such as `CartPole-v1` of `CartPole`; None if there is none."""
-    versions = [spec for spec in gym.registry.values() if spec.name.lower() == name.lower() and spec.namespace is None]
-    return max(versions, key=lambda spec: spec.version or 0).id if versions else None
+    return {known.lower(): identifier for known, identifier in _newest("").items()}.get(name.lower())
 
 
 def _known_names(given: str) -> list[str]:
     """The ids that may have been meant: all of the same namespace, in their newest version only."""
-    prefix = given.rpartition("/")[0]
-    newest: dict[str, str] = {}
-    for identifier, spec in gym.registry.items():
-        if identifier.rpartition("/")[0] == prefix:
-            known = newest.get(spec.name)
-            if known is None or (gym.registry[known].version or 0) < (spec.version or 0):
-                newest[spec.name] = identifier
-    return list(newest.values()) or list(gym.registry)
+    return list(_newest(given.rpartition("/")[0]).values()) or list(gym.registry)
+
+
+def _newest(namespace: str) -> dict[str, str]:
+    """The newest id of every name in a namespace."""
+    oldest_first = sorted(gym.registry.items(), key=lambda entry: entry[1].version or 0)
+    return {spec.name: identifier for identifier, spec in oldest_first if (spec.namespace or "") == namespace}
