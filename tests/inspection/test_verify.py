@@ -16,7 +16,7 @@ from host_environments import SMALL, Slope
 from kept_runs import kept_run, resealed, with_another_bit, with_another_value
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
-from srgdqn.inspection.differences import differing_conditions
+from srgdqn.inspection.differences import Condition, differing_conditions
 from srgdqn.inspection.saved_run import open_run
 from srgdqn.results.prepare import result_of, task_of, with_kernel
 from srgdqn.runs.provenance import provenance
@@ -159,6 +159,25 @@ def test_what_cannot_be_asked(compiled: Path) -> None:
         srgdqn.verify(compiled, 0, steps=3)
 
 
+def test_under_other_conditions_an_error_is_compared_with_rounding(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One other bit at the end of the run is rounding, and another hundredth of every parameter is not."""
+    elsewhere = [Condition("version of jax", "0.0.1", "0.0.2")]
+    monkeypatch.setattr("srgdqn.inspection.verify.differing_conditions", lambda saved: elsewhere)
+    assert srgdqn.verify(compiled, 0, progress=False).verdict == "identical"
+    with pytest.raises(InputError, match="steps was given, but segments"):
+        srgdqn.verify(compiled, 0, steps=64, progress=False)
+    rounded = with_another_bit(compiled, tmp_path / "rounded", "network.layers.0.weight", (0, 2, 3))
+    other = {name: array * 1.01 for name, array in load(compiled).parameters.items()}
+    tampered = resealed(compiled, tmp_path / "tampered", parameters=other)
+    for folder, finding in ((rounded, "agrees"), (tampered, "undecided")):
+        copytree(compiled / "checkpoints", folder / "checkpoints")
+        done = srgdqn.verify(folder, 0, progress=False)
+        assert (done.verdict, done.segments[-1].finding) == (finding, finding)
+        assert all(each.identical for each in done.segments[:-1])
+
+
 ELSEWHERE = """
 import sys, srgdqn
 for folder in sys.argv[1:]:
@@ -167,6 +186,7 @@ for folder in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("avx2" not in provenance()["instruction_sets"], reason="needs AVX2")
 def test_under_another_instruction_set_segments_are_compared(tmp_path: Path) -> None:
     """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""

@@ -102,7 +102,8 @@ def _usual(iterations: pl.DataFrame, inner: pl.DataFrame) -> float:
 
 def _largest(rows: pl.DataFrame, column: str) -> Row | None:
     """The first of the rows with the largest value; None if there are no rows."""
-    return rows.row(int(rows[column].arg_max()), named=True) if rows.height else None  # type: ignore[arg-type]
+    place = rows[column].arg_max()
+    return None if place is None else rows.row(place, named=True)
 
 
 def _steepest(later: pl.DataFrame) -> Row | None:

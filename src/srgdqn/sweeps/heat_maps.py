@@ -40,7 +40,10 @@ def sweep_figure(sweep: Sweep) -> Figure:
     rounds = sorted(set(sweep.table["rounds"].drop_nulls())) if sweep.cells else [0]
     count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     lost = int(sweep.table["diverged"].sum()) if sweep.cells else 0
-    note = f"; ×k: k of its rounds diverged, {_score_of_diverged(sweep)}" if lost else "; none diverged"
+    scored = "evaluated with their last finite parameters"
+    if sweep.chance is not None:
+        scored = f"scored as the random policy ({sweep.chance:.3g})"
+    note = f"; ×k: k of its rounds diverged, {scored}" if lost else "; none diverged"
     if sweep.failed:
         note += (
             f"; {len(sweep.failed)} of {sweep.planned} failed and {'is' if len(sweep.failed) == 1 else 'are'} not shown"
@@ -50,12 +53,6 @@ def sweep_figure(sweep: Sweep) -> Figure:
     figure.supxlabel(textwrap.fill(caption, letters), fontsize="x-small", color="0.35")
     figure.suptitle(f"{sweep.base.task}: {sweep.base.algorithm}", fontsize="medium")
     return figure
-
-
-def _score_of_diverged(sweep: Sweep) -> str:
-    if sweep.score == "greedy-return":
-        return "evaluated with their last finite parameters"
-    return f"scored as the random policy ({sweep.chance:.3g})"
 
 
 def _draw_points(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
@@ -97,10 +94,12 @@ def _draw_maps(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
     axis_y, axis_x, *others = names
     tried = {name: list(dict.fromkeys(cell.values[name] for cell in sweep.cells)) for name in names}
     planned = {name: list(sweep.plan["values"][name]) for name in (axis_y, axis_x)}
-    combinations = list(itertools.product(*(tried[name] for name in others)))
-    over_the_others = len(combinations) > _MOST_MAPS
-    if over_the_others:
-        combinations = [()]
+    combinations = [
+        dict(zip(others, chosen, strict=True)) for chosen in itertools.product(*(tried[name] for name in others))
+    ]
+    best_only = len(combinations) > _MOST_MAPS
+    if best_only:
+        combinations = [{}]
     across = 2 if len(combinations) == 4 else min(_ACROSS, len(combinations))
     down = -(-len(combinations) // across)
     figure.set_size_inches(
@@ -112,13 +111,10 @@ def _draw_maps(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
     finite = scores[np.isfinite(scores)]
     limits = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
     image = None
-    for axes, combination in zip(grid, combinations, strict=False):
-        fixed = {} if over_the_others else dict(zip(others, combination, strict=True))
-        title = ", ".join(f"{name} {written(value)}" for name, value in fixed.items())
-        if over_the_others:
-            title = f"best over {', '.join(others)}"
+    for axes, fixed in zip(grid, combinations, strict=False):
         image = _draw_map(axes, sweep, (axis_y, axis_x), planned, fixed, limits)
-        axes.set_title(title, fontsize="small")
+        shown = ", ".join(f"{name} {written(value)}" for name, value in fixed.items())
+        axes.set_title(f"best over {', '.join(others)}" if best_only else shown, fontsize="small")
     for axes in grid[len(combinations) :]:
         axes.remove()
     if image is not None:

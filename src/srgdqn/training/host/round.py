@@ -331,8 +331,6 @@ class HostRound:
     def evaluate(self, *, everyone: bool = True) -> Evaluation | None:
         """Greedy episodes in the evaluation environment; None where there is none."""
         del everyone
-        assert self.player is not None
-        self.player.check_spaces(self.steps)
         if self.evaluation_environment is None:
             return None
         settings, given = self.configuration.training, (self.evaluation_environment, self.task, self.policy.one)

@@ -163,7 +163,6 @@ def train_round(
 
         failure = None
         try:
-            player.check_spaces(round_.steps)
             train(round_, recorder, report, halt=stopping, checkpoints=checkpoints)
         except EnvironmentFailedError as error:
             failure = str(error)
