@@ -114,15 +114,16 @@ def _first(name: str, then: pl.DataFrame, now: pl.DataFrame) -> Difference | Non
     differ = np.array([_differ(then[column][:rows], now[column][:rows]) for column in then.columns])
     if differ.any():
         row = int(differ.any(axis=0).argmax())
-        column: str | None = then.columns[int(differ[:, row].argmax())]
-        stored, recomputed, longer = then[column][row], now[column][row], then
-    elif then.height != now.height:
-        row, column, stored, recomputed = rows, None, then.height, now.height
+        column = then.columns[int(differ[:, row].argmax())]
+        return Difference(name, column, (row,), _step(then, row), then[column][row], now[column][row], None)
+    if then.height != now.height:
         longer = then if then.height > rows else now
-    else:
-        return None
-    step = longer["step"][row] if "step" in longer.columns else None
-    return Difference(name, column, (row,), step, stored, recomputed, None)
+        return Difference(name, None, (rows,), _step(longer, rows), then.height, now.height, None)
+    return None
+
+
+def _step(table: pl.DataFrame, row: int) -> int | None:
+    return table["step"][row] if "step" in table.columns else None
 
 
 def _differ(then: pl.Series, now: pl.Series) -> np.ndarray:

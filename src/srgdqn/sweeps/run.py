@@ -155,8 +155,9 @@ def run_sweep(
             begin(folder, About(plan.base, plan.as_words(), score, planned=plan.planned))
         stored = SweepCells(folder, say, pace, engine)
         random = RandomPolicy(score, plan.first.configuration, stored.beside)
+        failed: dict[str, Failure] = {}
         if isinstance(plan, GridPlan):
-            cells, failed = plan.cells, {}
+            cells = plan.cells
             complete = stored.fill(list(cells.values()), listener)
         else:
             cells, failed, complete = _searched(plan, folder, stored, random, listener, say)
