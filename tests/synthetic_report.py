@@ -1,4 +1,4 @@
-"""A report made of random numbers, with all that a real one has: axes, groups, bands, bars, gaps and odd letters."""
+"""A report made of random numbers, with all that a real one has: axes, groups, bands, gaps and odd letters."""
 
 import numpy as np
 import polars as pl
@@ -53,15 +53,19 @@ def points_chart() -> Chart:
     return Chart("scores", "Scores at the end", "Means and their 95 % intervals.", (panel,))
 
 
-def bars_chart() -> Chart:
-    """Bars, along a logarithmic axis, beside points along two."""
-    bars = tuple(
+def costs_chart() -> Chart:
+    """Points in categories beside points and a line, along logarithmic axes."""
+    costs = tuple(
         Series(
-            label, STYLES[label], {"task": np.arange(3.0)}, np.array([10.0, 200.0, 3_000.0]) * (1 + place), kind="bars"
+            label,
+            STYLES[label],
+            {"task": np.arange(3.0)},
+            np.array([10.0, 200.0, 3_000.0]) * (1 + place),
+            kind="points",
         )
         for place, label in enumerate(LABELS[:2])
     )
-    left = Panel("Queries", "gradient queries", {"task": "task"}, bars, log_y=True, categories=TASKS)
+    left = Panel("Queries", "gradient queries", {"task": "task"}, costs, log_y=True, categories=TASKS)
     sizes = np.array([16.0, 64.0, 256.0, 1_024.0])
     norms = Series(
         "dqn-sgd", STYLES["dqn-sgd"], {"size": sizes}, 1 / sizes, kind="points", low=0.5 / sizes, high=2 / sizes
@@ -107,7 +111,7 @@ def synthetic_report(*, preview: bool = True, curves: Chart | None = None) -> Re
             seconds=754.0,
             budget_seconds=1_200.0,
         ),
-        Section("variance", "Variance", "It is smaller.", "It is not.", charts=(bars_chart(),), seconds=90.0),
+        Section("variance", "Variance", "It is smaller.", "It is not.", charts=(costs_chart(),), seconds=90.0),
         Section("text", "What needs no figure", "Section 3 has a misprint.", "It has: θ < ϑ is meant."),
     )
     return Report(

@@ -17,7 +17,7 @@ class Style(NamedTuple):
     """How a series is drawn. Lines of one colour differ in their dashes, so that no two need colour alone."""
 
     color: str
-    dashes: str | tuple = "-"
+    dashes: Literal["-", "--", ":", "-."] = "-"
 
 
 # The paper's four have its colours (blue, green, purple, orange), in shades that colour-blind readers can distinguish;
@@ -45,7 +45,7 @@ STYLES: dict[str, Style] = {
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One line, set of points or set of bars."""
+    """One line or set of points."""
 
     label: str
     style: Style
@@ -53,9 +53,9 @@ class Series:
     """Positions by the name of an axis (`steps`, `queries`, …); every series of a panel has the panel's axes."""
     y: np.ndarray
     low: np.ndarray | None = None
-    """Lower edge of the band around a line, or of the error bars of points and bars."""
+    """Lower edge of the band around a line, or of the error bars of points."""
     high: np.ndarray | None = None
-    kind: Literal["line", "points", "bars"] = "line"
+    kind: Literal["line", "points"] = "line"
     group: str = ""
     """Series that are switched on and off together, such as a set of readings; beside the label in legends."""
     shown: bool = True

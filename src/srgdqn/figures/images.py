@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ _ABOVE_BANDS = 3
 # Series of one style in several groups differ in these: the first for the first group, and so on.
 _LINE_MARKERS = ("", "s", "^", "D", "v")
 _POINT_MARKERS = ("o", "s", "^", "D", "v")
-_HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 
 
 def draw_chart(chart: Chart) -> Figure:
@@ -61,25 +59,21 @@ def draw_chart(chart: Chart) -> Figure:
 
 
 def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[tuple[str, str], Any]:
-    """Draws what is shown of a panel, without a legend.
+    """Draws what is shown of a panel against its first axis; returns the legend handles by label and group.
 
-    Args:
-      axes: where to draw.
-      panel: what to draw, against the first of its axes.
-      groups: all groups of the chart that the panel belongs to, so that each looks the same in every panel.
-
-    Returns:
-      The legend handle of each series, by label and group.
-
+    `groups` are those of the whole chart, so that each looks the same in every panel.
     """
     along = next(iter(panel.x_labels))
     drawn = [series for series in panel.series if series.shown]
-    order = {group: place for place, group in enumerate(dict.fromkeys((*groups, *(each.group for each in drawn))))}
-    offsets, width = _side_by_side(drawn, along, panel)
+    order = list(dict.fromkeys((*groups, *(each.group for each in drawn))))
+    # Points of one category stand beside each other.
+    beside = [series for series in drawn if panel.categories and series.kind == "points"]
     handles = {}
-    for series, offset in zip(drawn, offsets, strict=True):
-        x = np.asarray(series.x[along], float) + offset
-        handles[series.label, series.group] = _draw_series(axes, series, x, width, order[series.group])
+    for series in drawn:
+        x = np.asarray(series.x[along], float)
+        if series in beside:
+            x = x + 0.8 / len(beside) * (beside.index(series) - (len(beside) - 1) / 2)
+        handles[series.label, series.group] = _draw_series(axes, series, x, order.index(series.group))
     _format_axes(axes, panel, along, drawn)
     return handles
 
@@ -118,54 +112,28 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool
     target = check_figure(path, overwrite=overwrite)
     suffix = target.suffix.removeprefix(".").lower()
     dates: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-    with written_whole(target) as scratch, disk_errors_reported(target), _reproducible():
+    reproducible = matplotlib.rc_context({"svg.hashsalt": "srgdqn", "svg.fonttype": "none", "pdf.fonttype": 42})
+    with written_whole(target) as scratch, disk_errors_reported(target), reproducible:
         figure.savefig(scratch, format=suffix, dpi=200, metadata=dates[suffix])
     return target
 
 
-@contextmanager
-def _reproducible() -> Iterator[None]:
-    with matplotlib.rc_context({"svg.hashsalt": "srgdqn", "svg.fonttype": "none", "pdf.fonttype": 42}):
-        yield
-
-
-def _draw_series(axes: Axes, series: Series, x: np.ndarray, width: float, place: int) -> Any:
-    color, y = series.style.color, np.asarray(series.y, float)
-    edges = None if series.low is None or series.high is None else (series.low, series.high)
-    if series.kind == "line":
-        marks: Mapping[str, Any] = {}
-        if marker := _pick(_LINE_MARKERS, place):
-            marks = dict(marker=marker, markersize=4, markevery=max(1, len(x) // 8))
-        (line,) = axes.plot(
-            x, y, color=color, linestyle=series.style.dashes, linewidth=1.6, zorder=_ABOVE_BANDS, **marks
-        )
-        line.set_label(series.label)
-        if edges is not None:
-            axes.fill_between(x, *edges, color=color, alpha=0.18, linewidth=0)
-        return line
+def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int) -> Any:
+    """Draws a series of the group in that place among the groups."""
+    look: dict[str, Any] = {"color": series.style.color, "label": series.label, "zorder": _ABOVE_BANDS}
     if series.kind == "points":
-        (line,) = axes.plot(x, y, color=color, linestyle="none", marker=_pick(_POINT_MARKERS, place), markersize=5)
-        line.set(label=series.label, zorder=_ABOVE_BANDS)
-        if edges is not None:
-            axes.vlines(x, *edges, color=color, linewidth=1.3)
-        return line
-    bars = axes.bar(x, y, width=width, color=color, label=series.label)
-    if hatch := _pick(_HATCHES, place):
-        for bar in bars:
-            bar.set(hatch=hatch, edgecolor="white", linewidth=0)
-    if edges is not None:
-        axes.vlines(x, *edges, color="0.2", linewidth=1.1)
-    return bars
-
-
-def _side_by_side(drawn: Sequence[Series], along: str, panel: Panel) -> tuple[list[float], float]:
-    """How far each series is moved so that bars, and points of one category, stand beside each other; a bar's width."""
-    moved = [series.kind == "bars" or (series.kind == "points" and bool(panel.categories)) for series in drawn]
-    positions = np.unique([float(x) for series in drawn if series.kind == "bars" for x in series.x[along]])
-    distance = 1.0 if panel.categories or len(positions) < 2 else float(np.diff(positions).min())
-    width = 0.8 * distance / max(1, sum(moved))
-    slots = iter(width * (np.arange(sum(moved)) - (sum(moved) - 1) / 2))
-    return [float(next(slots)) if move else 0.0 for move in moved], width
+        look |= {"linestyle": "none", "marker": _pick(_POINT_MARKERS, place), "markersize": 5}
+    else:
+        look |= {"linestyle": series.style.dashes, "linewidth": 1.6}
+        if marker := _pick(_LINE_MARKERS, place):
+            look |= {"marker": marker, "markersize": 4, "markevery": max(1, len(x) // 8)}
+    (handle,) = axes.plot(x, np.asarray(series.y, float), **look)
+    if series.low is not None and series.high is not None:
+        if series.kind == "points":
+            axes.vlines(x, series.low, series.high, color=series.style.color, linewidth=1.3)
+        else:
+            axes.fill_between(x, series.low, series.high, color=series.style.color, alpha=0.18, linewidth=0)
+    return handle
 
 
 def _format_axes(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) -> None:

@@ -42,7 +42,6 @@ def learning_panel(
     band: Band = "interval",
     labels: Sequence[str] | None = None,
     without_band: Collection[str] = (),
-    title: str | None = None,
     group: str = "",
     count_diverged: bool = False,
 ) -> Panel:
@@ -58,7 +57,6 @@ def learning_panel(
       labels: one per run, which has the style of that name, if there is one, and of its algorithm otherwise; by
         default the algorithm and what else differs between the runs.
       without_band: algorithms that are drawn without their band.
-      title: by default the task.
       group: curves that are switched on and off together.
       count_diverged: whether labels say how many rounds diverged. Panels that share a legend need equal labels.
 
@@ -88,7 +86,7 @@ def learning_panel(
             )
         )
     return Panel(
-        title=results[0].configuration.task.task if title is None else title,
+        title=results[0].configuration.task.task,
         y_label=_y_label(results, points),
         x_labels={axis: X_LABELS[axis] for axis in along},
         series=tuple(series),

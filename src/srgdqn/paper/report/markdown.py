@@ -15,8 +15,8 @@ from srgdqn.paper.report.contents import ClaimRow, Report, Section, readings_of
 _LONGEST = 40  # rows of a table that are shown; the whole of it is in its file
 
 
-def report_markdown(report: Report, *, images: str = "figures", data: str | None = "tables") -> str:
-    """The report, with its images in the folder `images` and links to its data in the folder `data`, if any."""
+def report_markdown(report: Report) -> str:
+    """The report, with its images in the folder `figures` and links to its data in the folder `tables`."""
     parts = [
         f"# {report.title}",
         "**This is a preview: a quick run decides nothing.**" if report.preview else "",
@@ -25,7 +25,7 @@ def report_markdown(report: Report, *, images: str = "figures", data: str | None
         verdict_summary(report),
         report.claims_note,
         _evidence(report),
-        *(_section(section, images, data) for section in report.sections),
+        *map(_section, report.sections),
         "## How this was made",
         as_markdown(pl.DataFrame({"what": list(report.facts), "value": list(report.facts.values())})).strip(),
     ]
@@ -52,15 +52,15 @@ def _evidence(report: Report) -> str:
     return "\n".join(["The contrast that decided, or came closest:", "", *lines]) if lines else ""
 
 
-def _section(section: Section, images: str, data: str | None) -> str:
+def _section(section: Section) -> str:
     parts = [
         f"## {section.title}",
         f"*The paper:* {section.paper_says}",
         f"*Here:* {section.found}",
     ]
     for chart in section.charts:
-        source = f" [Data]({data}/{chart.name}.csv)." if data else ""
-        parts += [f"![{chart.title}]({images}/{chart.name}.png)", f"*{chart.title}.* {chart.caption}{source}"]
+        parts.append(f"![{chart.title}](figures/{chart.name}.png)")
+        parts.append(f"*{chart.title}.* {chart.caption} [Data](tables/{chart.name}.csv).")
     for table in section.tables:
         cut = f"The first {_LONGEST} of {table.frame.height} rows." if table.frame.height > _LONGEST else ""
         parts += [f"**{table.title}**", as_markdown(table.frame.head(_LONGEST)).strip(), cut, table.note]

@@ -102,14 +102,10 @@
 
   function looksOf(series) {
     const errors = series.low && {
-      type: "data", symmetric: false, thickness: 1.5, width: 3, color: series.kind === "bars" ? "#333333" : series.color,
+      type: "data", symmetric: false, thickness: 1.5, width: 3, color: series.color,
       array: series.y.map((y, i) => difference(series.high[i], y)),
       arrayminus: series.y.map((y, i) => difference(y, series.low[i])),
     };
-    if (series.kind === "bars") {
-      const marker = { color: series.color, pattern: { shape: series.hatch, fgcolor: "white" } };
-      return { type: "bar", marker, error_y: errors || {} };
-    }
     const marker = { color: series.color, symbol: series.symbol, size: 8 };
     if (series.kind === "points") {
       return { type: "scatter", mode: "markers", marker, error_y: errors || {}, offsetgroup: series.name };

@@ -1,27 +1,38 @@
-"""The report's page: one HTML file that needs no network, rendered by jinja2 from `page.html`."""
+"""The report's page: one HTML file that needs no network, rendered by jinja2 from `page.html`.
+
+What plotly draws is there as plain JSON: numbers, looks and layouts. `page.js` puts traces together, since it does so
+again whenever a reader switches axis or series. Every list of positions is there once, however many series share it,
+and numbers have five significant digits: a page with a hundred curves stays small.
+"""
 
 from __future__ import annotations
 
 import base64
 import functools
+import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from srgdqn.figures.charts import Chart, Series, Style
+from srgdqn.figures.charts import Chart, Panel, Series
 from srgdqn.paper.report.contents import Report, readings_of
 from srgdqn.paper.report.markdown import text_of, time_text
-from srgdqn.paper.report.plots import dash_of, description, groups_of, labels_of, plot_data
+from srgdqn.results.curves import AXES
 
-# What marks the lines and points of the second group, of the third, and so on.
-_MARKS = ("", "■", "▲", "◆", "▼")
-_PATTERNS = {"solid": "", "dash": "6 3", "dot": "2 3", "dashdot": "6 3 2 3"}
+_DIGITS = 5
+_LINE_WIDTH = 2
+# Matplotlib's dashes in plotly's words, and as SVG has them.
+_DASHES = {"-": ("solid", ""), "--": ("dash", "6 3"), ":": ("dot", "2 3"), "-.": ("dashdot", "6 3 2 3")}
+# Series of one style in several groups differ in these, on the plots and beside the groups' names.
+_SYMBOLS = (("circle", ""), ("square", "■"), ("triangle-up", "▲"), ("diamond", "◆"), ("triangle-down", "▼"))
+_INK, _GRID = "#222222", "#e3e3e3"
 
 
 def render_page(report: Report, images: Mapping[str, bytes]) -> str:
@@ -74,13 +85,33 @@ def _template() -> Any:
     return environment.get_template("page.html")
 
 
+def _resource(name: str) -> str:
+    return files("srgdqn.paper.report").joinpath(name).read_text(encoding="utf-8")
+
+
+# What a reader can switch on and off
+
+
 def _controls(chart: Chart, image: bytes) -> dict[str, Any]:
     """What the template shows of a chart beside its own texts: choices, the image, and the data for `page.js`."""
     every = [series for panel in chart.panels for series in panel.series]
-    labels = [_label(name, [each for each in every if each.label == name]) for name in labels_of(chart)]
+    styles = {series.label: series.style for series in reversed(every)}  # that of the first of a label
+    labels = [
+        {
+            "name": label,
+            "color": styles[label].color,
+            "dashes": _DASHES[styles[label].dashes][1],
+            "shown": any(series.shown for series in every if series.label == label),
+        }
+        for label in dict.fromkeys(series.label for series in every)
+    ]
     groups = [
-        {"name": name, "mark": _MARKS[place % len(_MARKS)], "shown": any(s.shown for s in every if s.group == name)}
-        for place, name in enumerate(groups_of(chart))
+        {
+            "name": name,
+            "mark": _SYMBOLS[place % len(_SYMBOLS)][1],
+            "shown": any(series.shown for series in every if series.group == name),
+        }
+        for place, name in enumerate(_groups(chart))
     ]
     axes, axis = _axes(chart)
     said = "; ".join(f"{description(panel)}, against {next(iter(panel.x_labels.values()))}" for panel in chart.panels)
@@ -108,12 +139,129 @@ def _axes(chart: Chart) -> tuple[dict[str, str], str]:
     return (axes, first.pop()) if len(first) == 1 else ({"": "each panel’s own", **axes}, "")
 
 
-def _label(name: str, series: list[Series]) -> dict[str, Any]:
-    style: Style = series[0].style
-    dash = dash_of(style.dashes)
-    dashes = _PATTERNS.get(dash, dash.replace("px,", " ").removesuffix("px"))
-    return {"name": name, "color": style.color, "dashes": dashes, "shown": any(each.shown for each in series)}
+def _groups(chart: Chart) -> list[str]:
+    return list(dict.fromkeys(series.group for panel in chart.panels for series in panel.series))
 
 
-def _resource(name: str) -> str:
-    return files("srgdqn.paper.report").joinpath(name).read_text(encoding="utf-8")
+def description(panel: Panel) -> str:
+    """A panel in words, without what stands on its x axis, for readers who cannot see it."""
+    named = list(dict.fromkeys(series.label for series in panel.series if series.label))
+    what = f"{panel.title}: {panel.y_label}" if panel.title else panel.y_label
+    return " ".join(f"{what}{', for ' + ', '.join(named) if named else ''}".split())
+
+
+# What plotly draws
+
+
+def plot_data(chart: Chart) -> dict[str, Any]:
+    """All that `page.js` needs to draw a chart, one plot per panel."""
+    groups = _groups(chart)
+    return {"name": chart.name, "panels": [_panel(panel, groups) for panel in chart.panels]}
+
+
+def rounded(values: np.ndarray) -> list[float | int | None]:
+    """Numbers as JSON can hold them: whole ones as they are, others to five digits, None for what is not finite.
+
+    >>> rounded(np.array([1_234_567, 0.123456, np.nan]))
+    [1234567, 0.12346, None]
+    """
+    found: list[float | int | None] = []
+    for value in np.asarray(values, float).tolist():
+        if not np.isfinite(value):
+            found.append(None)
+        elif value.is_integer() and abs(value) < 1e15:
+            found.append(int(value))
+        else:
+            short = float(f"{value:.{_DIGITS}g}")
+            found.append(short if np.isfinite(short) else value)  # the largest numbers cannot be rounded up
+    return found
+
+
+def _panel(panel: Panel, groups: Sequence[str]) -> dict[str, Any]:
+    places: dict[tuple[float | int | None, ...], int] = {}
+    series = []
+    for each in panel.series:
+        x = {axis: places.setdefault(tuple(rounded(each.x[axis])), len(places)) for axis in panel.x_labels}
+        series.append(_series(each, groups.index(each.group)) | {"x": x})
+    return {
+        "title": panel.title,
+        "description": description(panel),
+        "axes": {name: _text(label) for name, label in panel.x_labels.items()},
+        "positions": [list(values) for values in places],
+        "series": series,
+        "layout": _layout(panel),
+    }
+
+
+def _series(series: Series, place: int) -> dict[str, Any]:
+    """A series of the group in that place among the groups."""
+    color = series.style.color
+    found: dict[str, Any] = {
+        "label": series.label,
+        "group": series.group,
+        "name": _text(" · ".join(part for part in (series.label, series.group) if part)),
+        "kind": series.kind,
+        "shown": series.shown,
+        "y": rounded(series.y),
+        "color": color,
+        "line": {"color": color, "width": _LINE_WIDTH, "dash": _DASHES[series.style.dashes][0]},
+        "symbol": _SYMBOLS[place % len(_SYMBOLS)][0],
+        # Lines of the first group are bare; those of others have a few marks to differ from them.
+        "marked": place > 0,
+    }
+    if series.low is not None and series.high is not None:
+        found |= {"low": rounded(series.low), "high": rounded(series.high)}
+    return found
+
+
+def _layout(panel: Panel) -> dict[str, Any]:
+    edges = [edge for each in panel.series for edge in (each.y, each.low, each.high) if edge is not None]
+    horizontal = _axis(panel.log_x, [x for each in panel.series for x in each.x.values()], "SI")
+    vertical = _axis(panel.log_y, edges, "power")
+    vertical["title"] = {"text": _text(panel.y_label), "font": {"size": 13}}
+    lines_only = all(series.kind == "line" for series in panel.series)
+    if panel.categories:
+        horizontal |= {
+            "tickvals": list(range(len(panel.categories))),
+            "ticktext": [_text(name) for name in panel.categories],
+            "range": [-0.5, len(panel.categories) - 0.5],
+            "showgrid": False,
+        }
+    elif lines_only and not panel.log_x and all(name in AXES for name in panel.x_labels):
+        horizontal["rangemode"] = "tozero"  # what is spent starts at nothing
+    layout: dict[str, Any] = {
+        "font": {"family": "system-ui, sans-serif", "size": 14, "color": _INK},
+        "margin": {"l": 10, "r": 10, "t": 8, "b": 10},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "showlegend": False,
+        "hovermode": "closest",
+        "hoverlabel": {"font": {"size": 14}, "namelength": -1},
+        "xaxis": horizontal,
+        "yaxis": vertical,
+    }
+    if panel.categories and not lines_only:
+        layout |= {"scattermode": "group", "scattergap": 0.2}
+    return layout
+
+
+def _axis(log: bool, values: Sequence[np.ndarray], exponents: str) -> dict[str, Any]:
+    axis: dict[str, Any] = {
+        "type": "log" if log else "linear",
+        "automargin": True,
+        "zeroline": False,
+        "gridcolor": _GRID,
+        "linecolor": "#808080",
+        "exponentformat": "power" if log else exponents,
+        "tickfont": {"size": 13},
+    }
+    positive = np.concatenate([np.ravel(each).astype(float) for each in values]) if values else np.array([])
+    positive = positive[np.isfinite(positive) & (positive > 0)]
+    if log and len(positive) and positive.max() >= 20 * positive.min():
+        axis["dtick"] = 1  # powers of ten, where there are some
+    return axis
+
+
+def _text(text: str) -> str:
+    """Text for plotly, which takes some HTML in texts for markup."""
+    return html.escape(text, quote=False).replace("\n", "<br>")
