@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from srgdqn.paper.measurements import gradient_spread, recorded
 from srgdqn.paper.measurements.recorded import RecordedRun, record
 
 
@@ -21,6 +22,6 @@ def watched(measurement: ModuleType, plan: Any) -> tuple[RecordedRun, dict[str, 
         return runs[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(measurement, "record", keep)
+        patch.setattr(recorded if measurement is not gradient_spread else measurement, "record", keep)
         tables = measurement.measure(plan, lambda share: None, threading.Event())
     return runs[0], tables

@@ -11,10 +11,6 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
-from srgdqn.paper.measurements.anchors import BOUNDS_SCHEMA
-from srgdqn.paper.measurements.theorem_1 import GROWTH_SCHEMA
-from srgdqn.paper.measurements.theorem_inequality import INEQUALITY_SCHEMA
-from srgdqn.paper.measurements.theorem_queries import QUERIES_SCHEMA
 from srgdqn.paper.pilot import Pilot
 from srgdqn.results.result import Result
 from srgdqn.runs.measurement import Measured
@@ -201,33 +197,20 @@ def exact_anchors(
 
     A round that diverged has been evaluated only once, with a huge value, and at a step that no other round has.
     """
-    frames, rounds = [], []
+    evaluated, rounds = [], []
     for arm, values in rewards.items():
         lost = set((diverged or {}).get(arm, ()))
         for number, value in enumerate(values):
             steps = [1_040 + 16 * number] if number in lost else [1_000 * (1 + place) for place in range(evaluations)]
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "arm": arm,
-                        "round": pl.Series([number] * len(steps), dtype=pl.Int32),
-                        "step": pl.Series(steps, dtype=pl.Int64),
-                        "reward": 1e6 if number in lost else float(value),
-                        "length": 200.0,
-                        "success": 1.0,
-                    }
-                )
-            )
-        rounds.append(
-            pl.DataFrame(
-                {
-                    "arm": [arm] * len(values),
-                    "round": pl.Series(range(len(values)), dtype=pl.Int32),
-                    "diverged": [number in lost for number in range(len(values))],
-                }
-            )
-        )
-    return Measured({"evaluations": pl.concat(frames), "rounds": pl.concat(rounds)}, {"plan": {}, "seconds": 3.0})
+            shown = {"reward": 1e6 if number in lost else float(value), "length": 200.0, "success": 1.0}
+            evaluated += [{"arm": arm, "round": number, "step": step, **shown} for step in steps]
+            rounds.append({"arm": arm, "round": number, "diverged": number in lost})
+    narrow = {"round": pl.Int32}
+    tables = {
+        "evaluations": pl.DataFrame(evaluated, schema_overrides=narrow),
+        "rounds": pl.DataFrame(rounds, schema_overrides=narrow),
+    }
+    return Measured(tables, {"plan": {}, "seconds": 3.0})
 
 
 def anchors(ratio: float, reasons: float, *, rounds: Sequence[int] = range(10), seed: int = 0) -> Measured:
@@ -258,7 +241,7 @@ def anchors(ratio: float, reasons: float, *, rounds: Sequence[int] = range(10), 
     tables = {
         "distances": pl.DataFrame(distances, schema={**place, "estimator": pl.String, "m": pl.Int64, **reals}),
         "anatomy": pl.DataFrame(anatomy, schema={**place, **parts}),
-        "bounds": pl.DataFrame(bounds, schema=BOUNDS_SCHEMA),
+        "bounds": pl.DataFrame(bounds, schema={"step": int, "bound": float, "eta": float, "satisfied": bool}),
         "rounds": pl.DataFrame({"rounds": [10], "diverged": [10 - len(rounds)]}),
     }
     return Measured(tables, {"plan": {}, "seconds": 4.0})
@@ -376,8 +359,8 @@ def theorem(good: bool, *, replications: int = 12) -> Measured:
             )
         )  # fmt: skip
     tables = {
-        "inequality": pl.DataFrame(inequality, schema=INEQUALITY_SCHEMA),
-        "queries": pl.DataFrame(queries, schema=QUERIES_SCHEMA),
-        "growth": pl.DataFrame(growth, schema=GROWTH_SCHEMA),
+        "inequality": pl.DataFrame(inequality),
+        "queries": pl.DataFrame(queries),
+        "growth": pl.DataFrame(growth),
     }
     return Measured(tables, {"plan": {}, "seconds": 8.0})

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -32,26 +31,19 @@ from srgdqn.learner.replay import pack
 from srgdqn.paper.measurements.recorded import (
     ESTIMATORS,
     Moment,
+    Plan,
     RecordedRun,
     Report,
     alike,
-    at_steps,
     batch_at,
     call_compiled,
     exact_gradient,
-    first_layers,
-    from_share,
-    moments,
-    record,
+    record_moments,
     rounds_table,
 )
 from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
-from srgdqn.paper.measurements.theorem_problems import compiled
 from srgdqn.tasks import Task
 from srgdqn.training.interaction import Situation, action_count, begin_episode, take_step
-
-_TRAINING_SHARE = 0.2  # of the time, roughly
-BOUNDS_SCHEMA = {"step": pl.Int64, "bound": pl.Float64, "eta": pl.Float64, "satisfied": pl.Boolean}
 
 
 class Distances(NamedTuple):
@@ -79,27 +71,16 @@ class AnchorError(NamedTuple):
     total: Float[Array, ""]  # D against all recorded
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Whose run, and at which environment steps to look."""
-
-    configuration: Configuration
-    steps: tuple[int, ...]
-
-
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Distances for every estimator and inner iteration, the anatomy, and Theorem 1's bound on η, at every moment of
     every round that did not diverge.
     """
-    training, looking = from_share(report, _TRAINING_SHARE)
-    # Table 2's probe, so that both have the same program.
-    probe_at = at_steps(plan.configuration, plan.steps)
-    run = record(plan.configuration, training, stop, probe=first_layers, probe_at=probe_at)
+    run, moments = record_moments(plan, report, stop, training_share=0.2)
     look = _Look(run)
     distances: list[dict[str, Any]] = []
     anatomy: list[dict[str, Any]] = []
     bounds: list[dict[str, Any]] = []
-    for moment in moments(run, looking, stop):
+    for moment in moments:
         place: dict[str, Any] = {"round": moment.number, "step": moment.step}
         distances += [place | row for row in look.distances(moment)]
         anatomy.append(place | look.anatomy(moment))
@@ -108,7 +89,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     return {
         "distances": pl.DataFrame(distances, schema={**place_of, "estimator": str, "m": int, **_reals(Distances)}),
         "anatomy": pl.DataFrame(anatomy, schema={**place_of, **_reals(AnchorError)}),
-        "bounds": pl.DataFrame(bounds, schema=BOUNDS_SCHEMA),
+        "bounds": pl.DataFrame(bounds, schema={"step": int, "bound": float, "eta": float, "satisfied": bool}),
         "rounds": rounds_table(run),
     }
 
@@ -123,7 +104,6 @@ class _Look:
     def __init__(self, run: RecordedRun) -> None:
         self.run = run
         self.plain = alike(run.configuration, ESTIMATORS[0])
-        self.smoothness = compiled(functools.partial(local_smoothness, run.configuration, run.network))
 
     def _batch(self, recording: Any, number: Any, block: Any) -> Any:
         actions = action_count(self.run.task.environment)
@@ -179,7 +159,8 @@ class _Look:
         """
         settings = self.run.configuration
         transitions, _ = self._call("batch", self._batch, *moment.batch_place)
-        constants = self.smoothness(moment.theta, transitions)
+        smoothness = functools.partial(local_smoothness, self.plain, self.run.network)
+        constants = self._call("smoothness", smoothness, moment.theta, transitions)
         bound, eta = theory_step_size(constants, settings.estimator.inner_iterations), float(settings.optimiser.eta)
         return {"bound": bound, "eta": eta, "satisfied": eta <= bound}
 
@@ -212,10 +193,10 @@ def anchor_distances(
     else:
         anchor, exact_at_anchor = (_first_repeated(tree) for tree in (deltas, exact))
     return Distances(
-        own=_norms(_minus(anchor, exact_at_anchor)),
-        present=_norms(_minus(anchor, _at(exact, later))),
-        estimate=_norms(_minus(_at(deltas, later), _at(exact, later))),
-        floor=_norms(_minus(_at(on_batch, later), _at(exact, later))),
+        own=_apart(anchor, exact_at_anchor),
+        present=_apart(anchor, _at(exact, later)),
+        estimate=_apart(_at(deltas, later), _at(exact, later)),
+        floor=_apart(_at(on_batch, later), _at(exact, later)),
         own_norm=_norms(exact_at_anchor),
         norm=_norms(_at(exact, later)),
     )
@@ -229,12 +210,12 @@ def _first_repeated(tree: Parameters) -> Parameters:
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf[:1], leaf[1:].shape), tree)
 
 
-def _minus(a: Parameters, b: Parameters) -> Parameters:
-    return jax.tree.map(jnp.subtract, a, b)
-
-
 def _norms(stack: Parameters) -> Float[Array, " M"]:
     return jax.vmap(optax.tree.norm)(stack)
+
+
+def _apart(a: Parameters, b: Parameters) -> Float[Array, " M"]:
+    return _norms(optax.tree.sub(a, b))
 
 
 # The anatomy

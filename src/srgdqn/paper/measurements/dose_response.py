@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -20,41 +19,19 @@ import polars as pl
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
-from srgdqn.paper.measurements.recorded import (
-    Report,
-    at_steps,
-    batch_at,
-    call_compiled,
-    exact_gradient,
-    first_layers,
-    from_share,
-    moments,
-    record,
-)
+from srgdqn.paper.measurements.recorded import Plan, Report, batch_at, call_compiled, exact_gradient, record_moments
 from srgdqn.training.interaction import action_count
 
-_TRAINING_SHARE = 0.7  # of the time, roughly
 _EVERY = 4  # inner iterations between two whose error is measured
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One dose: its configuration, and the environment steps at which errors are measured."""
-
-    configuration: Configuration
-    steps: tuple[int, ...]
 
 
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Errors by round and step, and the curves of the run."""
-    training, looking = from_share(report, _TRAINING_SHARE)
-    # Table 2's probe, so that both may have the same program.
-    probe_at = at_steps(plan.configuration, plan.steps)
-    run = record(plan.configuration, training, stop, probe=first_layers, probe_at=probe_at)
+    run, moments = record_moments(plan, report, stop, training_share=0.7)
     shape, numbers = run.configuration.shape(), run.configuration.numbers()
     error_of = _error_function(shape, run.network, action_count(run.task.environment))
     rows: list[dict[str, Any]] = []
-    for moment in moments(run, looking, stop):
+    for moment in moments:
         error, norm = call_compiled((__name__, shape), error_of, moment.theta, *moment.batch_place, numbers)
         rows.append({"round": moment.number, "step": moment.step, "error": float(error), "norm": float(norm)})
     curves = run.trained.tables["curves"]

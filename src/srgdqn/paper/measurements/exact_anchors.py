@@ -14,14 +14,11 @@ total reward over the total length of episodes from the same starts.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import threading
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Array, Float
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
@@ -29,7 +26,7 @@ from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Parameters
 from srgdqn.paper.measurements.recorded import Report, at_steps, exact_gradient, record
 from srgdqn.tasks import Task
-from srgdqn.training import Progress, Trained, train_rounds
+from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import BatchContext, OuterBatch, from_replay
 from srgdqn.training.lane import Instruments
 
@@ -44,15 +41,9 @@ class Plan:
     configuration: Configuration
 
 
-class Recording(NamedTuple):
-    """What a lane is given of an earlier run."""
-
-    rows: Float[Array, "*rounds steps width"] | np.ndarray
-
-
 def from_recording(occasion: BatchContext) -> OuterBatch:
     """The recorded round's own batch and picks, with the exact anchor at the present θ."""
-    recorded = from_replay(occasion._replace(ring=occasion.data.rows))
+    recorded = from_replay(occasion._replace(ring=occasion.data))
     return recorded._replace(anchor=_exact(occasion))
 
 
@@ -63,7 +54,7 @@ def with_oracle(occasion: BatchContext) -> OuterBatch:
 
 def _exact(occasion: BatchContext) -> Parameters:
     assert occasion.learner is not None
-    return exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, occasion.data.rows)
+    return exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, occasion.data)
 
 
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
@@ -74,17 +65,16 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     ordinary = record(
         configuration, lambda share: report(0.04 * share), stop, probe_at=at_steps(configuration, ()), task=task
     )
-    data = Recording(ordinary.recording)
     arms = {"ordinary": ordinary.trained}
     for position, (name, source) in enumerate((("exact", from_recording), ("oracle", with_oracle))):
         arms[name] = train_rounds(
             configuration,
             task,
-            listener=functools.partial(_report_half, report, position),
+            listener=lambda progress, position=position: report(0.04 + 0.48 * (position + progress.share)),
             workers=1,
             stop=stop,
             instruments=Instruments(source=source),
-            data=data,
+            data=ordinary.recording,  # of which each lane is given its own round's
         )
         if arms[name].interrupted:
             raise StopRequestedError
@@ -92,10 +82,6 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
         "evaluations": pl.concat([_evaluations(name, arm) for name, arm in arms.items()]),
         "rounds": pl.concat([_rounds(name, arm, arms["ordinary"]) for name, arm in arms.items()]),
     }
-
-
-def _report_half(report: Report, position: int, progress: Progress) -> None:
-    report(0.04 + 0.48 * (position + progress.share))
 
 
 def evaluated_as_trained(task: Task) -> Task:

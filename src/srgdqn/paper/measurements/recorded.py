@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -172,11 +173,29 @@ class Moment(NamedTuple):
         return self.recording, np.uint32(self.number), jnp.int32(self.block)
 
 
-def moments(run: RecordedRun, report: Report, stop: threading.Event) -> Iterator[Moment]:
-    """Every probed outer iteration of every round that did not diverge; the probe is `first_layers`.
+@dataclass(frozen=True)
+class Plan:
+    """Whose run, and at which environment steps to look."""
 
-    Reports the share that is done; raises `StopRequestedError` once `stop` is set.
+    configuration: Configuration
+    steps: tuple[int, ...]
+
+
+def record_moments(
+    plan: Plan, report: Report, stop: threading.Event, *, training_share: float
+) -> tuple[RecordedRun, Iterator[Moment]]:
+    """The recorded run, and every moment that was planned of every round that did not diverge.
+
+    Training takes that share of the time, roughly; what is done with the moments takes the rest.
     """
+    training, looking = from_share(report, training_share)
+    # Table 2's probe, so that all have the same program.
+    probe_at = at_steps(plan.configuration, plan.steps)
+    run = record(plan.configuration, training, stop, probe=first_layers, probe_at=probe_at)
+    return run, _moments(run, looking, stop)
+
+
+def _moments(run: RecordedRun, report: Report, stop: threading.Event) -> Iterator[Moment]:
     places = [(number, position) for number in run.finite for position in range(len(run.blocks))]
     for count, (number, position) in enumerate(places):
         if stop.is_set():
