@@ -132,7 +132,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_computed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a-file").write_text("precious")
-    monkeypatch.setattr("srgdqn.paper.reproduce.compute", lambda *_, **__: pytest.fail("computing began"))
+    monkeypatch.setattr("srgdqn.paper.cells.compute", lambda *_, **__: pytest.fail("computing began"))
     assert main(["reproduce", *words]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""

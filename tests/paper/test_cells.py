@@ -1,9 +1,11 @@
 import dataclasses
 import errno
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,10 @@ from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.kernel.build import NoKernelError
-from srgdqn.paper.cells import MeasurementCell, Report, RunCell, compute
-from srgdqn.results.result import load_result
+from srgdqn.paper import cells as module
+from srgdqn.paper.cells import Console, MeasurementCell, Report, RunCell, compute, run_cells
+from srgdqn.paper.scale import QUICK
+from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.runs import measurement
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import VERSIONS, identity, provenance
@@ -41,65 +45,68 @@ def times(folder: Path) -> dict[str, int]:
     return {place.name: (place / "manifest.json").stat().st_mtime_ns for place in folder.iterdir()}
 
 
+def hearing(heard: list[tuple[str, float]], said: list[str]) -> Console:
+    return Console(progress=lambda name, share: heard.append((name, share)), say=said.append)
+
+
 def test_finished_cells_are_read_and_not_computed_again(done: tuple[Path, dict]) -> None:
     folder, first = done
     before = times(folder)
     heard: list[tuple[str, float]] = []
-    second = compute(cells(), folder, listener=lambda name, share: heard.append((name, share)))
+    second = compute(cells(), folder, hearing(heard, []))
     assert times(folder) == before
     assert {name: tables(result) for name, result in second.items()} == {n: tables(r) for n, r in first.items()}
     assert heard == [("seed-0", 1.0), ("seed-1", 1.0)]
 
 
-def test_a_changed_configuration_is_computed_again_and_said(done: tuple[Path, dict], tmp_path: Path) -> None:
-    (cell, _) = cells()
-    said: list[str] = []
-    compute([cell], tmp_path)
-    changed = RunCell(cell.name, configure("CartPole", "dqn-sgd", **TINY, seed=5, rounds=2))
-    result = compute([changed], tmp_path, say=said.append)
-    assert result[cell.name].configuration.training.seed == 5
-    assert len(said) == 1
-    assert "configuration has changed" in said[0]
-
-
-def test_a_damaged_cell_is_computed_again_to_the_same_bits(done: tuple[Path, dict], tmp_path: Path) -> None:
-    _, first = done
-    (cell, _) = cells()
-    compute([cell], tmp_path)
-    table = tmp_path / cell.name / "curves.parquet"
+def damage(table: Path) -> None:
     data = bytearray(table.read_bytes())
     data[len(data) // 2] ^= 1
     table.write_bytes(data)
-    said: list[str] = []
-    result = compute([cell], tmp_path, say=said.append)
-    assert "curves.parquet" in said[0]
-    assert tables(result[cell.name]) == tables(first[cell.name])
 
 
-def test_a_cell_of_another_version_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("seed", "configuration has changed"),
+        ("bits", "curves.parquet"),
+        ("version", "another version"),
+        ("kernel", "it was run by native, and now xla is to"),
+    ],
+)
+def test_a_cell_that_is_not_valid_is_computed_again_and_said(
+    change: str,
+    reason: str,
+    done: tuple[Path, dict],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    folder, first = done
     (cell, _) = cells()
-    compute([cell], tmp_path)
-    here = provenance()
-    monkeypatch.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
+    shutil.copytree(folder / cell.name, tmp_path / cell.name)
+    if change == "seed":
+        cell = RunCell(cell.name, configure("CartPole", "dqn-sgd", **TINY, seed=5, rounds=2))
+    elif change == "bits":
+        damage(tmp_path / cell.name / "curves.parquet")
+    elif change == "version":
+        here = provenance()
+        monkeypatch.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
+    else:
+        request.getfixturevalue("kernel")
+
+        def missing() -> None:
+            raise NoKernelError("there is no C compiler")
+
+        monkeypatch.setattr("srgdqn.kernel.support.library", missing)
     said: list[str] = []
-    compute([cell], tmp_path, say=said.append)
-    assert "another version" in said[0]
-
-
-@pytest.mark.usefixtures("kernel")
-def test_a_cell_by_another_kernel_is_computed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (cell, _) = cells()
-    compute([cell], tmp_path)
-
-    def missing() -> None:
-        raise NoKernelError("there is no C compiler")
-
-    monkeypatch.setattr("srgdqn.kernel.support.library", missing)
-    said: list[str] = []
-    with pytest.warns(RuntimeWarning, match="there is no C compiler"):
-        compute([cell], tmp_path, say=said.append)
-    assert "it was run by native, and now xla is to" in said[0]
-    assert load_result(tmp_path / cell.name).configuration.training.kernel == "xla"
+    with pytest.warns(RuntimeWarning, match="no C compiler") if change == "kernel" else nullcontext():
+        result = compute([cell], tmp_path, hearing([], said))[cell.name]
+    assert len(said) == 1
+    assert reason in said[0]
+    assert result.configuration.training.seed == cell.configuration.training.seed
+    if change == "bits":
+        assert tables(result) == tables(first[cell.name])
 
 
 def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
@@ -148,13 +155,12 @@ def test_a_measurement_is_made_once(tmp_path: Path) -> None:
     squares = Squares()
     cell = MeasurementCell("squares", squares, Plan())
     heard: list[tuple[str, float]] = []
-    first = compute([cell], tmp_path, listener=lambda name, share: heard.append((name, share)))["squares"]
+    first = compute([cell], tmp_path, hearing(heard, []))["squares"]
     assert first.tables["squares"]["square"].to_list() == [1, 4, 9]
     assert first.about["plan"]["numbers"] == [1, 2, 3]
     assert first.about["plan"]["configuration"]["algorithm"] == "dqn-sgd"
     assert first.about["computation"] == identity("measurement.anchors")
-    assert first.about["seconds"] >= 0
-    second = compute([cell], tmp_path, listener=lambda name, share: heard.append((name, share)))["squares"]
+    second = compute([cell], tmp_path, hearing(heard, []))["squares"]
     assert squares.made == 1
     assert second.about == first.about
     assert second.tables["squares"].equals(first.tables["squares"])
@@ -166,27 +172,21 @@ def test_a_measurement_is_made_once(tmp_path: Path) -> None:
 )
 def test_a_changed_plan_is_measured_again_and_said(plan: Plan, tmp_path: Path) -> None:
     compute([MeasurementCell("squares", Squares(), Plan())], tmp_path)
-    squares, said = Squares(), []
-    result = compute([MeasurementCell("squares", squares, plan)], tmp_path, say=said.append)["squares"]
+    said: list[str] = []
+    result = compute([MeasurementCell("squares", Squares(), plan)], tmp_path, hearing([], said))["squares"]
     assert said == ["squares is computed again: its plan has changed."]
-    assert squares.made == 1
     assert result.tables["squares"]["number"].to_list() == list(plan.numbers)
-    compute([MeasurementCell("squares", squares, plan)], tmp_path, say=said.append)
-    assert (squares.made, len(said)) == (1, 1)
 
 
-@pytest.mark.parametrize("name", ["squares.parquet", "manifest.json"])
-def test_a_damaged_measurement_is_made_again_and_said(name: str, tmp_path: Path) -> None:
+def test_a_damaged_measurement_is_made_again_and_said(tmp_path: Path) -> None:
     squares, said = Squares(), []
     cell = MeasurementCell("squares", squares, Plan())
     compute([cell], tmp_path)
-    data = (tmp_path / "squares" / name).read_bytes()
-    (tmp_path / "squares" / name).write_bytes(data[:-20])
-    result = compute([cell], tmp_path, say=said.append)["squares"]
+    damage(tmp_path / "squares" / "squares.parquet")
+    result = compute([cell], tmp_path, hearing([], said))["squares"]
     assert squares.made == 2
     assert len(said) == 1
-    assert said[0].startswith("squares is computed again: ")
-    assert name in said[0]
+    assert "squares.parquet" in said[0]
     assert result.tables["squares"].equals(measurement.load(tmp_path / "squares").tables["squares"])
 
 
@@ -196,23 +196,19 @@ def test_a_measurement_depends_on_its_own_version_and_on_trainings(
     squares = Squares()
     cell = MeasurementCell("squares", squares, Plan())
     compute([cell], tmp_path)
-    monkeypatch.setitem(VERSIONS, "measurement.dose_response", 7)
-    monkeypatch.setitem(VERSIONS, "claims", 7)
-    compute([cell], tmp_path)
-    assert squares.made == 1
-    for place, name in enumerate(("measurement.anchors", "training")):
+    for name, made in (("measurement.dose_response", 1), ("claims", 1), ("measurement.anchors", 2), ("training", 3)):
         monkeypatch.setitem(VERSIONS, name, 7)
         compute([cell], tmp_path)
-        assert squares.made == 2 + place
+        assert squares.made == made
 
 
 def test_a_run_in_the_place_of_a_measurement_gives_way_and_the_other_way_round(tmp_path: Path) -> None:
     (run, _) = cells()
     squares, said = MeasurementCell(run.name, Squares(), Plan()), []
     compute([run], tmp_path)
-    assert isinstance(compute([squares], tmp_path, say=said.append)[run.name], Measured)
+    assert isinstance(compute([squares], tmp_path, hearing([], said))[run.name], Measured)
     assert "not the manifest of a measurement" in said[0]
-    assert len(compute([run], tmp_path, say=said.append)[run.name].rounds) == 2
+    assert len(compute([run], tmp_path, hearing([], said))[run.name].rounds) == 2
     assert "not the manifest of a run" in said[1]
 
 
@@ -244,6 +240,29 @@ def test_cells_that_must_be_alone_come_last_and_one_at_a_time(tmp_path: Path, mo
     assert list(outcomes) == [cell.name for cell in mixed]
     assert order == [False] * 4 + [True] * 4
     assert most == {True: 1, False: 2}
+
+
+def test_cells_are_computed_once_measurements_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def compute(cells: list[Any], folder: Path, *_: Any) -> dict[str, Any]:
+        seen.extend(cell.name for cell in cells)
+        assert folder == tmp_path / "cells"
+        kinds = [isinstance(cell, RunCell) for cell in cells]
+        assert kinds == sorted(kinds)
+        return {}
+
+    monkeypatch.setattr(module, "compute", compute)
+    begun: list[tuple[str, list[str]]] = []
+    asked = [
+        cell
+        for name in ("figure-2", "training-time", "anatomy")
+        for cell in EXPERIMENTS[name].cells(QUICK, "corrected")
+    ]
+    run_cells("some", asked, tmp_path, Console(begin=lambda title, names: begun.append((title, list(names)))))
+    assert begun == [("some", seen)]
+    assert len(asked) > len(seen) == len(set(seen))
+    assert set(seen) == {cell.name for cell in asked}
 
 
 # When something goes wrong
@@ -312,9 +331,6 @@ def test_a_full_disk_is_said_and_keeps_what_is_finished(tmp_path: Path, monkeypa
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="needs a folder that not even root may write to")
-@pytest.mark.parametrize(
-    "cell", [MeasurementCell("squares", Squares(), Plan()), cells()[0]], ids=["measurement", "run"]
-)
-def test_a_folder_that_cannot_be_written_to_is_said(cell: Any) -> None:
+def test_a_folder_that_cannot_be_written_to_is_said() -> None:
     with pytest.raises(InputError, match=r"/proc cannot be written to.*where you may write"):
-        compute([cell], Path("/proc/srgdqn"))
+        compute([MeasurementCell("squares", Squares(), Plan())], Path("/proc/srgdqn"))

@@ -13,7 +13,7 @@ import pytest
 from cut_short import CutShort, Killed
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.paper.cells import RunCell, compute
+from srgdqn.paper.cells import Console, RunCell, compute
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import Pace
 from tiny import TINY, bits
@@ -52,7 +52,7 @@ def test_a_cell_goes_on(how: Any, whole: dict[str, Any], cut: CutShort, tmp_path
     """The second of three: the first is finished, and the third may just have begun, before all are told to stop."""
     cut.after, cut.how = 10, how  # of seven segments each
     with pytest.raises((Killed, KeyboardInterrupt)):
-        compute(cells(), tmp_path, pace=PACE)
+        compute(cells(), tmp_path, Console(pace=PACE))
     assert sorted(os.listdir(tmp_path)) == ["seed-0", "unfinished"]
     assert "seed-1" in os.listdir(tmp_path / "unfinished")
     assert "seed-0" not in os.listdir(tmp_path / "unfinished")
@@ -95,7 +95,7 @@ def test_what_was_told_to_stop_because_of_another_goes_on(
             time.sleep(0.2)  # until all are told
 
     with pytest.raises(ArithmeticError):
-        compute([broken, cells()[0]], tmp_path, pace=Pace(3600.0), listener=listen)
+        compute([broken, cells()[0]], tmp_path, Console(pace=Pace(3600.0), progress=listen))
     assert os.listdir(tmp_path) == ["unfinished"]
     assert 0 < cut.counted() < STEPS
     assert outcome(compute(cells()[:1], tmp_path)) == {"seed-0": whole["seed-0"]}
@@ -105,7 +105,7 @@ def test_what_was_told_to_stop_because_of_another_goes_on(
 def test_a_cell_whose_question_has_changed_begins_anew(cut: CutShort, tmp_path: Path) -> None:
     cut.after = 3
     with pytest.raises(Killed):
-        compute(cells()[:1], tmp_path, pace=PACE)
+        compute(cells()[:1], tmp_path, Console(pace=PACE))
     cut.counted()
     other = RunCell("seed-0", configure("CartPole", "dqn-sgd", **TINY, seed=7, rounds=3))
     result = compute([other], tmp_path)["seed-0"]
@@ -125,7 +125,7 @@ def test_a_cell_that_was_killed_once_it_was_saved_is_read(
     with monkeypatch.context() as patched:
         patched.setattr("srgdqn.runs.checkpoint_manager.CheckpointManager.forget", killed)
         with pytest.raises(Killed):
-            compute(cells()[:1], tmp_path, pace=PACE)
+            compute(cells()[:1], tmp_path, Console(pace=PACE))
     assert sorted(os.listdir(tmp_path)) == ["seed-0", "unfinished"]
     cut.counted()
     assert outcome(compute(cells()[:1], tmp_path)) == {"seed-0": whole["seed-0"]}
@@ -140,7 +140,7 @@ def test_nothing_is_computed_where_checkpoints_would_lie_elsewhere(link: str, cu
     (elsewhere / "seed-0").mkdir(parents=True)
     (folder / link).symlink_to(elsewhere)
     with pytest.raises(InputError, match=f"{link} leads elsewhere"):
-        compute(cells()[:1], folder, pace=PACE)
+        compute(cells()[:1], folder, Console(pace=PACE))
     assert cut.counted() == 0
     assert os.listdir(elsewhere) == ["seed-0"]
 
@@ -156,7 +156,7 @@ def test_a_cell_that_could_not_be_saved_is_saved_once_there_is_room(
     with monkeypatch.context() as patched:
         patched.setattr(Result, "save", full)
         with pytest.raises(InputError, match="no space left"):
-            compute(cells()[:1], tmp_path, pace=Pace(3600.0))
+            compute(cells()[:1], tmp_path, Console(pace=Pace(3600.0)))
     assert cut.counted() == STEPS
     assert outcome(compute(cells()[:1], tmp_path)) == {"seed-0": whole["seed-0"]}
     assert cut.counted() == 0

@@ -1,259 +1,188 @@
-"""The long commands on outcomes that are planted instead of computed."""
+"""The report as data: complete, and honest about what it was decided by."""
 
 import dataclasses
-import re
-from collections.abc import Sequence
+import json
+import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
-from srgdqn.paper import confirmatory, readings_study, tuning
-from srgdqn.paper import reproduce as commands
-from srgdqn.paper.cells import RunCell
-from srgdqn.paper.claims import CLAIMS, Judgement, rules
+from srgdqn.paper.claims import CLAIMS, Judgement
+from srgdqn.paper.claims import evidence as evidence_module
+from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
-from srgdqn.paper.reproduce import Console, readings_of, run_cells
-from srgdqn.paper.scale import CONFIRMATORY, PAPER_SCALE, QUICK
+from srgdqn.paper.confirmatory import QUESTION
+from srgdqn.paper.report.contents import Report, Table
+from srgdqn.paper.reproduce import make_report, readings_of
+from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
 from srgdqn.paper.studies import EXPERIMENTS
+from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
-from synthetic_outcomes import DOSES, PILOT, ROUNDS, TASKS, planted_run, world
+from srgdqn.runs import configurations
+from srgdqn.runs.provenance import VERSIONS
+from synthetic_outcomes import DOSES, world
 
-SCALE = dataclasses.replace(
-    CONFIRMATORY,
-    doses=DOSES,
-    controls=dict.fromkeys(TASKS, ("sgd-inner", "sgd-inner-adam")),
-)
+SMALL = dataclasses.replace(QUICK, doses=DOSES)
+NAMES = ("figure-1", "figure-3-left", "dose-response")
 
 
-class Heard:
-    """A console that remembers."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, list[str]]] = []
-        self.shares: list[tuple[str, float]] = []
-        self.console = Console(
-            lambda title, names: self.begun.append((title, list(names))),
-            lambda name, share: self.shares.append((name, share)),
-            lambda text: None,
-        )
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, Any]:
+    return world(True)
 
 
 @pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "RESAMPLES", 1_000)
-    for module in (confirmatory, tuning):
-        monkeypatch.setattr(module, "read_pilot", lambda: PILOT)
+def nothing_released(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a test puts into its own folder is found."""
+    empty = tmp_path_factory.mktemp("released")
+    monkeypatch.setattr(evidence_module, "resources", SimpleNamespace(files=lambda package: empty))
 
 
-def answering(outcomes: dict[str, Any], folders: list[Path]) -> Any:
-    """In place of `compute`: what was planted for the very cells that are asked for."""
+def confirmed(folder: Path, claims: str | None = None) -> Evidence:
+    def judged(name: str, place: int) -> Judgement:
+        shown = MeasuredContrast("the weaker", Interval(-0.5 * place, -1.0, 0.01), 0.1, 0.1)
+        other = MeasuredContrast("the stronger", Interval(1.0, 0.5, 2.0), 0.1, 0.1)
+        return Judgement(name, "fails" if place else "undecided", (other, shown))
 
-    def compute(cells: Sequence[Any], folder: Path, **_: Any) -> dict[str, Any]:
-        folders.append(folder)
-        return {cell.name: outcomes[cell.name] for cell in cells}
+    judgements = {
+        label: [judged(claim.name, place) for claim in CLAIMS] for place, label in enumerate(("corrected", "printed"))
+    }
+    made = evidence_of("confirmatory", judgements, seed=20_001, rounds="400 on Pendulum", seconds=1_200.0)
+    about = {**made.about, "answer": "Merely 17 updates.", **({} if claims is None else {"claims": claims})}
+    evidence = Evidence(made.kind, made.judgements, made.tables, about)
+    write_evidence(evidence, folder)
+    return evidence
 
-    return compute
+
+def report(outcomes: dict[str, Any], folder: Path, scale: Scale = SMALL, **options: Any) -> Report:
+    return make_report(NAMES, scale, outcomes, folder, 12.3, **options)
 
 
-def test_cells_are_computed_once_measurements_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
+def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path)
+    found = report(outcomes, tmp_path)
+    assert [row.name for row in found.claims] == [claim.name for claim in CLAIMS]
+    for row, claim in zip(found.claims, CLAIMS, strict=True):
+        assert (row.claim, row.where, row.section) == (claim.statement, claim.where, claim.section)
+        assert row.verdicts == {"corrected": "undecided", "printed": "fails"}
+        # The contrast that is furthest from holding, not the first.
+        assert row.evidence["printed"] == "the weaker: -0.5 [-1, +0.01] (fails if its upper bound is below 0.1)"
+    assert (found.question, found.answer) == (QUESTION, "Merely 17 updates.")
+    for said in (
+        "seed 20001",
+        "rounds: 400 on Pendulum",
+        f"{2 * len(CLAIMS)} contrasts",
+        "20 minutes",
+        f"version of the claims, rules and margins: {VERSIONS['claims']}",
+    ):
+        assert said in found.claims_note
+    assert "other rules" not in found.claims_note
 
-    def compute(cells: Sequence[Any], folder: Path, **_: Any) -> dict[str, Any]:
-        seen.extend(cell.name for cell in cells)
-        assert folder == tmp_path / "cells"
-        kinds = [isinstance(cell, RunCell) for cell in cells]
-        assert kinds == sorted(kinds)
-        return {}
 
-    monkeypatch.setattr(commands, "compute", compute)
-    heard = Heard()
-    asked = [
-        cell
-        for name in ("figure-2", "training-time", "anatomy")
-        for cell in EXPERIMENTS[name].cells(QUICK, "corrected")
-    ]
-    run_cells("some", asked, tmp_path, heard.console)
-    assert heard.begun == [("some", seen)]
-    assert len(asked) > len(seen) == len(set(seen))
-    assert set(seen) == {cell.name for cell in asked}
+def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path)
+    (section,) = (each for each in report(outcomes, tmp_path).sections if each.name == "confirmatory")
+    rows = section.tables[0].frame
+    assert rows.height == 2 * 2 * len(CLAIMS)
+    mine = rows.filter(claim="C7b", readings="printed", contrast="the weaker").row(0)
+    assert mine[3:] == (-0.5, -1.0, 0.01, 0.1, "below that")
+    assert rows.filter(contrast="the stronger")[""].unique().to_list() == ["above 0"]
+    assert f"0 holds, 0 fails, {len(CLAIMS)} undecided" in section.found
+    assert "seed 20001; rounds: 400 on Pendulum) in 20 minutes" in section.found
+
+
+def test_stale_evidence_is_said(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path, claims="0123456789abcdef")
+    note = report(outcomes, tmp_path).claims_note
+    assert f"taken by other rules or margins than the present ones (version {VERSIONS['claims']})" in note
+    assert "version of the claims, rules and margins: 0123456789abcdef" in note
+
+
+def test_without_a_confirmatory_run_nothing_is_decided(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    found = report(outcomes, tmp_path)
+    assert found.claims == ()
+    assert "srgdqn reproduce --confirm" in found.answer
+    assert "A claim holds if" in found.claims_note
+
+
+def test_sections_facts_and_configurations_are_complete(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    found = report(outcomes, tmp_path, said=["a-cell is computed again: it was damaged."])
+    assert [section.name for section in found.sections] == list(NAMES)
+    for section in found.sections:
+        experiment = EXPERIMENTS[section.name]
+        assert (section.title, section.paper_says) == (experiment.title, experiment.paper_says)
+        assert section.budget_seconds == experiment.budget_seconds
+    facts = found.facts
+    assert (facts["scale"], facts["seed"], facts["time of this run"]) == ("quick", "0", "12 s")
+    assert facts["version of the claims"] == str(VERSIONS["claims"])
+    assert facts["computed again"] == "a-cell is computed again: it was damaged."
+    assert facts["version of jax"]
+    assert set(found.configurations) == set(outcomes)
+    for name, text in found.configurations.items():
+        outcome = outcomes[name]
+        if isinstance(outcome, Result):
+            assert tomllib.loads(text)
+            assert configurations.loads(text) == outcome.configuration
+        else:
+            assert json.loads(text) == outcome.about["plan"]
+    assert "computed again" not in report(outcomes, tmp_path).facts
+
+
+def test_a_cell_counts_for_the_first_experiment_that_has_it(tmp_path: Path) -> None:
+    outcomes = world(True)
+    names = ("theorem-1", "anatomy", "training-time")
+    found = make_report(names, dataclasses.replace(PAPER_SCALE, doses=DOSES), outcomes, tmp_path, 12.3)
+    # The anchors are Figure 3's, which comes before these.
+    assert [section.seconds for section in found.sections] == [8.0, 0.0, 7.0]
+
+
+def test_only_a_preview_says_that_it_is_one(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    assert report(outcomes, tmp_path).preview
+    whole = dataclasses.replace(PAPER_SCALE, doses=DOSES)
+    assert not report(outcomes, tmp_path, whole).preview
+
+
+def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
+    outcomes: dict[str, Any], tmp_path: Path
+) -> None:
+    told = MeasuredContrast("final reward over svr-dqn", Interval(0.5, 0.25, 0.75), 0.1, 0.1)
+    given = {"C2": "holds", "C3": "fails"}
+    judgements = [Judgement(name, verdict, (told,)) for name, verdict in given.items()]  # type: ignore[arg-type]
+    table = Table("tuned-scores", "Scores", outcomes["theorem-1"].tables["growth"])
+    how = dict(seed=20_002, rounds="100 on Pendulum", seconds=600.0)
+    write_evidence(evidence_of("tuned", {"tuned": judgements}, [table], **how), tmp_path)  # type: ignore[arg-type]
+    runs = {f"run-{run:02d}": judgements for run in range(12)}
+    write_evidence(evidence_of("readings", runs, **how), tmp_path)  # type: ignore[arg-type]
+    found = {section.name: section for section in report(outcomes, tmp_path).sections}
+    assert list(found) == [*NAMES, "tuned", "readings"]
+    assert (
+        "C2 holds (final reward over svr-dqn: +0.5 [+0.25, +0.75] (fails if its upper bound is below 0.1)); C3 fails"
+        in found["tuned"].found
+    )
+    assert "seed 20002; rounds: 100 on Pendulum) in 10 minutes" in found["tuned"].found
+    assert [each.name for each in found["tuned"].tables] == ["tuned-scores"]
+    assert "in the 12 runs" in found["readings"].found
+    assert (
+        "Of 24 verdicts (five claims in every run, intervals corrected for these alone) 12 are 'holds'"
+        in found["readings"].found
+    )
+
+
+def test_contrasts_in_words() -> None:
+    def text(*bounds: float) -> str:
+        return MeasuredContrast("steadiness", Interval(*bounds), 0.04879, 0.04879).text()
+
+    nan = float("nan")
+    assert text(0.12345, -0.5, 1234.0) == (
+        "steadiness: +0.123 [-0.5, +1.23e+03] (fails if its upper bound is below 0.049)"
+    )
+    assert text(float("inf"), nan, nan) == text(nan, nan, nan)
+    assert text(nan, nan, nan) == "steadiness: cannot be told, as one side has no spread or nothing is left to compare"
 
 
 def test_figure_2_is_drawn_with_both_readings() -> None:
     for name in EXPERIMENTS:
         assert readings_of(PAPER_SCALE, name) == (("corrected", "printed") if name == "figure-2" else ("corrected",))
         assert readings_of(QUICK, name) == ("corrected",)
-
-
-def test_the_confirmatory_run_judges_every_claim_for_both_readings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = {**world(False, readings=("printed",)), **world(True)}
-    folders: list[Path] = []
-    monkeypatch.setattr(commands, "compute", answering(outcomes, folders))
-    heard = Heard()
-    other = dataclasses.replace(SCALE, rounds={"MountainCar": 7, "Pendulum": 8, "CartPole": 9})
-    evidence = confirmatory.confirm(tmp_path, heard.console, {"corrected": SCALE, "printed": other})
-    assert folders == [tmp_path / "confirmatory" / "cells"]
-    assert list(evidence.judgements) == ["corrected", "printed"]
-    for label, verdict in (("corrected", "holds"), ("printed", "fails")):
-        found = {each.name: each.verdict for each in evidence.judgements[label]}
-        # The theorem's problems have no readings.
-        expected = {claim.name: "holds" if claim.name == "C9" else verdict for claim in CLAIMS}
-        assert {**found, "C9": "holds"} == expected
-    assert evidence.is_current
-    assert evidence.about["seed"] == CONFIRMATORY.seed
-    others = (
-        ", 25 for C1, 100 for C6 and the lengths of C5a, 50 for C7 and C11, 100 for the gradients of C8, 50 for C12"
-    )
-    assert evidence.about["rounds"] == (
-        f"corrected: 400 on MountainCar, 400 on Pendulum, 100 on CartPole{others}; "
-        f"printed: 7 on MountainCar, 8 on Pendulum, 9 on CartPole{others}"
-    )
-    against, interaction = evidence.tables
-    assert (against.name, interaction.name) == ("confirmatory-contrasts", "confirmatory-interaction")
-    together = interaction.frame.filter(task="Pendulum")["interaction"].to_list()
-    assert [text.split()[0] for text in together] == ["+1.100", "-1.100"]
-    row = against.frame.filter(task="Pendulum", readings="printed", against="sgd-inner-adam").row(0, named=True)
-    assert row["difference [95 %]"].startswith("-1.100 [")
-    assert [title for title, _ in heard.begun] == ["confirmatory run", "verdicts"]
-    assert heard.shares[-1] == ("printed", 1.0)
-    assert evidence.about["answer"] == confirmatory.answer_from(outcomes, "corrected")
-
-
-def test_the_answer_tells_variance_reduction_from_more_updates() -> None:
-    outcomes = world(True)
-    rng = np.random.default_rng(0)
-    noise = 0.05 * rng.normal(size=(4, ROUNDS))
-    noise -= noise.mean(1, keepdims=True)
-    for name, level in (("dqn-sgd", 1.0), ("sgd-inner-adam", 2.0), ("srg-dqn", 1.5)):
-        outcomes[f"MountainCar-{name}-corrected"] = planted_run("MountainCar", name, level + noise[0] * len(name))
-        stops = {0: 1_008} if name == "srg-dqn" else None
-        level = 2.0 + noise[len(name) % 4] if name != "dqn-sgd" else 2.0 + noise[3]
-        outcomes[f"Pendulum-{name}-corrected"] = planted_run("Pendulum", name, level, diverged=stops)
-    answer = confirmatory.answer_from(outcomes, "corrected")
-    assert "on MountainCar it gives less reward; on Pendulum it makes no difference that can be told" in answer
-    first, pendulum = answer.split(" Pendulum (")
-    car = first.split(" MountainCar (")[1]
-    assert "the random policy scores 0.250): dqn-sgd 1.000 (0 of 24 diverged), sgd-inner-adam 2.000 (" in car
-    assert "the Adam process, beside dqn-sgd: +1.000 [" in car
-    assert "SRG's: -0.500 [" in car
-    assert f"srg-dqn {(2.0 * 23 + 0.25) / 24:.2f}"[:11] in pendulum
-    assert f"(1 of {ROUNDS} diverged)" in pendulum
-    # Where most rounds diverge there is nothing to be told of what they would have learned.
-    stops = dict.fromkeys(range(ROUNDS // 2 + 1), 1_008)
-    outcomes["CartPole-srg-dqn-corrected"] = planted_run("CartPole", "srg-dqn", 2.0 + noise[0], diverged=stops)
-    lost = confirmatory.answer_from(outcomes, "corrected")
-    assert "on CartPole it cannot be told, as most rounds of srg-dqn diverge" in lost
-
-
-def test_tuned_arms_are_judged_on_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = dataclasses.replace(SCALE, lanes=3)
-    asked: dict[str, Any] = {}
-
-    def compute(cells: Sequence[Any], folder: Path, **_: Any) -> dict[str, Any]:
-        assert folder == tmp_path / "tuned" / "cells"
-        made = {}
-        for cell in cells:
-            asked[cell.name] = cell.configuration
-            best = cell.name.endswith("-07")  # of all candidates
-            ours = "-srg-dqn-tuned" in cell.name
-            level = 0.0 if "random" in cell.name else 3.0 if best else 2.0 if ours else 1.0
-            spread = np.array([-1.0, 0.0, 1.0]) * (0.01 if ours else 0.1)
-            options = {name: cell.configuration.options()[name] for name in ("eta", "alpha")}
-            task, algorithm = cell.configuration.task.task, cell.configuration.algorithm
-            made[cell.name] = planted_run(task, algorithm, level + spread, **options)
-        return made
-
-    monkeypatch.setattr(commands, "compute", compute)
-    evidence = tuning.tune(tmp_path, Heard().console, small)
-    for task in ("MountainCar", "Pendulum", "CartPole"):
-        for arm in tuning.ARMS:
-            chosen = tuning.candidates(arm)[7].options(task)
-            settings = asked[f"{task}-{arm}-tuned"].optimiser
-            assert (settings.eta, settings.alpha) == pytest.approx((chosen["eta"], chosen["alpha"]))
-    (found,) = evidence.judgements.values()
-    assert [each.name for each in found] == ["C2", "C3", "C4"]
-    assert all(c.interval.estimate == pytest.approx(1.0) for c in found[0].contrasts if "final reward" in c.label)
-    scores, against = evidence.tables
-    assert scores.name == "tuned-scores"
-    assert set(against.frame["against"]) == set(tuning.ARMS) - {"srg-dqn"}
-    assert evidence.about["seed"] == tuning.TUNED_SEED
-
-
-def test_every_reading_is_judged_in_its_own_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SRG-DQN is ahead unless D is the newest transitions; in one run nobody gets anywhere on CartPole."""
-    newest = next(i for i, reading in enumerate(readings_study.READINGS) if reading.row == "4")
-    matrix = readings_study.design()
-
-    def compute(cells: Sequence[Any], folder: Path, **_: Any) -> dict[str, Any]:
-        assert folder == tmp_path / "readings" / "cells"
-        made = {}
-        for cell in cells:
-            run = next(run for run in range(12) if readings_study.label(run) in cell.name)
-            task, algorithm = cell.configuration.task.task, cell.configuration.algorithm
-            ours, random = "srg-dqn-run" in cell.name, "random" in cell.name
-            ahead = ours != matrix[run, newest]
-            level = 0.0 if random else 2.0 if ahead else 1.0
-            spread = np.array([-1.0, 0.0, 1.0, 0.5]) * (0.01 if ahead else 0.1)
-            if cell.name.startswith("episodes"):
-                lengths = (100.0 if ahead else 200.0) + 100 * spread
-                made[cell.name] = planted_run(task, algorithm, np.zeros(4), lengths=lengths, episodes=101)
-            else:
-                stops = dict.fromkeys(range(4), 1_008) if task == "CartPole" and run == 5 and not random else None
-                made[cell.name] = planted_run(task, algorithm, level + spread, diverged=stops)
-        return made
-
-    monkeypatch.setattr(commands, "compute", compute)
-    evidence = readings_study.read_every_way(tmp_path, Heard().console, dataclasses.replace(SCALE, lanes=4))
-    assert len(evidence.judgements) == 12
-    for run, (name, judgements) in enumerate(evidence.judgements.items()):
-        assert name == readings_study.label(run)
-        assert [each.name for each in judgements] == ["C2", "C3", "C4", "C5a", "C6"]
-        final = judgements[0].contrasts[0]
-        assert (final.interval.estimate > 0) == (not matrix[run, newest])
-        assert final.margin == pytest.approx(0.05 * 2.0, rel=0.1)  # of the run's own best over its own random
-    shares, runs = evidence.tables
-    decided = {row["claim"]: row["decided most by"] for row in shares.frame.to_dicts()}
-    for claim in ("C2", "C3", "C6"):
-        assert decided[claim].startswith("D is the N newest transitions (row 4): -")
-    assert runs.frame["run"].to_list() == list(range(12))
-    assert runs.frame["rows with the other option"][0] == "none (corrected)"
-    assert all(re.fullmatch(r"\d+ of \d+", told) for told in runs.frame["diverged"])
-    assert evidence.about["seed"] == CONFIRMATORY.seed + 2
-
-
-def judgement(name: str, verdict: Any, *contrasts_: tuple[float, float]) -> Judgement:
-    measured = tuple(MeasuredContrast("", Interval(estimate, -9.0, 9.0), 0.0, unit) for estimate, unit in contrasts_)
-    return Judgement(name, verdict, measured)
-
-
-def test_shares_and_main_effects_by_hand() -> None:
-    """The weakest contrast of each run is 4 δ, less 3 δ with the first reading, plus δ with the sixth."""
-    matrix = readings_study.design()
-    judgements = {}
-    for run in range(12):
-        weakest = 4.0 - 3.0 * matrix[run, 0] + 1.0 * matrix[run, 5]
-        odd = (float("inf"), 0.5), (5.0, 0.0)  # neither counts
-        judgements[readings_study.label(run)] = [
-            judgement(claim, "holds" if run < 5 else "fails", (weakest * 0.2, 0.2), (90.0, 0.5), *odd)
-            for claim in readings_study.COMPARISONS
-        ]
-    frame = readings_study.shares_table(judgements).frame
-    for row in frame.to_dicts():
-        assert (row["holds"], row["fails"], row["undecided"]) == ("5 of 12", "7 of 12", "0 of 12")
-        assert row["decided most by"] == "y frozen for the outer iteration (row 2): -3.0 δ"
-        assert row["then by"] == "Adam divides by a norm (row 8): +1.0 δ"
-    runs = readings_study.runs_table(judgements, [(run, 300) for run in range(12)]).frame
-    first = [reading.row for reading, other in zip(readings_study.READINGS, matrix[1], strict=True) if other]
-    assert runs["rows with the other option"][1] == ", ".join(first)
-    assert runs["C4"].to_list() == ["holds"] * 5 + ["fails"] * 7
-    assert runs["diverged"][11] == "11 of 300"
-
-
-def test_a_claim_of_which_nothing_can_be_told_has_no_effects() -> None:
-    nothing = [judgement(claim, "undecided", (np.nan, 0.1)) for claim in readings_study.COMPARISONS]
-    frame = readings_study.shares_table({readings_study.label(run): nothing for run in range(12)}).frame
-    assert set(frame["undecided"]) == {"12 of 12"}
-    assert all(text.endswith(": +nan δ") for text in frame["decided most by"])

@@ -1,4 +1,5 @@
 import itertools
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,17 +24,15 @@ from srgdqn.training.lane import round_keys
 ALL = (PAPER_SCALE, QUICK, CONFIRMATORY, CONFIRMATORY_PRINTED)
 
 
-def configurations(scale: Scale) -> dict[str, object]:
+def configurations(scale: Scale) -> dict[str, Any]:
     """Every configuration of every cell, by the cell's name (and a name within it, where there are several)."""
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     for experiment, readings in itertools.product(EXPERIMENTS.values(), ("corrected", "printed")):
         for cell in experiment.cells(scale, readings):
-            if isinstance(cell, RunCell):
-                found[cell.name] = cell.configuration
-            elif hasattr(cell.plan, "configurations"):
-                found |= {f"{cell.name}/{name}": each for name, each in cell.plan.configurations.items()}
-            elif hasattr(cell.plan, "configuration"):
-                found[cell.name] = cell.plan.configuration
+            asked = cell if isinstance(cell, RunCell) else cell.plan
+            if hasattr(asked, "configuration"):
+                found[cell.name] = asked.configuration
+            found |= {f"{cell.name}/{name}": each for name, each in getattr(asked, "configurations", {}).items()}
     return found
 
 
@@ -47,14 +46,14 @@ def test_the_paper_scale_has_the_papers_numbers() -> None:
     found = configurations(PAPER_SCALE)
     budgets = {"MountainCar": (100_000, None), "Pendulum": (20_000, None), "CartPole": (None, 800)}
     for task, algorithm in itertools.product(budgets, PAPER):
-        training = found[f"{task}-{algorithm}-corrected"].training  # type: ignore[attr-defined]
+        training = found[f"{task}-{algorithm}-corrected"].training
         assert (training.steps, training.episodes) == budgets[task]
         assert training.rounds == PAPER_SCALE.rounds[task]
     for algorithm in PAPER:
-        training = found[f"episodes-{algorithm}-printed"].training  # type: ignore[attr-defined]
+        training = found[f"episodes-{algorithm}-printed"].training
         assert (training.episodes, training.rounds, training.steps) == (150, 100, None)
     for algorithm in ("svr-dqn", "srg-dqn"):
-        training = found[f"spread-{algorithm}-corrected"].training  # type: ignore[attr-defined]
+        training = found[f"spread-{algorithm}-corrected"].training
         assert (training.steps, training.rounds) == (100_000, 50)
 
 
@@ -71,9 +70,9 @@ def test_all_cells_of_a_scale_have_its_seed_and_lanes(scale: Scale) -> None:
     """Paired: the same rounds of the same seed for every algorithm."""
     found = configurations(scale)
     assert len(found) > 60
-    assert {each.training.seed for each in found.values()} == {scale.seed}  # type: ignore[attr-defined]
+    assert {each.training.seed for each in found.values()} == {scale.seed}
     if scale.lanes is not None:
-        widths = {each.training.lanes for name, each in found.items() if "exact" not in name}  # type: ignore[attr-defined]
+        widths = {each.training.lanes for name, each in found.items() if "exact" not in name}
         assert widths == {scale.lanes}
 
 

@@ -19,8 +19,8 @@ from srgdqn.errors import InputError, unknown
 from srgdqn.paper.studies import NAMES
 
 if TYPE_CHECKING:
+    from srgdqn.paper.cells import Console
     from srgdqn.paper.report.contents import Report
-    from srgdqn.paper.reproduce import Console
     from srgdqn.paper.scale import Scale
     from srgdqn.runs.checkpoint_manager import Pace
 
@@ -98,11 +98,10 @@ def run(words: Sequence[str]) -> int:
 
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
     from srgdqn.paper.claims.evidence import write_evidence
-    from srgdqn.paper.compose import make_report
     from srgdqn.paper.confirmatory import confirm
     from srgdqn.paper.readings_study import read_every_way
     from srgdqn.paper.report.files import write_report
-    from srgdqn.paper.reproduce import run_experiments
+    from srgdqn.paper.reproduce import make_report, run_experiments
     from srgdqn.paper.studies import EXPERIMENTS
     from srgdqn.paper.tuning import tune
 
@@ -169,7 +168,7 @@ def _console(said: list[str], pace: Pace, engine: str, *, shown: bool) -> Iterat
     from rich.console import Console as Terminal
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from srgdqn.paper.reproduce import Console
+    from srgdqn.paper.cells import Console
 
     terminal = Terminal(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import threading
 import time
@@ -38,9 +39,7 @@ class StudyCell(Cell, Protocol):
     def alone(self) -> bool:
         """Whether nothing may run beside it."""
 
-    def compute(
-        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
-    ) -> Any:
+    def compute(self, report: Report, stop: threading.Event, manager: CheckpointManager | None, ran_by: str) -> Any:
         """The outcome; raises `StopRequestedError` once `stop` is set. Checkpoints go below `manager`; `ran_by` is the
         engine's name.
         """
@@ -52,9 +51,7 @@ class RunCell(TrainingCell):
 
     alone: bool = False
 
-    def compute(
-        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
-    ) -> Result:
+    def compute(self, report: Report, stop: threading.Event, manager: CheckpointManager | None, ran_by: str) -> Result:
         """Trains on the calling thread, from its checkpoints if there are any."""
         run = prepare(self.configuration)
         checkpoints = None if manager is None else manager.stamped(stamp_of(run.identity), self.name)
@@ -86,10 +83,9 @@ class MeasurementCell:
     alone: bool = False
 
     def compute(
-        self, report: Report, stop: threading.Event, manager: CheckpointManager | None = None, ran_by: str = LOCAL
+        self, report: Report, stop: threading.Event, manager: CheckpointManager | None, ran_by: str
     ) -> Measured:
         """Measures on the calling thread, without checkpoints."""
-        del manager
         start = time.perf_counter()
         tables = self.measure(self.plan, report, stop)
         about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
@@ -120,69 +116,76 @@ class MeasurementCell:
         return json.loads(json.dumps(dataclasses.asdict(self.plan)))
 
 
-def compute(
-    cells: Sequence[StudyCell],
-    folder: Path,
-    *,
-    listener: Callable[[str, float], None] = lambda name, share: None,
-    say: Say = lambda text: None,
-    pace: Pace = DEFAULT_PACE,
-    engine: str = LOCAL,
-) -> dict[str, Any]:
-    """Every cell's outcome by name: read from the folder where it is valid, else computed and saved there, by an engine
-    that is ready. What must be alone is computed on this machine in any case.
+@dataclass(frozen=True)
+class Console:
+    """Where a command reports what it does, and how it computes."""
 
-    A KeyboardInterrupt leaves every cell that is finished by then in the folder. Unfinished runs resume from their
-    checkpoints.
+    begin: Callable[[str, Sequence[str]], None] = lambda title, names: None
+    """Called with the title of a stage of work and the names of its cells."""
+    progress: Callable[[str, float], None] = lambda name, share: None
+    """Called with a cell's name and the share of it that is done."""
+    say: Say = lambda text: None
+    """Called with the reason why a stored cell is computed again."""
+    pace: Pace = DEFAULT_PACE
+    """How often unfinished runs are checkpointed."""
+    engine: str = LOCAL
+    """Where cells are computed; it is ready."""
+
+
+QUIET = Console()
+
+
+def run_cells(title: str, cells: Sequence[StudyCell], folder: Path, console: Console) -> dict[str, Any]:
+    """The outcomes of cells, which may be listed several times, as a stage of a command's work."""
+    unique = {cell.name: cell for cell in cells}
+    # Long ones first, so that no core is left with one at the end.
+    ordered = sorted(unique.values(), key=lambda cell: not isinstance(cell, MeasurementCell))
+    console.begin(title, [cell.name for cell in ordered])
+    return compute(ordered, folder / "cells", console)
+
+
+def compute(cells: Sequence[StudyCell], folder: Path, console: Console = QUIET) -> dict[str, Any]:
+    """Every cell's outcome by name: read from the folder where it is valid, else computed and saved there.
+
+    What must be alone is computed on this machine, whatever the engine. A KeyboardInterrupt leaves every cell that is
+    finished by then in the folder. Unfinished runs resume from their checkpoints.
     """
     check_stays_within(folder / UNFINISHED_CELLS)
-    checkpoints = CheckpointManager(folder / UNFINISHED_CELLS, *pace)
+    checkpoints = CheckpointManager(folder / UNFINISHED_CELLS, *console.pace)
 
     def compute_missing(missing: list[StudyCell], done: Callable[[StudyCell, Any], None]) -> None:
         absent = {cell.name for cell in missing}
         for cell in cells:
             if cell.name not in absent:
-                listener(cell.name, 1.0)
-
-        def store(cell: StudyCell, outcome: Any) -> None:
-            done(cell, outcome)
-            checkpoints.forget(cell.name)
-            listener(cell.name, 1.0)
-
-        alone, crowd = [cell for cell in missing if cell.alone], [cell for cell in missing if not cell.alone]
-        for group, executor, ran_by in (
-            (crowd, executor_of(engine) or Threads(), engine),
-            (alone, Threads(1), LOCAL),
+                console.progress(cell.name, 1.0)
+        for alone, executor, ran_by in (
+            (False, executor_of(console.engine) or Threads(), console.engine),
+            (True, Threads(1), LOCAL),
         ):
-            listeners = [_progress_of(cell, listener) for cell in group]
+            group = [cell for cell in missing if cell.alone == alone]
+            listeners = [_listener(console, cell) for cell in group]
             names = [cell.name for cell in group]
-            work = _ComputeCell(ran_by)
+            work = functools.partial(_compute_cell, ran_by)
             for index, outcome in distribute(executor, work, group, listeners, names=names, manager=checkpoints):
                 if outcome is not None:
-                    store(group[index], outcome)
+                    done(group[index], outcome)
+                    checkpoints.forget(names[index])
+                    console.progress(names[index], 1.0)
 
     outcomes: dict[str, Any] = {}
-    CellFolder(folder, say, checkpoints).fill(cells, outcomes, compute_missing)
+    CellFolder(folder, console.say, checkpoints).fill(cells, outcomes, compute_missing)
     return {cell.name: outcomes[cell.name] for cell in cells}
 
 
-def _progress_of(cell: StudyCell, listener: Callable[[str, float], None]) -> Listener:
-    return lambda progress: listener(cell.name, progress.share)
+def _listener(console: Console, cell: StudyCell) -> Listener:
+    return lambda progress: console.progress(cell.name, progress.share)
 
 
-@dataclass(frozen=True)
-class _ComputeCell:
+def _compute_cell(
+    ran_by: str, cell: StudyCell, listener: Listener, stop: threading.Event, manager: CheckpointManager | None
+) -> Any:
     """Computes a cell; None if it was stopped."""
-
-    ran_by: str
-
-    def __call__(
-        self, cell: StudyCell, listener: Listener, stop: threading.Event, manager: CheckpointManager | None
-    ) -> Any:
-        def report(share: float) -> None:
-            listener(Progress(share, 0, float("nan"), 0))
-
-        try:
-            return cell.compute(report, stop, manager, self.ran_by)
-        except StopRequestedError:
-            return None
+    try:
+        return cell.compute(lambda share: listener(Progress(share, 0, float("nan"), 0)), stop, manager, ran_by)
+    except StopRequestedError:
+        return None

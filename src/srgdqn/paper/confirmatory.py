@@ -12,12 +12,12 @@ from pathlib import Path
 
 import polars as pl
 
+from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims import CLAIMS, Judgement, judge
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.experiment import Outcomes, diverged_rounds, diverged_text, interval_text, seconds_of
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import ClaimRow, Section, Table
-from srgdqn.paper.reproduce import Console, run_cells
 from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES, SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.controls import CHAMPION, contrast_table, interaction_table

@@ -14,6 +14,7 @@ import polars as pl
 
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.figures.charts import Series, Style
 from srgdqn.paper.cells import StudyCell
 from srgdqn.paper.report.contents import Section
 from srgdqn.paper.scale import Scale
@@ -129,6 +130,19 @@ def score_columns(values: np.ndarray, result: Result) -> dict[str, str]:
 def diverged_text(result: Result) -> str:
     """How many rounds diverged, of how many."""
     return f"{diverged_rounds(result)} of {result.rounds.height}"
+
+
+def mean_text(values: np.ndarray, digits: str = "+.3f") -> str:
+    """The mean of one value per round with its interval; a dash where there are no rounds."""
+    return interval_text(bootstrap_interval(values), digits) if len(values) else "–"
+
+
+def mean_line(
+    label: str, style: Style, rows: pl.DataFrame, x: str, y: pl.Expr, axis: str | None = None, **looks: Any
+) -> Series:
+    """A line through the means of an expression over all rows with the same x; its axis is called as x unless told."""
+    means = rows.group_by(x).agg(y.mean().alias("mean")).sort(x)
+    return Series(label, style, {axis or x: means[x].to_numpy()}, means["mean"].to_numpy(), **looks)
 
 
 def seconds_of(outcomes: Outcomes, names: Iterable[str]) -> float:

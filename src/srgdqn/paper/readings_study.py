@@ -18,13 +18,12 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.presets import PRESETS
-from srgdqn.paper.cells import RunCell
+from srgdqn.paper.cells import Console, RunCell, run_cells
 from srgdqn.paper.claims import CLAIMS, Judgement, judge
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.experiment import RANDOM, configured, diverged_rounds, seconds_of
 from srgdqn.paper.pilot import pilot_of
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.reproduce import Console, run_cells
 from srgdqn.paper.scale import CONFIRMATORY, Scale
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.paper.studies.figure_3_left import ALGORITHMS as EPISODE_ALGORITHMS

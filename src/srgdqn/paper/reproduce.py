@@ -1,42 +1,35 @@
-"""Runs the cells of the studies, and reports how far they are."""
+"""Runs the experiments, and makes the report of them: verdicts, sections and facts as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import dataclasses
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from srgdqn.paper.cells import MeasurementCell, StudyCell, compute
+from srgdqn.paper.cells import Console, run_cells
+from srgdqn.paper.claims.evidence import Evidence, find_evidence
+from srgdqn.paper.confirmatory import QUESTION, claim_rows, claims_note, confirmed_section
+from srgdqn.paper.experiment import Outcomes, seconds_of
+from srgdqn.paper.readings_study import readings_section
+from srgdqn.paper.report.contents import Report, Section
 from srgdqn.paper.scale import SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
-from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, Pace
-from srgdqn.runs.provenance import LOCAL
+from srgdqn.paper.tuning import tuned_section
+from srgdqn.results.result import Result
+from srgdqn.runs import configurations
+from srgdqn.runs.provenance import VERSIONS, provenance
 
+TITLE = "SRG-DQN, reproduced"
 
-@dataclass(frozen=True)
-class Console:
-    """Where a command reports what it does."""
-
-    begin: Callable[[str, Sequence[str]], None]
-    """Called with the title of a stage of work and the names of its cells."""
-    progress: Callable[[str, float], None]
-    """Called with a cell's name and the share of it that is done."""
-    say: Callable[[str], None]
-    pace: Pace = DEFAULT_PACE
-    """How often unfinished runs are checkpointed."""
-    engine: str = LOCAL
-    """Where cells are computed; it is ready."""
-
-
-def run_cells(title: str, cells: Sequence[StudyCell], folder: Path, console: Console) -> dict[str, Any]:
-    """The outcomes of cells, which may be listed several times."""
-    unique = {cell.name: cell for cell in cells}
-    # Long ones first, so that no core is left with one at the end.
-    ordered = sorted(unique.values(), key=lambda cell: not isinstance(cell, MeasurementCell))
-    console.begin(title, [cell.name for cell in ordered])
-    place, progress, say = folder / "cells", console.progress, console.say
-    return compute(ordered, place, listener=progress, say=say, pace=console.pace, engine=console.engine)
+# The sections of the long commands, by the kind of evidence that each leaves.
+_LONG: Mapping[str, Callable[[Evidence], Section]] = {
+    "confirmatory": confirmed_section,
+    "tuned": tuned_section,
+    "readings": readings_section,
+}
 
 
 def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:
@@ -50,3 +43,74 @@ def run_experiments(names: Sequence[str], scale: Scale, folder: Path, console: C
         cell for name in names for each in readings_of(scale, name) for cell in EXPERIMENTS[name].cells(scale, each)
     ]
     return run_cells("experiments", cells, folder / scale.name, console)
+
+
+def make_report(
+    names: Sequence[str],
+    scale: Scale,
+    outcomes: Outcomes,
+    folder: Path | None,
+    seconds: float,
+    said: Sequence[str] = (),
+) -> Report:
+    """The report of some experiments at a scale, with the verdicts of the latest confirmatory run there is."""
+    confirmed = find_evidence("confirmatory", folder)
+    seconds_of_sections = _seconds_by_experiment(scale, outcomes)
+    sections = [
+        dataclasses.replace(
+            EXPERIMENTS[name].show(scale, readings_of(scale, name), outcomes), seconds=seconds_of_sections[name]
+        )
+        for name in names
+    ]
+    for kind, section in _LONG.items():
+        evidence = find_evidence(kind, folder)
+        if evidence is not None:
+            sections.append(section(evidence))
+    return Report(
+        title=TITLE,
+        question=QUESTION,
+        answer=confirmed.about.get("answer", "")
+        if confirmed
+        else "No confirmatory run has been made yet: srgdqn reproduce --confirm.",
+        claims=claim_rows(confirmed),
+        claims_note=claims_note(confirmed),
+        sections=tuple(sections),
+        facts=_facts(scale, seconds, said),
+        configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},
+        preview=scale.name == "quick",
+    )
+
+
+def _seconds_by_experiment(scale: Scale, outcomes: Outcomes) -> dict[str, float]:
+    """What each experiment's own cells took: those that no experiment before it in the report has."""
+    found, counted = {}, set[str]()
+    for name, experiment in EXPERIMENTS.items():
+        listed = [cell.name for each in readings_of(scale, name) for cell in experiment.cells(scale, each)]
+        found[name] = seconds_of(outcomes, [cell for cell in listed if cell in outcomes and cell not in counted])
+        counted.update(listed)
+    return found
+
+
+def _facts(scale: Scale, seconds: float, said: Sequence[str]) -> Mapping[str, str]:
+    here = provenance()
+    facts = {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "scale": scale.name,
+        "seed": str(scale.seed),
+        "time of this run": f"{seconds:.0f} s",
+        "processor": str(here["processor"]),
+        "cores": str(here["cores"]),
+        "instruction sets": ", ".join(here["instruction_sets"]),
+        "computation": here["computation"],
+        "version of the claims": str(VERSIONS["claims"]),
+        **{f"version of {name}": str(version) for name, version in here["versions"].items()},
+    }
+    if said:
+        facts["computed again"] = " ".join(said)
+    return facts
+
+
+def _configuration(outcome: Any) -> str:
+    if isinstance(outcome, Result):
+        return configurations.dumps(outcome.configuration)
+    return json.dumps(outcome.about["plan"], indent=1)

@@ -13,13 +13,12 @@ import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import PRESETS
-from srgdqn.paper.cells import RunCell
+from srgdqn.paper.cells import Console, RunCell, run_cells
 from srgdqn.paper.claims import judge
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.experiment import RANDOM, Outcomes, configured, final_scores, score_columns, seconds_of
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.reproduce import Console, run_cells
 from srgdqn.paper.scale import CONFIRMATORY, PILOT_SEED, Scale
 from srgdqn.paper.studies.controls import contrast_table
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores

@@ -53,4 +53,3 @@ def test_the_section_shows_planted_numbers(monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(points["y"], 7 / 3)
     deviation = np.std([1.0, 2.0, 4.0], ddof=1)
     np.testing.assert_allclose(points["high"] - points["y"], deviation)
-    assert section.seconds == 6.0

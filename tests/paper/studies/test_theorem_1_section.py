@@ -20,7 +20,7 @@ def test_ratios_of_queries_are_paired_at_the_centre(outcomes: dict[str, Any]) ->
     table = outcomes["theorem-1"].tables["queries"]
     for problem in theorem_1.PROBLEMS:
         for step in ("theory", "tuned"):
-            found = theorem_1.log_query_ratios(outcomes, "corrected", problem, step)
+            found = theorem_1.log_query_ratios(outcomes, problem, step)
             rows = table.filter(problem=problem, step=step, n=64, M=16, relative=1e-2)
             for replication, ratio in enumerate(found):
                 svrg, srg = (
@@ -32,12 +32,12 @@ def test_ratios_of_queries_are_paired_at_the_centre(outcomes: dict[str, Any]) ->
 
 def test_replications_that_neither_finishes_are_not_compared(outcomes: dict[str, Any]) -> None:
     measured = outcomes["theorem-1"]
-    before = theorem_1.log_query_ratios(outcomes, "corrected", "convex", "tuned")
+    before = theorem_1.log_query_ratios(outcomes, "convex", "tuned")
 
     def without(lost: pl.Expr) -> np.ndarray:
         table = measured.tables["queries"].with_columns(reached=pl.col("reached") & ~lost)
         changed = {"theorem-1": type(measured)({**measured.tables, "queries": table}, measured.about)}
-        return theorem_1.log_query_ratios(changed, "corrected", "convex", "tuned")
+        return theorem_1.log_query_ratios(changed, "convex", "tuned")
 
     first = pl.col("replication") == 0
     np.testing.assert_allclose(without(first), before[1:])

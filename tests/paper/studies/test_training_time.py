@@ -98,15 +98,6 @@ def test_short_episodes_that_never_get_there_are_not_fast_either() -> None:
     assert not reached.any()
 
 
-def test_seconds_are_steps_times_what_a_step_costs() -> None:
-    run = with_curves("MountainCar", "reward", [5.0] * 10)
-    dear, cheap = (
-        seconds_to_threshold(outcomes_of("MountainCar", run, cost), "corrected", "MountainCar", "srg-dqn", 4.0)[0]
-        for cost in (2e-3, 1e-3)
-    )
-    np.testing.assert_allclose(dear / cheap, 2.0)
-
-
 def test_timing_runs_alone_with_every_algorithm_of_the_paper() -> None:
     cells = training_time.cells(PAPER_SCALE, "corrected")
     (timing,) = (cell for cell in cells if isinstance(cell, MeasurementCell))

@@ -215,7 +215,7 @@ for _letter, (_definition, _meaning) in zip("abc", table_2.DEFINITIONS.items(), 
 
 @_claim("C9", "SRG needs of the order of √M/ε gradient queries, fewer than SVRG.", "Theorem 1", "theorem-1")
 def _c9(outcomes: Outcomes, readings: str, pilot: Pilot) -> Sequence[Contrast]:
-    tables = outcomes[theorem_1.cell_name(readings)].tables
+    tables = outcomes[theorem_1.CELL].tables
     found: list[Contrast] = []
     for problem in theorem_1.PROBLEMS:
         least = theorem_1.least_slack(tables["inequality"], problem)
@@ -223,7 +223,7 @@ def _c9(outcomes: Outcomes, readings: str, pilot: Pilot) -> Sequence[Contrast]:
     for problem in theorem_1.PROBLEMS:
         for step in ("theory", "tuned"):
             label = f"log(queries SVRG / SRG), {problem}, {step} η"
-            found.append(positive(label, theorem_1.log_query_ratios(outcomes, readings, problem, step)))
+            found.append(positive(label, theorem_1.log_query_ratios(outcomes, problem, step)))
     return found
 
 

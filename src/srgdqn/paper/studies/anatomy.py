@@ -7,13 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import BLACK, BLUE, ORANGE, PURPLE, Chart, Panel, Series, Style
-from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, interval_text, rounds_used
+from srgdqn.figures.charts import BLACK, BLUE, ORANGE, PURPLE, Chart, Panel, Style
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, mean_line, mean_text, rounds_used
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_3_right
 from srgdqn.paper.studies.figure_3_right import TRAJECTORIES, of_both_runs
-from srgdqn.results.statistics import bootstrap_interval
 
 PARTS = {
     "sampling": ("D against the replay", Style(BLUE)),
@@ -44,9 +43,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             mine = of_both_runs(outcomes, each, "anatomy").filter(pl.col("trajectory") == trajectory)
             sizes = {part: float(np.mean(mine[part].to_numpy())) for part in PARTS}
             for part, (label, style) in {**PARTS, "total": _TOTAL}.items():
-                means = mine.group_by("step").agg(pl.col(part).mean()).sort("step")
-                x = {"steps": means["step"].to_numpy()}
-                series.append(Series(label, style, x, means[part].to_numpy(), group=each))
+                series.append(mean_line(label, style, mine, "step", pl.col(part), "steps", group=each))
             rows += [
                 {
                     "readings": each,
@@ -67,16 +64,15 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 log_y=True,
             )
         )
-    texts = {}
-    for part in PARTS:
-        found = shares(outcomes, readings[0], part)  # of the rounds that diverged in neither run
-        texts[part] = interval_text(bootstrap_interval(found)) if len(found) else "–"
+    found = {part: shares(outcomes, readings[0], part) for part in PARTS}
+    texts = {part: mean_text(values) for part, values in found.items()}
+    used = rounds_used(outcomes, both[readings[0]], len(found["drift"]))
     return EXPERIMENT.section(
         found=(
             f"Mean shares in the three squared distances together, readings {readings[0]} (95 %, over rounds): unseen "
             f"transitions {texts['unseen']}, drift of the policy {texts['drift']}; drawing only N transitions from the "
             f"replay has the rest, {texts['sampling']}. They overlap, and do not add up to the whole error. Over "
-            f"{rounds_used(outcomes, both[readings[0]], len(found))} rounds, those that diverged in neither run."
+            f"{used} rounds, those that diverged in neither run."
         ),
         charts=(
             Chart(
@@ -91,7 +87,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             ),
         ),
         tables=(Table("anatomy-shares", "Shares of the squared error", pl.DataFrame(rows)),),
-        seconds=0.0,
     )
 
 

@@ -9,12 +9,12 @@ import polars as pl
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
 from srgdqn.paper.cells import StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, diverged_rounds, interval_text, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_rounds, interval_text, mean_text
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
-from srgdqn.results.statistics import bootstrap_interval, log_sd_ratio_interval, paired_bootstrap_difference
+from srgdqn.results.statistics import log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
 
@@ -37,9 +37,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         figure_2.merged([figure_2.panels(outcomes, each, names, band="none") for each in present]),
     )
     interaction = interaction_table(outcomes, present)
-    own = [
-        cell_name(task, each, name) for each in present for task in TASKS for name in _controls(outcomes, each, task)
-    ]
     return EXPERIMENT.section(
         found=_found(outcomes, present[0], names),
         charts=(chart,),
@@ -48,7 +45,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             *([interaction] if interaction.frame.height else []),
             figure_2.score_table(outcomes, present, names, "controls-scores"),
         ),
-        seconds=seconds_of(outcomes, own),
     )
 
 
@@ -99,7 +95,7 @@ def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
                 "both": both - neither,
                 "interaction": both - adam - reduction + neither,
             }
-            intervals = {name: interval_text(bootstrap_interval(values)) for name, values in effects.items()}
+            intervals = {name: mean_text(values) for name, values in effects.items()}
             lost = sum(diverged_rounds(outcomes[cell_name(task, each, name)]) for name in factorial)
             rows.append(
                 {"task": task, "readings": each, "neither": f"{neither.mean():.3f}", **intervals}

@@ -9,7 +9,7 @@ import polars as pl
 
 from srgdqn.figures.charts import BLACK, BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import LAST_SHARE, Experiment, Outcomes, measured_arm, seconds_of
+from srgdqn.paper.experiment import LAST_SHARE, Experiment, Outcomes, measured_arm
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
@@ -137,7 +137,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             ),
         ),
         tables=(Table("dose-response-doses", "Doses", pl.DataFrame(rows)),),
-        seconds=seconds_of(outcomes, [cell_name(each, dose) for each in readings for dose in scale.doses]),
     )
 
 

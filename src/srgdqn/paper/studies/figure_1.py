@@ -9,12 +9,11 @@ import polars as pl
 
 from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, configured, interval_text, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes, configured, mean_text
 from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.results.statistics import bootstrap_interval
 
 _EVALUATIONS = 20  # over the budget
 _EPISODES = 10  # of one evaluation
@@ -90,8 +89,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 {
                     "readings": each,
                     "arm": _MEANING[arm],
-                    "area [95 %]": interval_text(bootstrap_interval(values.mean(1)), ".3f"),
-                    "last 20 % [95 %]": interval_text(bootstrap_interval(last), ".3f"),
+                    "area [95 %]": mean_text(values.mean(1), ".3f"),
+                    "last 20 % [95 %]": mean_text(last, ".3f"),
                     "sd over rounds": f"{last.std(ddof=1):.3f}",
                     "diverged": int(tables["rounds"].filter(pl.col("arm") == arm)["diverged"].sum()),
                 }
@@ -119,7 +118,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             ),
         ),
         tables=(Table("figure-1-arms", "The three arms", table),),
-        seconds=seconds_of(outcomes, [cell_name(each) for each in readings]),
     )
 
 

@@ -21,7 +21,6 @@ from srgdqn.paper.experiment import (
     diverged_rounds,
     final_scores,
     score_columns,
-    seconds_of,
 )
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -162,12 +161,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             columns=2,
         ),
     )
-    names = [cell_name(task, each, name) for task in TASKS for each in readings for name in (*PAPER, RANDOM)]
     return EXPERIMENT.section(
         found=_found(outcomes, readings[0]),
         charts=charts,
         tables=(score_table(outcomes, readings, PAPER, "figure-2-scores"),),
-        seconds=seconds_of(outcomes, names),
     )
 
 

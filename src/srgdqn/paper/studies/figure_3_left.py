@@ -16,14 +16,12 @@ from srgdqn.paper.experiment import (
     Outcomes,
     configured,
     diverged_text,
-    interval_text,
     mean_lengths,
-    seconds_of,
+    mean_text,
 )
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.results.result import Result
-from srgdqn.results.statistics import bootstrap_interval
 
 # Claim C5 needs the control without variance reduction as well; the paper's figure does not have it.
 TASK = "MountainCar"
@@ -89,7 +87,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 {
                     "readings": each,
                     "algorithm": algorithm,
-                    "mean length [95 %]": interval_text(bootstrap_interval(values), ".0f"),
+                    "mean length [95 %]": mean_text(values, ".0f"),
                     "sd over rounds": f"{values.std(ddof=1):.0f}",
                     "cut at 2,000": f"{cut:.1%}",
                     "diverged": diverged_text(result),
@@ -113,7 +111,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             ),
         ),
         tables=(Table("figure-3-left-lengths", "Episode length, capped", pl.DataFrame(rows)),),
-        seconds=seconds_of(outcomes, [cell_name(row["readings"], row["algorithm"]) for row in rows]),
     )
 
 

@@ -10,21 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import BLACK, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.figures.charts import BLACK, GREEN, ORANGE, Chart, Panel, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
 from srgdqn.paper.experiment import (
     Experiment,
     Outcomes,
     diverged_note,
-    interval_text,
+    mean_line,
+    mean_text,
     measured_arm,
     rounds_used,
-    seconds_of,
 )
 from srgdqn.paper.measurements import anchors
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.results.statistics import Interval, bootstrap_interval
 
 DEFINITIONS = {
     "own": "anchors at their own θ",
@@ -97,13 +96,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     for each in readings:
         for definition, meaning in DEFINITIONS.items():
             ratios = log_ratios(outcomes, each, definition)
-            interval = bootstrap_interval(ratios) if len(ratios) else Interval(np.nan, np.nan, np.nan)
             rows.append(
                 {
                     "readings": each,
                     "definition": meaning,
-                    "mean log(d_SRG / d_SVR) [95 %]": interval_text(interval),
-                    "ratio": f"{np.exp(interval.estimate):.3f}",
+                    "mean log(d_SRG / d_SVR) [95 %]": mean_text(ratios),
+                    "ratio": f"{np.exp(ratios.mean() if len(ratios) else np.nan):.3f}",
                     "rounds": rounds_used(outcomes, both[each], len(ratios)),
                 }
             )
@@ -116,7 +114,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         + f". The floor, D's own error, is {_floor_share(outcomes, readings[0]):.0%} of SRG's estimates' distance.",
         charts=tuple(charts),
         tables=(Table("figure-3-right-ratios", "Whose anchors are closer", pl.DataFrame(rows), note),),
-        seconds=seconds_of(outcomes, [cell for each in readings for cell in both[each]]),
     )
 
 
@@ -127,21 +124,15 @@ def _floor_share(outcomes: Outcomes, readings: str) -> float:
 
 def _panel(outcomes: Outcomes, readings: Sequence[str], definition: str, key: str, label: str, relative: bool) -> Panel:
     series = []
+    norm, own_norm = (pl.col("norm"), pl.col("own_norm")) if relative else (pl.lit(1.0), pl.lit(1.0))
+    distance = pl.col(definition) / (own_norm if definition == "own" else norm)
     for each in readings:
         rows = of_both_runs(outcomes, each, "distances")
-        norm = pl.col("own_norm" if definition == "own" else "norm") if relative else pl.lit(1.0)
         for estimator, style in _STYLES.items():
             mine = rows.filter(pl.col("estimator") == estimator)
-            means = mine.group_by(key).agg((pl.col(definition) / norm).mean().alias("value")).sort(key)
-            x, y = {key: means[key].to_numpy()}, means["value"].to_numpy()
-            series.append(Series(_NAMES[estimator], style, x, y, group=each))
-        floor_norm = pl.col("norm") if relative else pl.lit(1.0)
-        floor = rows.group_by(key).agg((pl.col("floor") / floor_norm).mean().alias("value")).sort(key)
-        series.append(
-            Series(
-                "D's own error", Style(BLACK, ":"), {key: floor[key].to_numpy()}, floor["value"].to_numpy(), group=each
-            )
-        )
+            series.append(mean_line(_NAMES[estimator], style, mine, key, distance, group=each))
+        floor = pl.col("floor") / norm
+        series.append(mean_line("D's own error", Style(BLACK, ":"), rows, key, floor, group=each))
     y_label = "distance / norm" if relative else "distance"
     return Panel(DEFINITIONS[definition], y_label, {key: label}, tuple(series))
 

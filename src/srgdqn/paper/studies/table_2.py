@@ -9,7 +9,7 @@ import polars as pl
 
 from srgdqn.figures.charts import GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, measured_arm, rounds_used, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes, diverged_note, measured_arm, rounds_used
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -180,7 +180,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             ),
         ),
         tables=tuple(tables),
-        seconds=seconds_of(outcomes, [cell_name(each, name) for each in readings for name in ALGORITHMS]),
     )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes
 from srgdqn.paper.measurements import theorem_1
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -23,17 +23,15 @@ _NAMES = {"sgd": "SGD", "svrg": "SVRG", "srg": "SRG"}
 _PRECISION = 1e-2  # of the squared gradient at the start, at which estimators are compared
 
 
-def cell_name(readings: str) -> str:
-    """The name of the cell: the same for all readings, as the theorem's problems have none."""
-    del readings
-    return "theorem-1"
+CELL = "theorem-1"
+"""The name of the cell: the same for all readings, as the theorem's problems have none."""
 
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The smooth problems; whether η satisfies the bound is asked of the runs whose anchors are looked at."""
     quick = scale.theorem == "quick"
     plan = theorem_1.TheoremPlan.quick(scale.seed) if quick else theorem_1.TheoremPlan(seed=scale.seed)
-    return [MeasurementCell(cell_name(readings), theorem_1.measure, plan), *figure_3_right.cells(scale, readings)]
+    return [MeasurementCell(CELL, theorem_1.measure, plan), *figure_3_right.cells(scale, readings)]
 
 
 def least_slack(inequality: pl.DataFrame, problem: str) -> Interval:
@@ -50,14 +48,12 @@ def least_slack(inequality: pl.DataFrame, problem: str) -> Interval:
     return Interval(*(float(np.where(np.isfinite(each), each, -np.inf).min()) for each in slacks))
 
 
-def log_query_ratios(outcomes: Outcomes, readings: str, problem: str, step: str) -> np.ndarray:
+def log_query_ratios(outcomes: Outcomes, problem: str, step: str) -> np.ndarray:
     """Per replication: log(queries of SVRG / queries of SRG) to the precision.
 
     What is never reached counts with the whole budget; where neither reaches it, nothing is compared.
     """
-    rows = _centre(outcomes[cell_name(readings)].tables["queries"]).filter(
-        problem=problem, step=step, relative=_PRECISION
-    )
+    rows = _centre(outcomes[CELL].tables["queries"]).filter(problem=problem, step=step, relative=_PRECISION)
     svrg, srg = (rows.filter(estimator=name).sort("replication") for name in ("svrg", "srg"))
     either = (svrg["reached"] | srg["reached"]).to_numpy()
     return np.log(svrg["queries"].to_numpy()[either] / srg["queries"].to_numpy()[either])
@@ -65,7 +61,7 @@ def log_query_ratios(outcomes: Outcomes, readings: str, problem: str, step: str)
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """The inequality, the queries, the loop length that the proof asks for, and the bound at the paper's η."""
-    tables = outcomes[cell_name(readings[0])].tables
+    tables = outcomes[CELL].tables
     at_theory = tables["inequality"].filter((pl.col("multiple") == 1.0) & pl.col("in_region"))
     outside = int((tables["inequality"]["multiple"] == 1.0).sum()) - at_theory.height
     violated = int(at_theory["violated"].sum())
@@ -98,7 +94,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             _growth_table(tables["growth"]),
             _bounds_table(bounds),
         ),
-        seconds=seconds_of(outcomes, [cell_name(readings[0])]),
     )
 
 

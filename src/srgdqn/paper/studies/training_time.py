@@ -10,7 +10,7 @@ import polars as pl
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_rounds, seconds_of
+from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_rounds
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.pilot import Pilot, read_pilot
 from srgdqn.paper.report.contents import Section, Table
@@ -113,7 +113,6 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             ),
         ),
         tables=(Table("training-time-seconds", "Seconds until the threshold", pl.DataFrame(rows), note),),
-        seconds=seconds_of(outcomes, [times_cell(each) for each in readings]),
     )
 
 
