@@ -87,15 +87,6 @@ def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
     assert defaults_of("ALE/Pong-v5,difficulty=1") == {**HOST_DEFAULTS, **IMAGE_DEFAULTS}
 
 
-def test_what_is_known_of_an_id_needs_no_environment() -> None:
-    known = "[defaults_of(task) for task in ('CartPole', 'LunarLander-v3,enable_wind=true', 'ALE/Pong-v5')]"
-    program = (
-        f"import sys; from srgdqn.adapters.defaults import defaults_of; {known}; print('gymnasium' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 def test_registered_estimators_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ESTIMATORS, "storm", ESTIMATORS["srg"])
     assert configure("CartPole", estimator="storm").estimator.estimator == "storm"
@@ -114,7 +105,16 @@ def test_what_other_libraries_call_an_option_is_answered_with_ours(
 
 
 def test_configuring_starts_at_once() -> None:
-    imports = "import sys, srgdqn.config.configure, srgdqn.adapters.defaults"
-    heavy = f"{imports}; print(*({{'jax', 'numpy', 'polars', 'scipy', 'gymnasium'}} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", heavy], capture_output=True, text=True, check=True)
+    """Neither options nor what is known of an id need an environment, nor anything else that is slow to import."""
+    program = """
+import sys
+import srgdqn.runs.configurations, srgdqn.runs.provenance
+from srgdqn.adapters.defaults import defaults_of
+from srgdqn.config.configure import configure
+configure("CartPole")
+[defaults_of(task) for task in ("CartPole", "LunarLander-v3,enable_wind=true", "ALE/Pong-v5")]
+srgdqn.runs.provenance.provenance()
+print(*({"jax", "numpy", "polars", "scipy", "gymnasium"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

@@ -89,24 +89,6 @@ def test_versions_of_what_an_environment_is_made_of(monkeypatch: pytest.MonkeyPa
     assert found["versions"] == {"pillow": metadata.version("pillow")}
 
 
-def test_an_estimator_that_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def direction(*arguments: object) -> object:
-        return estimator("sgd").direction(*arguments)
-
-    monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["sgd"]._replace(direction=direction))
-    told = user_code(configure("CartPole", estimator="mine"))["estimator"]
-    assert told["name"].endswith("direction")
-    assert told["source"] is not None
-
-
-def test_another_engine_makes_no_run_stale() -> None:
-    result = srgdqn.train("CartPole", "dqn-adam", steps=1_200, evaluation_episodes=1, progress=False)
-    assert why_invalid(result, result.configuration) is None
-    for told, stale in (({"engine": "ray"}, False), ({"cores": 1_000}, False), ({"computation": "training 0"}, True)):
-        run = dataclasses.replace(result.run, provenance={**result.run.provenance, **told})
-        assert (why_invalid(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
-
-
 # Names and sources
 
 

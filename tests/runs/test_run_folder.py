@@ -67,8 +67,8 @@ def test_what_was_asked_is_read_as_it_was_written(tmp_path: Path) -> None:
         (["configuration.toml"], {"about": {}}, "what was asked is missing"),
         (["configuration.toml"], {"about": [], "options": {}}, "what was asked is missing"),
         (["configuration.toml"], {"about": {}, "options": {"every": -1}}, "unusable checkpoint options"),
-        ([], {"about": {}, "options": {}}, "other files than an unfinished run has"),
-        (["configuration.toml", "../x"], {"about": {}, "options": {}}, "other files"),
+        ([], {"about": {}, "options": {}}, "what was asked is missing"),
+        (["configuration.toml", "../x"], {"about": {}, "options": {}}, "no file of an unfinished run"),
     ],
 )
 def test_what_a_stranger_wrote_is_refused(names: list[str], asked: dict[str, Any], why: str, tmp_path: Path) -> None:

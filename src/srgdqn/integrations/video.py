@@ -22,10 +22,9 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
 from srgdqn.integrations.video_files import check_video, video_writer
-from srgdqn.results.policies import Act
 
 if TYPE_CHECKING:
-    from srgdqn.results.result import Result
+    from srgdqn.results.result import Act, Result
 
 
 _NO_SCREEN = {"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"}

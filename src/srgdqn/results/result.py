@@ -1,19 +1,23 @@
-"""`Result`, what training returns: tables, a policy per round, saving and loading."""
+"""`Result`, what training returns: tables, a policy per round made of its stored parameters, saving and loading."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from srgdqn.config import Configuration
+from srgdqn.config.discovery import NETWORKS
+from srgdqn.config.identifiers import is_identifier
+from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
-from srgdqn.results.policies import Act, RoundPolicies
+from srgdqn.runs.provenance import required
 from srgdqn.runs.run import Run, load, save
 from srgdqn.runs.tables import frame
 
@@ -22,7 +26,11 @@ if TYPE_CHECKING:
     from gymnasium.experimental.functional import FuncEnv
 
     from srgdqn.adapters.environments import Environment, Source
-    from srgdqn.learner.networks import NetworkFactory
+    from srgdqn.learner.networks import Network, NetworkFactory
+    from srgdqn.learner.normalisation import Moments
+
+Act = Callable[[Any], Any]
+"""From an observation to an action."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,11 +117,34 @@ class Result:
         space is made one-hot, as in training) and returns actions as a Gymnasium environment takes them; for compiled
         tasks, their indices.
         """
-        return self._policies.policy(number)
+        import jax
+
+        from srgdqn.learner.normalisation import Normaliser, normalise_observation
+
+        (row,) = self._rows_of([number])
+        network = self._network()
+        parameters = _filled(self.run, network, row)
+        normaliser = Normaliser(_moments(self.run, row), None, None)
+
+        @jax.jit
+        def act(rows: Any) -> Any:
+            return network.q_values(parameters, normalise_observation(normaliser, rows)).argmax(-1)
+
+        table = _action_table(self.run)
+
+        def policy(observation: Any) -> Any:
+            rows, single = _as_rows(self.run, observation)
+            actions = np.asarray(act(rows))
+            if table is not None:
+                chosen = [table[action] for action in actions]
+                return chosen[0] if single else np.array(chosen)
+            return int(actions[0]) if single else actions
+
+        return policy
 
     def parameters_of(self, number: int) -> dict[str, np.ndarray]:
         """The stored arrays of a round by path, such as `network.layers.0.weight`."""
-        (row,) = self._policies.rows_of([number])
+        (row,) = self._rows_of([number])
         return {name: array[row] for name, array in self.run.parameters.items()}
 
     def evaluate(
@@ -141,14 +172,13 @@ class Result:
         chosen = self.rounds["round"].to_list() if rounds is None else list(rounds)
         if not chosen:
             raise InputError("there is no round to evaluate. Give a run that was not interrupted before any had begun.")
-        policies = self._policies
-        rows = policies.rows_of(chosen)
+        rows = self._rows_of(chosen)
         given = self.user_environment if environment is None else environment
         seed = self.configuration.training.seed if seed is None else seed
         if self.on_host:
-            played, success = policies.play_on_host(rows, given, seed, episodes), "none"
+            played, success = self._play_on_host(rows, given, seed, episodes), "none"
         else:
-            played, success = policies.play_compiled(rows, given, seed, episodes)
+            played, success = self._play_compiled(rows, given, seed, episodes)
         ended = ~played.terminated if success == "truncation" else played.terminated
         return frame(
             "evaluations",
@@ -166,11 +196,165 @@ class Result:
         """Saves the run in a new folder, atomically, and returns the folder."""
         return save(self.run, folder, overwrite=overwrite)
 
-    @property
-    def _policies(self) -> RoundPolicies:
-        return RoundPolicies(self.run, self.rounds["round"].to_list(), self.user_network)
+    def _rows_of(self, numbers: Sequence[int]) -> np.ndarray:
+        """The rows of these rounds in the stored arrays."""
+        known = self.rounds["round"].to_list()
+        for number in numbers:
+            if number not in known:
+                raise InputError(f"there is no round {number!r} in this run. Give one of {_span(known)}.")
+        rows = np.array([known.index(number) for number in numbers], dtype=int)
+        stored = min((len(array) for array in self.run.parameters.values()), default=0)
+        if rows.size and rows.max() >= stored:
+            raise InputError(f"this run has {len(known)} rounds, and the parameters of {stored}: it is damaged.")
+        return rows
+
+    def _play_compiled(self, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> tuple[Any, str]:
+        """Episodes of some rounds' policies in a compiled task, and what counts as success there."""
+        import jax
+
+        from srgdqn.learner.normalisation import Normaliser
+        from srgdqn.results.prepare import task_of
+        from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
+
+        configuration, network = self.configuration, self._network()
+        if environment is None and configuration.task.task not in PRESETS:
+            raise _environment_missing(configuration.task.task)
+        task = task_of(configuration, environment)
+        keys = evaluation_keys(seed, episodes)
+
+        def play(parameters: Any, moments: Any) -> Any:
+            return evaluate_greedily(task, network, parameters, Normaliser(moments, None, None), keys)
+
+        played = jax.jit(jax.vmap(play))(_filled(self.run, network, rows), _moments(self.run, rows))
+        return jax.tree.map(np.asarray, played), task.success
+
+    def _play_on_host(self, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> Any:
+        """Episodes of some rounds' policies in a Gymnasium environment."""
+        import jax
+
+        from srgdqn.adapters.environments import Source, source_of
+        from srgdqn.learner.normalisation import Normaliser
+        from srgdqn.training.host.evaluation import evaluate_policies, policy_of, same_task
+
+        name = self.configuration.task.task
+        if environment is None and not is_identifier(name):
+            raise _environment_missing(name)
+        source = (
+            environment if isinstance(environment, Source) else source_of(name if environment is None else environment)
+        )
+        task = same_task(self.configuration, source, self.run.provenance)
+        network = self._network()
+        policies = (
+            policy_of(network, _filled(self.run, network, row), Normaliser(_moments(self.run, row), None, None))
+            for row in rows
+        )
+        played = list(evaluate_policies(task, policies, seed=seed, episodes=episodes))
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *played)
+
+    def _network(self) -> Network:
+        from srgdqn.learner.networks import make_network
+
+        settings = self.configuration.network
+        if settings.network not in NETWORKS and self.user_network is None:
+            raise InputError(
+                f"the network of this run is the module {settings.network!r}, which is not stored with it. Give it "
+                "again: srgdqn.load(folder, network=…)."
+            )
+        about = self.run.provenance
+        images = about.get("observation_kind") == "image"
+        shape = tuple(required(about, "observation_shape")) if images else required(about, "observation_size")
+        return make_network(settings, shape, required(about, "actions"), self.user_network)
 
 
 def load_result(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:
     """Loads the run in a folder. `network` is the user's own module, where the run was trained with one."""
     return Result(load(folder), network)
+
+
+def _filled(run: Run, network: Network, row: int | np.ndarray) -> Any:
+    """The stored parameters of one round, or of several stacked, as the network's own tree."""
+    import equinox as eqx
+    import jax
+
+    shapes = eqx.filter_eval_shape(network.init, jax.random.key(0))
+    stored = run.parameters
+
+    def leaf(path: Any, shape: Any) -> np.ndarray:
+        name = "network." + jax.tree_util.keystr(path, simple=True, separator=".")
+        found = stored.get(name)
+        if found is None or found.shape[1:] != shape.shape or found.dtype.kind != "f":
+            got = "nothing" if found is None else f"an array of shape {found.shape[1:]}"
+            raise InputError(
+                f"the run holds {got} for the network's {name.removeprefix('network.')}, which has shape "
+                f"{shape.shape}. Give the module that the run was trained with."
+            )
+        return found[row]
+
+    return jax.tree_util.tree_map_with_path(leaf, shapes)
+
+
+def _moments(run: Run, rows: Any) -> Moments | None:
+    """The statistics that observations are normalised with, if they are."""
+    from srgdqn.learner.normalisation import Moments
+
+    stored = run.parameters
+    if "normaliser.mean" not in stored:
+        return None
+    size = required(run.provenance, "observation_size")
+    shapes = {"weight": (), "mean": (size,), "variance": (size,)}
+    for name in Moments._fields:
+        found = stored.get(f"normaliser.{name}")
+        if found is None or found.shape[1:] != shapes[name] or found.dtype.kind != "f":
+            raise InputError(f"the run's observations are normalised, but its {name} is none: it is damaged.")
+    return Moments(*(stored[f"normaliser.{name}"][rows] for name in Moments._fields))
+
+
+def _action_table(run: Run) -> tuple[Any, ...] | None:
+    """The actions that indices stand for; None if they stand for themselves."""
+    stored = run.provenance.get("action_table")
+    if stored is None:
+        return None
+    from srgdqn.adapters.spaces import Actions
+
+    table = Actions.from_metadata(stored, required(run.provenance, "action_type")).table
+    if len(table) != required(run.provenance, "actions"):
+        raise InputError(f"this run records {len(table)} actions and another number of them: it is damaged.")
+    return table
+
+
+def _as_rows(run: Run, observation: Any) -> tuple[np.ndarray, bool]:
+    """Observations as the network reads them, in rows, and whether there was only one."""
+    stored, size = run.provenance.get("observations"), required(run.provenance, "observation_size")
+    if stored is not None:
+        from srgdqn.adapters.spaces import Observations, as_rows
+
+        reading = Observations.from_metadata(stored)
+        if reading.size != size or list(reading.shape) != run.provenance.get("observation_shape"):
+            raise InputError("this run records two kinds of observations: it is damaged.")
+        return as_rows(reading, observation)
+    dtype = next(iter(run.parameters.values())).dtype
+    try:
+        given = np.asarray(observation)
+        if given.ndim == 0 and np.issubdtype(given.dtype, np.integer) and 0 <= given < size:
+            return (np.arange(size) == given).astype(dtype)[None], True
+        given = given.astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the observation is no array of numbers ({error}). Give an array of {size}.") from error
+    if given.ndim >= 2 and math.prod(given.shape[1:]) == size:
+        return given.reshape(-1, size), False
+    if given.size == size and given.ndim >= 1:
+        return given.reshape(1, size), True
+    raise InputError(f"the observation has shape {given.shape}; the policy expects ({size},), or (rows, {size}).")
+
+
+def _environment_missing(name: str) -> InputError:
+    return InputError(
+        f"the task of this run is the environment {name!r}, which is not stored with it. Give it again: "
+        "result.evaluate(environment=…)."
+    )
+
+
+def _span(known: list[int]) -> str:
+    if not known:
+        return "none: it was interrupted before any began"
+    return f"{known[0]} to {known[-1]}" if known == list(range(known[0], known[-1] + 1)) else str(known)

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,20 @@ def read_manifest(path: Path, kind: str) -> Manifest:
     return decoded(file, functools.partial(parse, kind=kind), read_file(file, _LONGEST))
 
 
-def verified(path: Path, entry: Entry) -> bytes:
-    """The bytes of a file, if they are those that the manifest lists."""
-    data = read_file(path, entry.size)
-    if Entry.of(data) != entry:
-        raise damaged(path, f"it is not the file that {MANIFEST} lists")
-    return data
+def read_folder(path: Path, kind: str, is_name: Callable[[str], bool]) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """The bytes of all files of a stored folder, and its provenance, if they are what its manifest lists. Names that a
+    folder of this kind does not have are refused before anything is read.
+    """
+    listed = read_manifest(path, kind)
+    for name in listed.files:
+        if not is_name(name):
+            raise damaged(path / MANIFEST, f"it lists {name!r}, which is no file of {_CALLED[kind]}")
+    files = {}
+    for name, entry in listed.files.items():
+        files[name] = read_file(path / name, entry.size)
+        if Entry.of(files[name]) != entry:
+            raise damaged(path / name, f"it is not the file that {MANIFEST} lists")
+    return files, listed.provenance
 
 
 def _digest(content: Mapping[str, Any]) -> str:

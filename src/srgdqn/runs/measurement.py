@@ -12,9 +12,9 @@ import polars as pl
 
 from srgdqn.runs import manifest
 from srgdqn.runs.destination import MANIFEST, write_folder
-from srgdqn.runs.manifest import read_manifest, verified
+from srgdqn.runs.manifest import read_folder
 from srgdqn.runs.tables import encode_any, in_order
-from srgdqn.runs.untrusted import damaged, decoded
+from srgdqn.runs.untrusted import decoded
 from srgdqn.runs.untrusted_parquet import decode_any
 
 _TABLE = re.compile(r"[a-z0-9_]+\.parquet")
@@ -43,10 +43,6 @@ def save(measured: Measured, folder: str | os.PathLike[str], *, overwrite: bool 
 def load(folder: str | os.PathLike[str]) -> Measured:
     """The measurement in a folder, if not a byte of it differs from what was saved."""
     path = Path(folder)
-    listed = read_manifest(path, manifest.MEASUREMENT)
-    for name in listed.files:
-        if not _TABLE.fullmatch(name):
-            raise damaged(path / MANIFEST, f"it lists {name!r}, which is no file of a measurement")
-    data = {name: verified(path / name, entry) for name, entry in listed.files.items()}
-    tables = {name.removesuffix(".parquet"): decoded(path / name, decode_any, read) for name, read in data.items()}
-    return Measured(tables, listed.provenance)
+    files, about = read_folder(path, manifest.MEASUREMENT, lambda name: _TABLE.fullmatch(name) is not None)
+    tables = {name.removesuffix(".parquet"): decoded(path / name, decode_any, data) for name, data in files.items()}
+    return Measured(tables, about)

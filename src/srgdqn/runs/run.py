@@ -15,7 +15,7 @@ from srgdqn.config.checks import check_stored
 from srgdqn.errors import InputError
 from srgdqn.runs import configurations, manifest, tables
 from srgdqn.runs.destination import MANIFEST, check_destination, write_folder
-from srgdqn.runs.manifest import read_manifest, verified
+from srgdqn.runs.manifest import read_folder
 from srgdqn.runs.provenance import check_metadata
 from srgdqn.runs.run_folder import how_to_resume
 from srgdqn.runs.tensors import Tensors, decode_parameters, encode_parameters
@@ -56,24 +56,20 @@ def load(folder: str | os.PathLike[str]) -> Run:
     path = Path(folder)
     if not os.path.lexists(path / MANIFEST) and (advice := how_to_resume(path)) is not None:
         raise InputError(f"the run to {path} is not finished: 'srgdqn watch' shows whether it is running. {advice}")
-    listed = read_manifest(path, manifest.RUN)
+    files, about = read_folder(path, manifest.RUN, lambda name: name in (_CONFIGURATION, _PARAMETERS, *_TABLES))
     for name in (_CONFIGURATION, _PARAMETERS):
-        if name not in listed.files:
+        if name not in files:
             raise damaged(path / MANIFEST, f"it does not list {name}")
-    for name in listed.files:
-        if name not in (_CONFIGURATION, _PARAMETERS, *_TABLES):
-            raise damaged(path / MANIFEST, f"it lists {name!r}, which is no file of a run")
-    decoded(path / MANIFEST, lambda _: check_metadata(listed.provenance), b"")
-    data = {name: verified(path / name, entry) for name, entry in listed.files.items()}
+    decoded(path / MANIFEST, lambda _: check_metadata(about), b"")
     return Run(
-        configuration=decoded(path / _CONFIGURATION, _configuration, data[_CONFIGURATION]),
+        configuration=decoded(path / _CONFIGURATION, _configuration, files[_CONFIGURATION]),
         tables={
-            table: decoded(path / name, functools.partial(tables.decode, table), data[name])
+            table: decoded(path / name, functools.partial(tables.decode, table), files[name])
             for name, table in _TABLES.items()
-            if name in data
+            if name in files
         },
-        parameters=decoded(path / _PARAMETERS, decode_parameters, data[_PARAMETERS]),
-        provenance=listed.provenance,
+        parameters=decoded(path / _PARAMETERS, decode_parameters, files[_PARAMETERS]),
+        provenance=about,
     )
 
 

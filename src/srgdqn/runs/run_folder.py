@@ -30,9 +30,9 @@ from srgdqn.runs.destination import (
     write_file,
 )
 from srgdqn.runs.locks import LOCK, locked
-from srgdqn.runs.manifest import read_manifest, verified
+from srgdqn.runs.manifest import read_folder, read_manifest
 from srgdqn.runs.provenance import is_count
-from srgdqn.runs.untrusted import read_file
+from srgdqn.runs.untrusted import damaged, read_file
 
 JOBS, CHECKPOINTS = "jobs", "checkpoints"
 UNFINISHED_CELLS = "unfinished"
@@ -66,25 +66,17 @@ def read_request(folder: Path) -> Request | None:
     """What was asked of the unfinished run in a folder; None if there is none."""
     if not os.path.lexists(folder / MANIFEST):
         return None
-    listed = read_manifest(folder, manifest.UNFINISHED_RUN)
-    if set(listed.files) != {_CONFIGURATION}:
-        raise InputError(f"{folder / MANIFEST} cannot be used: it lists other files than an unfinished run has.")
-    data = verified(folder / _CONFIGURATION, listed.files[_CONFIGURATION])
-    about, options = listed.provenance.get("about"), listed.provenance.get("options")
-    if not isinstance(about, dict) or not isinstance(options, dict):
-        raise InputError(f"{folder / MANIFEST} cannot be used: what was asked is missing.")
-    _check(folder, options)
-    return Request(data.decode(errors="replace"), about, options)
-
-
-def _check(folder: Path, options: dict[str, Any]) -> None:
-    """An `InputError` where the options are none that can be given, or checkpoints would be written elsewhere."""
+    files, asked = read_folder(folder, manifest.UNFINISHED_RUN, lambda name: name == _CONFIGURATION)
+    about, options = asked.get("about"), asked.get("options")
+    if _CONFIGURATION not in files or not isinstance(about, dict) or not isinstance(options, dict):
+        raise damaged(folder / MANIFEST, "what was asked is missing")
     every, keep = options.get("every"), options.get("keep")
     often = every is None or (type(every) in (int, float) and every >= 0)
     many = keep in (None, "all") or is_count(keep, 1)
     if not (often and many and type(options.get("overwrite", False)) is bool):
-        raise InputError(f"{folder / MANIFEST} cannot be used: it has unusable checkpoint options.")
+        raise damaged(folder / MANIFEST, "it has unusable checkpoint options")
     check_stays_within(folder / JOBS)
+    return Request(files[_CONFIGURATION].decode(errors="replace"), about, options)
 
 
 def check_stays_within(folder: Path) -> None:
