@@ -1,32 +1,29 @@
 """Golden results: digests of what small runs compute, recorded once and compared to the bit after a change.
 
     python tests/golden.py record FOLDER
-    python tests/golden.py compare FOLDER
+    python tests/golden.py compare FOLDER [--only 'host-*']
 
-It knows of the package only what is public and documented (`srgdqn.train`, `srgdqn.Agent`, the command line, the files
-that runs leave), so that it compares two revisions however far their modules were moved. It tests the `srgdqn` that
-Python imports, and says which that is. FOLDER holds one JSON file per configuration: a digest per table and column,
-wall-clock values left out.
+Only what is public and documented is used (`srgdqn.train`, `srgdqn.Agent`, the command line, the files of runs), so
+that any two revisions can be compared. FOLDER holds one JSON file per configuration, with a digest for every table and
+column but those of the wall clock.
 """
 
 from __future__ import annotations
 
 import argparse
-import faulthandler
 import fnmatch
 import hashlib
 import json
 import multiprocessing
 import os
 import platform
-import shutil
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from importlib import metadata
@@ -37,114 +34,86 @@ import gymnasium as gym
 import numpy as np
 import polars as pl
 
-Table = dict[str, str]
-"""The digest of every column of a table, or of every array of a group."""
-Digests = dict[str, Table]
-"""The tables of a configuration."""
+import srgdqn
 
-MACHINE = "machine.json"
-LONGEST = 400.0  # seconds after which a configuration counts as hanging
+Digests = dict[str, dict[str, str]]
+"""The digest of every column of every table, or of every array of a group."""
 
 
-# Digests.
+# Digests
 
 
 def digest_of_array(array: Any) -> str:
-    """The digest of an array's type, shape and bytes.
-
-    >>> digest_of_array(np.float32([0.0])) == digest_of_array(np.float32([-0.0]))
-    False
-    """
+    """The digest of an array's type, shape and bytes."""
     array = np.asarray(array)
-    if array.dtype.kind not in "biufU":
-        raise TypeError(f"an array of {array.dtype} has no bytes that could be compared. Give numbers or strings.")
-    told = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
-    told.update(np.ascontiguousarray(array).tobytes())
-    return told.hexdigest()
+    assert array.dtype.kind in "biufU", f"an array of {array.dtype} has no bytes that could be compared"
+    digest = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode())
+    digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def digest_of_column(column: pl.Series) -> str:
     """The digest of a column's type, length, missing values and bytes."""
-    told = hashlib.sha256(f"{column.dtype} {len(column)} ".encode())
-    told.update(np.packbits(column.is_null().to_numpy()).tobytes())
+    digest = hashlib.sha256(f"{column.dtype} {len(column)} ".encode())
+    digest.update(np.packbits(column.is_null().to_numpy()).tobytes())
     if column.dtype in (pl.String, pl.Null):
-        told.update(json.dumps(column.to_list()).encode())
+        digest.update(json.dumps(column.to_list()).encode())
     elif column.dtype == pl.Boolean:
-        told.update(column.fill_null(value=False).to_numpy().tobytes())
+        digest.update(column.fill_null(value=False).to_numpy().tobytes())
     elif column.dtype == pl.Array:
-        told.update(digest_of_column(column.arr.to_list()).encode())
+        digest.update(digest_of_column(column.arr.to_list()).encode())
     elif column.dtype == pl.List:
-        told.update(column.list.len().fill_null(0).to_numpy().tobytes())
-        told.update(digest_of_column(column.drop_nulls().explode()).encode())
-    elif column.dtype.is_numeric():
-        told.update(column.fill_null(0).to_numpy().tobytes())
+        digest.update(column.list.len().fill_null(0).to_numpy().tobytes())
+        digest.update(digest_of_column(column.drop_nulls().explode()).encode())
     else:
-        raise TypeError(f"a column of {column.dtype} has no bytes that could be compared. Teach digest_of_column.")
-    return told.hexdigest()
+        assert column.dtype.is_numeric(), f"a column of {column.dtype} has no bytes that could be compared"
+        digest.update(column.fill_null(0).to_numpy().tobytes())
+    return digest.hexdigest()
 
 
-def digests_of_arrays(arrays: Mapping[str, Any]) -> Table:
-    """A digest per array."""
+def of_arrays(arrays: Mapping[str, Any]) -> dict[str, str]:
     return {name: digest_of_array(array) for name, array in arrays.items()}
 
 
-def digests_of_frame(frame: pl.DataFrame) -> Table:
+def of_frame(frame: pl.DataFrame) -> dict[str, str]:
     """A digest per column, without the wall clock's."""
     return {column.name: digest_of_column(column) for column in frame if "second" not in column.name}
 
 
-def digests_of_result(result: Any) -> Digests:
+def of_result(result: Any) -> Digests:
     """The tables and parameters of a run."""
-    rounds = result.rounds["round"].to_list()
-    parameters = {number: result.parameters_of(number) for number in rounds}
-    stacked = {name: np.stack([parameters[number][name] for number in rounds]) for name in parameters[rounds[0]]}
-    tables = {name: digests_of_frame(getattr(result, name)) for name in TABLES}
-    return {**tables, "parameters": digests_of_arrays(stacked)}
+    parameters = [result.parameters_of(number) for number in result.rounds["round"].to_list()]
+    tables = {name: of_frame(getattr(result, name)) for name in ("curves", "episodes", "evaluations", "rounds")}
+    return {
+        **tables,
+        "parameters": of_arrays({name: np.stack([p[name] for p in parameters]) for name in parameters[0]}),
+    }
 
 
-TABLES = ("curves", "episodes", "evaluations", "rounds")
-
-
-def digests_of_files(folder: Path) -> Digests:
+def of_files(folder: Path) -> Digests:
     """The tables and arrays in the files that a command left, without the wall clock's."""
     from safetensors.numpy import load_file
 
-    tables: Digests = {}
-    for file in sorted(folder.rglob("*")):
-        name = str(file.relative_to(folder))
-        if file.stem == "timings":
-            continue
-        if file.suffix == ".parquet":
-            tables[name] = digests_of_frame(pl.read_parquet(file))
-        elif file.suffix == ".csv":
-            tables[name] = digests_of_frame(pl.read_csv(file, infer_schema=False))
-        elif file.suffix == ".safetensors":
-            tables[name] = digests_of_arrays(load_file(file))
-    if not tables:
-        raise FileNotFoundError(f"there is no table in {folder}")
-    return tables
+    readers: dict[str, Callable[[Path], dict[str, str]]] = {
+        ".parquet": lambda file: of_frame(pl.read_parquet(file)),
+        ".csv": lambda file: of_frame(pl.read_csv(file, infer_schema=False)),
+        ".safetensors": lambda file: of_arrays(load_file(file)),
+    }
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix in readers and file.stem != "timings"]
+    return {str(file.relative_to(folder)): readers[file.suffix](file) for file in files}
 
 
-def prefixed(**groups: Digests) -> Digests:
-    """The tables of several things, each named after what it is of."""
-    return {f"{group}/{name}": table for group, tables in groups.items() for name, table in tables.items()}
+# Compiled tasks
 
 
-# What is run: compiled tasks.
-
-COMPILED: dict[str, Any] = dict(
-    rounds=3, lanes=2, steps=4_000, evaluation_interval=2_000, evaluation_episodes=3, progress=False
-)
-
-
-def compiled(task: str, algorithm: str, *, folder: Path, **options: Any) -> Digests:
-    """A few rounds of a compiled task."""
-    import srgdqn
-
-    return digests_of_result(srgdqn.train(task, algorithm, **{**COMPILED, **options}))
+def trained(task: Any, algorithm: str, *, folder: Path, **options: Any) -> Digests:
+    """A few rounds of a task: its name or id, or a function that makes what is given to `train`."""
+    given = task if isinstance(task, str) else task()
+    return of_result(srgdqn.train(given, algorithm, progress=False, **options))
 
 
-# Options that the kernel runs too.
+COMPILED: dict[str, Any] = dict(rounds=3, lanes=2, steps=4_000, evaluation_interval=2_000, evaluation_episodes=3)
+compiled = partial(trained, **COMPILED)
 OPTIONS: dict[str, dict[str, Any]] = {
     "target-hard": dict(target="hard", target_period=20),
     "target-polyak": dict(target="polyak", target_tau=0.05),
@@ -162,6 +131,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "outer-iterations": dict(steps=None, outer_iterations=150, learning_frequency=4, learning_starts=100),
     "diverging": dict(eta=10.0),
 }
+"""Options that the kernel runs, too."""
 OPTIONS_OF_XLA: dict[str, dict[str, Any]] = {
     "normalised": dict(normalise_observations=True, normalise_rewards=True, eta=1e-4),
     "without-replacement": dict(sampling="without-replacement", inner_sampling="without-replacement", inner_batch=4),
@@ -171,25 +141,18 @@ OPTIONS_OF_XLA: dict[str, dict[str, Any]] = {
 CONTROLS = ("svr-dqn-no-adam", "sgd-inner-adam", "dqn-sgd-17eta", "dqn-sgd-queries", "dqn-gd-adam", "dqn-adam-repeated")
 
 
-def own_network(*, folder: Path) -> Digests:
+def network(key: Any) -> Any:
     """The user's own network."""
     import equinox as eqx
 
-    import srgdqn
-
-    def network(key: Any) -> eqx.Module:
-        return eqx.nn.MLP(in_size=2, out_size=3, width_size=8, depth=2, key=key)
-
-    return digests_of_result(srgdqn.train("MountainCar", "svr-dqn", network=network, **COMPILED))
+    return eqx.nn.MLP(in_size=2, out_size=3, width_size=8, depth=2, key=key)
 
 
-def own_environment(*, folder: Path) -> Digests:
+def corridor() -> Any:
     """The user's own functional environment."""
     import jax.numpy as jnp
     from gymnasium.experimental.functional import FuncEnv
     from gymnasium.spaces import Box, Discrete
-
-    import srgdqn
 
     class Corridor(FuncEnv):
         observation_space = Box(0.0, 1.0, (1,))
@@ -210,7 +173,7 @@ def own_environment(*, folder: Path) -> Digests:
         def terminal(self, state: Any, rng: Any, params: Any = None) -> Any:
             return state[0] > 0.95
 
-    return digests_of_result(srgdqn.train(Corridor(), "srg-dqn", **COMPILED, time_limit=50, epsilon_start=0.5))
+    return Corridor()
 
 
 def own_estimator(*, folder: Path) -> Digests:
@@ -218,7 +181,6 @@ def own_estimator(*, folder: Path) -> Digests:
     import jax
     import jax.numpy as jnp
 
-    import srgdqn
     from srgdqn.estimators import Direction
 
     def begin(average: Any, theta: Any, anchor: Any, query: Any) -> Any:
@@ -241,58 +203,39 @@ def own_estimator(*, folder: Path) -> Digests:
         evaluations=lambda work: 2 * work.inner_iterations * work.inner_batch,
     )
     srgdqn.register_estimator("averaged-svrg", averaged)
-    return digests_of_result(srgdqn.train("MountainCar", "svr-dqn", estimator="averaged-svrg", **COMPILED))
+    return compiled("MountainCar", "svr-dqn", folder=folder, estimator="averaged-svrg")
 
 
 def saved(*, folder: Path, **options: Any) -> Digests:
     """A run that is saved, loaded, evaluated, compared, verified and replayed."""
-    import srgdqn
-
-    trained = srgdqn.train("MountainCar", "srg-dqn", out=folder / "run", **COMPILED, **options)
+    first = srgdqn.train("MountainCar", "srg-dqn", out=folder / "run", progress=False, **COMPILED, **options)
     result = srgdqn.load(folder / "run")
-    if (before := digests_of_result(trained)) != (after := digests_of_result(result)):
-        raise AssertionError(f"what was loaded is not what was trained: {differences({'': before}, {'': after})}")
+    check_same(of_result(first), digests := of_result(result))
     observations = np.random.default_rng(0).uniform([-1.2, -0.07], [0.6, 0.07], (64, 2))
     replay = srgdqn.replay_round(folder / "run", 1)
-    verdict = srgdqn.verify(folder / "run", 2, progress=False).verdict
     return {
-        **after,
-        "evaluate": digests_of_frame(result.evaluate(episodes=3, seed=7)),
-        "compare": digests_of_frame(srgdqn.compare([result, trained], labels=["one", "two"])),
-        "policy": digests_of_arrays({"best": result.best, "actions": result.policy(result.best)(observations)}),
-        "replay iterations": digests_of_frame(replay.iterations),
-        "replay inner": digests_of_frame(replay.inner),
-        "verify": digests_of_arrays({"verdict": verdict}),
+        **digests,
+        "evaluate": of_frame(result.evaluate(episodes=3, seed=7)),
+        "compare": of_frame(srgdqn.compare([result, first], labels=["one", "two"])),
+        "policy": of_arrays({"best": result.best, "actions": result.policy(result.best)(observations)}),
+        "replay iterations": of_frame(replay.iterations),
+        "replay inner": of_frame(replay.inner),
+        "verify": of_arrays({"verdict": srgdqn.verify(folder / "run", 2, progress=False).verdict}),
     }
 
 
-# What is run: Gymnasium's environments.
+# Gymnasium's environments
 
-HOST: dict[str, Any] = dict(
-    rounds=2,
-    steps=1_200,
-    hidden=(16, 16),
-    learning_starts=200,
-    window=300,
-    evaluation_interval=600,
-    evaluation_episodes=2,
-    progress=False,
+host = partial(
+    trained,
+    **dict(rounds=2, steps=1_200, hidden=(16, 16), learning_starts=200, window=300),
+    **dict(evaluation_interval=600, evaluation_episodes=2),
 )
-IMAGES: dict[str, Any] = dict(
-    HOST,
-    rounds=1,
-    steps=96,
-    learning_starts=32,
-    learning_frequency=16,
-    hidden=(32,),
-    batch_size=4,
-    inner_iterations=2,
-    replay_capacity=500,
-    window=48,
-    evaluation_interval=None,
-    evaluation_episodes=1,
+images = partial(
+    trained,
+    **dict(rounds=1, steps=96, hidden=(32,), learning_starts=32, learning_frequency=16, window=48, target_period=2),
+    **dict(batch_size=4, inner_iterations=2, replay_capacity=500, evaluation_interval=None, evaluation_episodes=1),
     evaluation_limit=20,
-    target_period=2,
 )
 
 
@@ -318,144 +261,110 @@ class Spot(gym.Env):
         return image
 
 
-def host(task: Any, algorithm: str, *, folder: Path, **options: Any) -> Digests:
-    """A few rounds of a Gymnasium environment: its id, or a function that makes what is given to `train`."""
-    import srgdqn
-
-    return digests_of_result(srgdqn.train(task if isinstance(task, str) else task(), algorithm, **{**HOST, **options}))
-
-
 def agent(algorithm: str, task: str, *, folder: Path, **options: Any) -> Digests:
-    """An agent that learns, is saved with its replay, loaded, and learns on."""
-    import srgdqn
-
+    """An agent that learns, is saved with and without its replay, loaded, and learns on."""
     space = gym.make(task).observation_space
     space.seed(0)
     observations = np.stack([np.clip(space.sample(), -2.0, 2.0) for _ in range(64)])
 
-    def present(agent: Any) -> Table:
+    def state(agent: Any) -> dict[str, str]:
         actions, _ = agent.predict(observations, deterministic=True)
         explored, _ = agent.predict(observations)
         returns, lengths = agent.play(2, seed=3)
-        told = {"steps": agent.num_timesteps, "epsilon": agent.exploration_rate, "diverged": agent.diverged}
+        counts = {"steps": agent.num_timesteps, "epsilon": agent.exploration_rate, "diverged": agent.diverged}
         values = {"q-values": agent.to_numpy().q_values(observations), "actions": actions, "explored": explored}
-        return digests_of_arrays({**told, **values, "returns": returns, "lengths": lengths})
+        return of_arrays({**counts, **values, "returns": returns, "lengths": lengths})
 
     first = srgdqn.Agent(algorithm, task, seed=1, hidden=(16, 16), learning_starts=200, **options)
     first.learn(600)
-    learned = present(first)
+    tables = {"learned": state(first)}
     first.save(folder / "with-replay", include_replay=True)
     first.save(folder / "without-replay")
-    tables = {"learned": learned}
     for name in ("with-replay", "without-replay"):
         loaded = srgdqn.Agent.load(folder / f"{name}.safetensors")
-        tables[f"{name}, loaded"] = present(loaded)
+        tables[f"{name}, loaded"] = state(loaded)
         loaded.learn(400, reset_num_timesteps=name == "without-replay")
-        tables[f"{name}, learned on"] = present(loaded)
+        tables[f"{name}, learned on"] = state(loaded)
     first.learn(400, reset_num_timesteps=False)
-    return {**tables, "learned on": present(first)}
+    return {**tables, "learned on": state(first)}
 
 
-# What is run: the command line.
+# The command line
 
 
 def command(*words: str | Path, **environment: str) -> None:
     """Runs the command line in a process of its own."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "srgdqn", *map(str, words)],
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
+    line = [sys.executable, "-m", "srgdqn", *map(str, words)]
+    done = subprocess.run(
+        line, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
-    if ended.returncode:
-        raise RuntimeError(f"srgdqn {' '.join(map(str, words))} ended with {ended.returncode}: {ended.stderr[-2_000:]}")
+    assert done.returncode == 0, f"{' '.join(line)} ended with {done.returncode}: {done.stderr[-2_000:]}"
 
 
-def commanded(*words: str, folder: Path, **environment: str) -> Digests:
+def by_command(*words: str, folder: Path, **environment: str) -> Digests:
     """A run of `srgdqn train`."""
-    import srgdqn
-
     command("train", *words, "--quiet", "--out", folder / "run", **environment)
-    return digests_of_result(srgdqn.load(folder / "run"))
+    return of_result(srgdqn.load(folder / "run"))
 
 
-def logged(*words: str, folder: Path) -> Digests:
-    """A run of `srgdqn train`, and what TensorBoard was told of it.
-
-    The clock decides which steps are reported: only evaluations, and where a round stands at its end, do not depend on
-    it.
-    """
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    digests = commanded(*words, "--tensorboard", str(folder / "logs"), folder=folder)
-    for events in sorted((folder / "logs").rglob("events*")):
-        read = EventAccumulator(str(events), size_guidance={"scalars": 0})
-        read.Reload()
-        told = {tag: [[each.step, each.value] for each in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
-        evaluations = {tag: values for tag, values in told.items() if tag.startswith("eval/")}
-        last = {tag: told[tag][-1] for tag in LASTING if tag in told}
-        name = f"logs/{events.parent.relative_to(folder / 'logs')}"
-        digests[name] = digests_of_arrays({**evaluations, **last})
-    return digests
-
-
-LASTING = (
+LAST_ONLY = (
     *("rollout/ep_rew_mean", "rollout/ep_len_mean", "rollout/exploration_rate", "time/episodes"),
     *("train/n_updates", "train/queries", "train/gradient_evaluations"),
 )
+"""The clock decides which steps are reported; a round's last report does not depend on it, nor do evaluations."""
+
+
+def logged(*words: str, folder: Path) -> Digests:
+    """A run of `srgdqn train`, and what TensorBoard shows of it."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    digests = by_command(*words, "--tensorboard", str(folder / "logs"), folder=folder)
+    for events in sorted((folder / "logs").rglob("events*")):
+        read = EventAccumulator(str(events), size_guidance={"scalars": 0})
+        read.Reload()
+        scalars = {tag: [[each.step, each.value] for each in read.Scalars(tag)] for tag in read.Tags()["scalars"]}
+        evaluations = {tag: values for tag, values in scalars.items() if tag.startswith("eval/")}
+        last = {tag: scalars[tag][-1] for tag in LAST_ONLY if tag in scalars}
+        digests[f"logs/{events.parent.relative_to(folder / 'logs')}"] = of_arrays({**evaluations, **last})
+    return digests
 
 
 def swept(*words: str, folder: Path) -> Digests:
     """A grid or a search of `srgdqn sweep`."""
-    import srgdqn
-
     command("sweep", *words, "--quiet", "--out", folder / "sweep")
     sweep = srgdqn.load_sweep(folder / "sweep")
-    cells = {f"cell {number}": digests_of_result(result) for number, result in enumerate(sweep.results)}
-    return {"table": digests_of_frame(sweep.table), **prefixed(**cells)}
+    cells = {
+        f"cell {number}/{name}": table
+        for number, result in enumerate(sweep.results)
+        for name, table in of_result(result).items()
+    }
+    return {"table": of_frame(sweep.table), **cells}
 
 
 def killed(*words: str, folder: Path) -> Digests:
     """A run of `srgdqn train` that is killed after its first checkpoints and resumed, equal to one that is not."""
-    whole = commanded(*words, folder=folder)
+    whole = by_command(*words, folder=folder)
     run, unfinished = folder / "killed", folder / "killed.unfinished"
     arguments = ["train", *words, "--quiet", "--out", str(run), "--checkpoint-every", "0.1"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "srgdqn", *arguments, "--keep-checkpoints", "all"],
-        start_new_session=True,
-        stderr=subprocess.DEVNULL,
-    )
-    # The configuration and the manifest are there from the start; all further files belong to checkpoints.
-    while process.poll() is None and _files_in(unfinished) < 6:
+    line = [sys.executable, "-m", "srgdqn", *arguments, "--keep-checkpoints", "all"]
+    process = subprocess.Popen(line, start_new_session=True, stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(list(unfinished.rglob("*.checkpoint"))) < 2:
         time.sleep(0.01)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
-    if (ended := process.wait()) != -signal.SIGKILL:
-        raise AssertionError(f"the run ended with {ended} before it could be killed")
-    if run.exists() or not unfinished.exists():
-        raise AssertionError("the killed run left no checkpoints that it could be resumed from")
-    import srgdqn
-
+    assert process.poll() is None, "the run ended before it could be killed"
+    os.killpg(process.pid, signal.SIGKILL)  # with the processes that it has started
+    process.wait()
     command(*arguments, "--resume")
-    resumed = digests_of_result(srgdqn.load(run))
-    if resumed != whole:
-        raise AssertionError(f"the resumed run is another one: {differences({'': whole}, {'': resumed})}")
+    check_same(whole, of_result(srgdqn.load(run)))
     return whole
-
-
-def _files_in(folder: Path) -> int:
-    """How many files a folder that is being written to holds, without those that are half written."""
-    return sum(not name.startswith(".") for _, _, names in os.walk(folder) for name in names)
 
 
 def reproduced(*experiments: str, folder: Path) -> Digests:
     """Experiments of the paper: the cells they compute, and the tables that their figures are drawn from."""
     command("reproduce", *experiments, "--quick", "--quiet", "--out", folder)
-    return digests_of_files(folder)
+    return of_files(folder)
 
 
-# The list of them. What takes longest comes first, so that two processes end together.
+# All of them. What takes longest comes first, so that two processes end together.
 
 
 def _configurations() -> Iterator[tuple[str, Callable[..., Digests]]]:
@@ -474,10 +383,10 @@ def _configurations() -> Iterator[tuple[str, Callable[..., Digests]]]:
     yield "search", partial(swept, "MountainCar", "dqn-sgd", "--kernel", "native", *found, *small)
     yield "logged-native", partial(logged, "CartPole", "srg-dqn", "--kernel", "native", *small)
     yield "logged-host", partial(logged, "CartPole-v1", "srg-dqn", *on_host)
-    yield "double", partial(commanded, "MountainCar", "srg-dqn", "--kernel", "xla", *small, JAX_ENABLE_X64="1")
+    yield "double", partial(by_command, "MountainCar", "srg-dqn", "--kernel", "xla", *small, JAX_ENABLE_X64="1")
 
-    yield "host-image", partial(host, lambda: Spot, "srg-dqn", **IMAGES)
-    yield "host-atari", partial(host, "ALE/Pong-v5", "dqn-adam", **IMAGES)
+    yield "host-image", partial(images, lambda: Spot, "srg-dqn")
+    yield "host-atari", partial(images, "ALE/Pong-v5", "dqn-adam")
     for kernel in ("xla", "native"):
         yield f"saved-{kernel}", partial(saved, kernel=kernel)
         for algorithm in ("srg-dqn", "dqn-adam"):
@@ -492,8 +401,8 @@ def _configurations() -> Iterator[tuple[str, Callable[..., Digests]]]:
     yield "host-normalised", partial(host, "MountainCar-v0", "srg-dqn", normalise_rewards=True, kernel="xla")
     yield "host-one-hot", partial(host, "FrozenLake-v1", "srg-dqn")
 
-    yield "own-network", own_network
-    yield "own-environment", own_environment
+    yield "own-network", partial(compiled, "MountainCar", "svr-dqn", network=network)
+    yield "own-environment", partial(compiled, corridor, "srg-dqn", time_limit=50, epsilon_start=0.5)
     yield "own-estimator", own_estimator
     for name, options in OPTIONS_OF_XLA.items():
         yield f"{name}-xla", partial(compiled, "CartPole", "srg-dqn", kernel="xla", **options)
@@ -510,7 +419,7 @@ def _configurations() -> Iterator[tuple[str, Callable[..., Digests]]]:
 CONFIGURATIONS = dict(_configurations())
 
 
-# Comparing.
+# Recording and comparing
 
 
 def differences(recorded: Mapping[str, Any], found: Mapping[str, Any], within: str = "") -> list[str]:
@@ -529,155 +438,86 @@ def differences(recorded: Mapping[str, Any], found: Mapping[str, Any], within: s
     return lines
 
 
-def machine() -> dict[str, Any]:
+def check_same(one: Digests, other: Digests) -> None:
+    assert one == other, f"what should be the same is not: {differences(one, other)}"
+
+
+def machine() -> dict[str, str]:
     """What the bits depend on beside the package: the processor, the compiler and the versions."""
-    fields: dict[str, str] = {}
-    if (cpuinfo := Path("/proc/cpuinfo")).exists():
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").split("\n\n")[0].splitlines()
-        fields = {key.strip().lower(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
-    extensions = " ".join(sorted((fields.get("flags") or fields.get("features") or "").split()))
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    shown = "" if compiler is None else subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
-    installed = {each.name: each.version for each in metadata.distributions()}
+    file = Path("/proc/cpuinfo")
+    cpuinfo = file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+    model, flags = (re.search(rf"^{name}\s*: (.*)$", cpuinfo, re.M) for name in ("model name", "(?:flags|Features)"))
+    extensions = " ".join(sorted(flags[1].split())) if flags else ""
+    compiler = subprocess.run([os.environ.get("CC", "cc"), "--version"], capture_output=True, text=True)
+    packages = ("jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "gymnasium", "polars", "pyarrow", "ale-py")
     return {
-        "architecture": platform.machine(),
-        "processor": fields.get("model name") or platform.processor(),
+        "processor": model[1] if model else platform.processor(),
         "instruction set": hashlib.sha256(extensions.encode()).hexdigest()[:16],
         "C library": " ".join(platform.libc_ver()),
-        "compiler": next(iter(shown.splitlines()), "none"),
+        "compiler": compiler.stdout.splitlines()[0],
         "Python": platform.python_version(),
-        **{package: installed.get(package, "none") for package in PACKAGES},
+        **{name: metadata.version(name) for name in packages},
     }
 
 
-PACKAGES = (
-    *("jax", "jaxlib", "numpy", "scipy", "optax", "equinox", "gymnasium", "polars", "pyarrow"),
-    *("ale-py", "opencv-python-headless", "optuna", "tensorboard"),
-)
+def run(name: str) -> dict[str, Any]:
+    """A configuration's digests, and the seconds that it took."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="srgdqn-golden-") as folder:
+        digests = CONFIGURATIONS[name](folder=Path(folder))
+    return {"seconds": round(time.monotonic() - started, 2), "digests": digests}
 
 
-def check_machine(folder: Path) -> None:
-    """Ends the script unless the record was made where the same bits can be expected."""
-    file = folder / MACHINE
-    if not file.exists():
-        raise SystemExit(f"{folder} holds no record ({MACHINE} is missing). Make one: golden.py record {folder}")
-    recorded, here = json.loads(file.read_text(encoding="utf-8")), machine()
-    others = [
-        f"{key}: {recorded.get(key)!r} there, {here[key]!r} here" for key in here if recorded.get(key) != here[key]
-    ]
-    if others:
-        raise SystemExit(
-            f"{folder} was recorded on another kind of machine, whose bits may be others:\n  "
-            + "\n  ".join(others)
-            + "\nRecord the old revision here, and compare with that."
-        )
-
-
-# Running.
-
-
-def run_all(names: Iterable[str], jobs: int, done: Callable[[str, dict[str, Any]], None]) -> None:
-    """Runs configurations in processes side by side; `done` is called for each, with its `digests` or its `error`."""
-    for name in ("JAX_ENABLE_X64", "XLA_FLAGS"):
-        os.environ.pop(name, None)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "srgdqn-golden-programs"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+def compare(folder: Path, names: list[str], jobs: int = 2, *, record: bool = False) -> list[str]:
+    """Runs configurations, in processes side by side, and returns what differs from the record or failed; `record`
+    writes what was found instead.
+    """
+    file = folder / "machine.json"
+    if record:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(machine(), indent=1) + "\n", encoding="utf-8")
+    made_on = json.loads(file.read_text(encoding="utf-8"))
+    if others := [key for key, value in machine().items() if made_on.get(key) != value]:
+        return [f"{folder} was recorded on another kind of machine, whose bits may be others: {', '.join(others)}"]
+    lines = []
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         futures = {pool.submit(run, name): name for name in names}
         for future in as_completed(futures):
+            name = futures[future]
+            file = folder / f"{name}.json"
             try:
-                answer = future.result()
+                found = future.result()
+                if record:
+                    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+                recorded = json.loads(file.read_text(encoding="utf-8"))["digests"] if file.exists() else None
+                different = differences({name: recorded}, {name: found["digests"]})
             except Exception as error:  # a process that crashed takes those with it that have not been run
-                answer = {"seconds": 0.0, "error": "".join(traceback.format_exception(error))}
-            done(futures[future], answer)
-
-
-def run(name: str) -> dict[str, Any]:
-    """What came of a configuration: its `digests` and what they took. One that hangs ends its process."""
-    faulthandler.dump_traceback_later(LONGEST, exit=True)
-    before, started = os.times(), time.monotonic()
-    try:
-        with tempfile.TemporaryDirectory(prefix="srgdqn-golden-") as folder:
-            digests = CONFIGURATIONS[name](folder=Path(folder))
-    finally:
-        faulthandler.cancel_dump_traceback_later()
-    spent = sum(os.times()[:4]) - sum(before[:4])  # by this process and by those that it waited for
-    seconds = time.monotonic() - started
-    return {"seconds": round(seconds, 2), "processor seconds": round(spent, 2), "digests": digests}
+                found, different = {"seconds": 0.0}, [f"{name}: FAILED: {type(error).__name__}: {error}"]
+            lines += different
+            print(f"{found['seconds']:8.2f} s  {name:32} {'DIFFERENT' if different else 'same'}", flush=True)
+    return lines
 
 
 def main() -> int:
     """The command line of this script; 1 if something differs or failed."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("action", choices=("record", "compare"), nargs="?", help="what to do")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("record", "compare", "list"), help="what to do")
     parser.add_argument("folder", type=Path, nargs="?", help="where the record is")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="configurations, such as 'host-*'")
     parser.add_argument("--jobs", type=int, default=2, help="processes side by side (default: 2)")
-    parser.add_argument("--list", action="store_true", help="list the configurations, and do nothing")
     given = parser.parse_args()
     names = [name for name in CONFIGURATIONS if fnmatch.fnmatch(name, given.only)]
-    if not names:
-        parser.error(f"no configuration is called {given.only!r}. --list shows them all.")
-    if given.list:
+    if given.action == "list" or given.folder is None:
         print("\n".join(names))
         return 0
-    if given.action is None or given.folder is None:
-        parser.error("give record or compare, and a folder.")
-    return record_or_compare(given.action, given.folder, names, jobs=max(given.jobs, 1), whole=given.only == "*")
-
-
-def record_or_compare(action: str, folder: Path, names: list[str], *, jobs: int, whole: bool) -> int:
-    """Runs the configurations, and writes what came of them or holds it against what was written."""
-    import srgdqn
-
-    print(f"srgdqn of {Path(srgdqn.__file__).parent}, {len(names)} configurations, {jobs} at once", flush=True)
-    if action == "compare" or (not whole and (folder / MACHINE).exists()):
-        check_machine(folder)
-    if action == "record":
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in [file.stem for file in folder.glob("*.json")] if whole else names:
-            (folder / f"{name}.json").unlink(missing_ok=True)
-        _write(folder / MACHINE, machine())
-    files = [file for file in folder.glob("*.json") if file.name != MACHINE and (whole or file.stem in names)]
-    recorded = {file.stem: json.loads(file.read_text(encoding="utf-8"))["digests"] for file in files}
-    found: dict[str, Digests] = {}
-    errors: dict[str, str] = {}
-    spent: list[float] = []
-    started = time.monotonic()
-    print("   elapsed  processor")
-
-    def done(name: str, answer: dict[str, Any]) -> None:
-        state = "recorded"
-        if "error" in answer:
-            errors[name], state = answer["error"], "FAILED"
-        else:
-            found[name] = answer["digests"]
-            if action == "record":
-                _write(folder / f"{name}.json", answer)
-            else:
-                state = "same" if recorded.get(name) == found[name] else "DIFFERENT"
-        spent.append(answer.get("processor seconds", 0.0))
-        print(f"{answer['seconds']:8.2f} s {spent[-1]:8.2f} s  {name:32} {state}", flush=True)
-
-    run_all(names, jobs, done)
-    print(f"{time.monotonic() - started:8.2f} s {sum(spent):8.2f} s  in all")
-    expected = found if action == "record" else {key: value for key, value in recorded.items() if key not in errors}
-    lines = differences(expected, found)
-    lines += [f"{name}: not run" for name in names if name not in found and name not in errors]
-    for name, error in errors.items():
-        print(f"\n{name} failed: {error.rstrip()}")
-    if lines:
-        print("\nDifferences:", *lines, sep="\n  ")
-    if errors or lines:
-        different = {line.partition(":")[0] for line in lines}
-        print(f"\n{len(different)} configurations differ, {len(errors)} failed.")
-        return 1
-    print("Everything was recorded." if action == "record" else "Everything is the same to the bit.")
-    return 0
-
-
-def _write(file: Path, what: Mapping[str, Any]) -> None:
-    file.write_text(json.dumps(what, indent=1) + "\n", encoding="utf-8")
+    for variable in ("JAX_ENABLE_X64", "XLA_FLAGS"):
+        os.environ.pop(variable, None)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "srgdqn-golden-programs"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+    print(f"srgdqn of {Path(srgdqn.__file__).parent}, {len(names)} configurations", flush=True)
+    lines = compare(given.folder, names, given.jobs, record=given.action == "record")
+    print("\n".join(lines) or "Everything is the same to the bit.")
+    return int(bool(lines))
 
 
 if __name__ == "__main__":
