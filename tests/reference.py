@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -332,7 +332,3 @@ def random_problem(
     ]
     picks = rng.integers(rows, size=(inner_iterations, inner_batch)).tolist()
     return theta, data, picks
-
-
-def with_readings(o: Options, readings: str) -> Options:
-    return replace(o, **PRINTED) if readings == "printed" else o

@@ -51,14 +51,10 @@ def from_packed(rows: Any) -> list[reference.Transition]:
     ]
 
 
-def to_transitions(data: Sequence[reference.Transition]) -> Transitions:
-    return Transitions(
-        jnp.asarray(np.array([x.s for x in data])),
-        jnp.asarray(np.array([x.a for x in data], np.int32)),
-        jnp.asarray(np.array([x.r for x in data])),
-        jnp.asarray(np.array([x.s_next for x in data])),
-        jnp.asarray(np.array([x.terminal for x in data], np.float64)),
-    )
+def to_transitions(data: Sequence[reference.Transition], dtype: Any = np.float64) -> Transitions:
+    s, a, r, s_next, terminal = (np.array(column) for column in zip(*data, strict=True))
+    columns = s.astype(dtype), a.astype(np.int32), r.astype(dtype), s_next.astype(dtype), terminal.astype(dtype)
+    return Transitions(*map(jnp.asarray, columns))
 
 
 def from_transitions(transitions: Transitions) -> list[reference.Transition]:
@@ -73,9 +69,9 @@ def mean_gradient(o: reference.Options, theta: np.ndarray, data: Sequence[refere
     return sum(reference.gradient(o, theta, x, reference.bellman_target(o, theta, x)) for x in data) / len(data)
 
 
-def distance(got: Any, expected: Any) -> float:
-    """‖got - expected‖ as a share of ‖expected‖, or as it is where nothing was expected."""
+def distance(got: Any, expected: Any, scale: float = 0.0) -> float:
+    """‖got - expected‖ as a share of ‖expected‖ (or of `scale` if larger), or as it is where nothing was expected."""
     got, expected = np.ravel(np.asarray(got, np.float64)), np.ravel(np.asarray(expected, np.float64))
     assert got.shape == expected.shape
     assert np.isfinite(got).all()
-    return float(np.linalg.norm(got - expected) / (np.linalg.norm(expected) or 1.0))
+    return float(np.linalg.norm(got - expected) / (max(np.linalg.norm(expected), scale) or 1.0))
