@@ -21,7 +21,7 @@ class Child:
     def __init__(self, words: list[str], folder: Path, log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
         paths = os.pathsep.join(filter(None, (str(HERE), os.environ.get("PYTHONPATH"))))
-        told = {**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1", "COLUMNS": "100", **(environment or {})}
+        variables = {**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1", "COLUMNS": "100", **(environment or {})}
         with open(log, "wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "srgdqn", *words],
@@ -29,7 +29,7 @@ class Child:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                env=told,
+                env=variables,
                 start_new_session=True,
             )
         self.began = time.monotonic()

@@ -10,8 +10,7 @@ from typing import Any
 
 from children import HERE
 from commands import Command
-from footprints import checkpoints_below
-from workshop import Workshop
+from workshop import Workshop, checkpoints_below
 
 
 def drill(workshop: Workshop, commands: tuple[Command, ...]) -> dict[str, Any]:

@@ -13,10 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bits import bits_of, differences
 from commands import Command
-from footprints import checkpoints_below
-from workshop import Workshop
+from workshop import Workshop, bits_of, checkpoints_below, differences
 
 
 class Target(NamedTuple):
@@ -60,7 +58,7 @@ _KINDS = ("damages", "refused", "told, and made good", "of no consequence", "WRO
 
 
 def _damage(workshop: Workshop, target: Target, choice: random.Random) -> str:
-    """Damages one byte of one file, and tells what became of it."""
+    """Damages one byte of one file, and returns what became of it."""
     place = workshop.place()
     shutil.copytree(target.place, place, dirs_exist_ok=True)
     files = sorted(path for path in (place / target.damaged).rglob("*") if path.is_file() and path.stat().st_size)
@@ -73,7 +71,7 @@ def _damage(workshop: Workshop, target: Target, choice: random.Random) -> str:
     data[offset] ^= choice.randrange(1, 256)
     file.write_bytes(data)
     answer = _ask_of(target, place)
-    kind = _judged(target, place, answer)
+    kind = _outcome(target, place, answer)
     if kind == "WRONG":
         where = f"byte {offset} of {file.relative_to(place)}"
         workshop.problem("damages", f"{target.name}: {where}: exit code {answer.code}", place, answer.err or answer.out)
@@ -82,13 +80,13 @@ def _damage(workshop: Workshop, target: Target, choice: random.Random) -> str:
     return kind
 
 
-def _judged(target: Target, place: Path, answer: Answer) -> str:
+def _outcome(target: Target, place: Path, answer: Answer) -> str:
     if answer.code == 2 and answer.err.splitlines()[-1].startswith("error: ") and "Traceback" not in answer.err:
         return "refused"
     if answer.code != 0:
         return "WRONG"
     if target.expected is None:
-        same = _told(place, answer) == target.printed
+        same = _loaded(place, answer) == target.printed
     else:
         same = not differences(bits_of(place / "out"), target.expected)
     if not same:
@@ -100,7 +98,7 @@ def _check_undamaged(workshop: Workshop, target: Target) -> None:
     place = workshop.place()
     shutil.copytree(target.place, place, dirs_exist_ok=True)
     answer = _ask_of(target, place)
-    if _judged(target, place, answer) != "of no consequence":
+    if _outcome(target, place, answer) != "of no consequence":
         workshop.problem("damages", f"{target.name}: exit code {answer.code} undamaged", place, answer.err)
 
 
@@ -156,15 +154,15 @@ def _finished(workshop: Workshop, command: Command) -> Target:
     target = Target(f"finished: {command.name}", place, "out", ["show", "@out", "--json"], None)
     answer = _ask_of(target, place)
     assert answer.code == 0, answer.err
-    return target._replace(printed=_told(place, answer))
+    return target._replace(printed=_loaded(place, answer))
 
 
-def _told(place: Path, answer: Answer) -> str:
+def _loaded(place: Path, answer: Answer) -> str:
     """What is printed of a run, but for its place, and all that is loaded of it."""
     import srgdqn
 
     run = srgdqn.load(place / "out").run
-    told = [answer.out.replace(str(place), ""), repr(run.configuration)]
-    told += [f"{name}: {table.serialize(format='json')}" for name, table in sorted(run.tables.items())]
-    told += [f"{name}: {array.dtype} {array.tobytes().hex()}" for name, array in sorted(run.parameters.items())]
-    return "\n".join(told)
+    parts = [answer.out.replace(str(place), ""), repr(run.configuration)]
+    parts += [f"{name}: {table.serialize(format='json')}" for name, table in sorted(run.tables.items())]
+    parts += [f"{name}: {array.dtype} {array.tobytes().hex()}" for name, array in sorted(run.parameters.items())]
+    return "\n".join(parts)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from commands import Command
-from footprints import checkpoints_below
-from workshop import Workshop
+from workshop import Workshop, checkpoints_below
 
 _SIZE = 24  # MiB
 
@@ -57,14 +56,14 @@ def _endure(workshop: Workshop, command: Command, place: Path, trouble: Any) -> 
         code = child.wait()
         said = child.said()
     lines = said.strip().splitlines()
-    told = code == 2 and bool(lines) and lines[-1].startswith("error: ") and "Traceback" not in said
-    if code != 0 and not told:
+    refused = code == 2 and bool(lines) and lines[-1].startswith("error: ") and "Traceback" not in said
+    if code != 0 and not refused:
         workshop.problem("disks", f"{command.name}, {trouble.__name__}: exit code {code}", None, said)
         return ["WRONG"]
     again = workshop.start(command, place, resume=True)
     if not workshop.check("disks", command, place, again, again.wait()):
         return ["WRONG"]
-    return ["told, and went on to the same bits" if told else "came to its end all the same"]
+    return ["told, and went on to the same bits" if refused else "came to its end all the same"]
 
 
 @contextlib.contextmanager

@@ -58,24 +58,24 @@ def main(words: list[str] | None = None) -> int:
     }
     print(json.dumps(report, indent=2))
     if asked.report is not None:
-        kept = _kept(asked.report, asked.only)
+        earlier = _earlier(asked.report, asked.only)
         for name in ("minutes", "drills"):
-            every = {**kept[name], **report[name]}
+            every = {**earlier[name], **report[name]}
             report[name] = {each: every[each] for each in DRILLS if each in every}
-        report["problems"] = [*kept["problems"], *workshop.problems]
+        report["problems"] = [*earlier["problems"], *workshop.problems]
         asked.report.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     return 1 if workshop.problems else 0
 
 
-def _kept(report: Path, done: list[str]) -> dict[str, Any]:
+def _earlier(report: Path, done: list[str]) -> dict[str, Any]:
     """What an earlier report tells of drills that were not done now."""
     if not report.exists():
         return {"minutes": {}, "drills": {}, "problems": []}
     before = json.loads(report.read_text(encoding="utf-8"))
-    kept: dict[str, Any] = {
+    others: dict[str, Any] = {
         part: {name: each for name, each in before[part].items() if name not in done} for part in ("minutes", "drills")
     }
-    return {**kept, "problems": [problem for problem in before["problems"] if problem["drill"] not in done]}
+    return {**others, "problems": [problem for problem in before["problems"] if problem["drill"] not in done]}
 
 
 def _read(words: list[str] | None) -> argparse.Namespace:

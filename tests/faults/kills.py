@@ -13,8 +13,7 @@ from typing import Any
 
 from children import Child
 from commands import Command
-from footprints import checkpoints_below, scratch_below
-from workshop import Workshop
+from workshop import Workshop, checkpoints_below, scratch_below
 
 _MOST_IN_A_ROW = 5
 _MODES = ("at any instant", "while it trains", "while a file is written")
@@ -37,7 +36,7 @@ def drill(workshop: Workshop, commands: tuple[Command, ...], kills: int, seed: i
             jobs.append(pool.submit(_chain, workshop, command, row, random.Random(choice.random()), tally))
         for job in jobs:
             job.result()
-    return tally.told()
+    return tally.report()
 
 
 class _Tally:
@@ -59,7 +58,7 @@ class _Tally:
             self.counts.update(what)
             self.by_command.setdefault(command.name, Counter()).update(what)
 
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         return {
             "kills": self.counts["kill"],
             "files half written": self.counts["half a file"],

@@ -8,8 +8,7 @@ from collections import Counter
 from typing import Any
 
 from commands import Command
-from footprints import checkpoints_below
-from workshop import Workshop
+from workshop import Workshop, checkpoints_below
 
 
 def drill(workshop: Workshop, commands: tuple[Command, ...]) -> dict[str, Any]:

@@ -17,15 +17,14 @@ import commands
 import damages
 import drill
 import kills
-from bits import bits_of, differences
-from workshop import Expected, Workshop
+from workshop import Expected, Workshop, bits_of, differences
 
 SMALL = commands.DAMAGED[0]
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where compiled programs are kept, too."""
+    """Where compiled programs are stored, too."""
     root = tmp_path_factory.mktemp("drill")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SRGDQN_CACHE", str(root / "programs"))
@@ -74,7 +73,7 @@ def test_what_differs_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_run_that_came_to_something_else_is_a_problem(tmp_path: Path) -> None:
-    """And so is a command that fails, or one that leaves what it was kept in."""
+    """And so is a command that fails, or one that leaves its checkpoints."""
 
     class Ended:
         def said(self) -> str:
@@ -91,8 +90,8 @@ def test_a_run_that_came_to_something_else_is_a_problem(tmp_path: Path) -> None:
     assert workshop.check("kills", SMALL, place, child, 0)
     (place / "out.unfinished").mkdir()
     assert not workshop.check("kills", SMALL, place, child, 0)
-    told = [problem["what"].removeprefix("compiled, native: ") for problem in workshop.problems]
-    assert told == [
+    problems = [problem["what"].removeprefix("compiled, native: ") for problem in workshop.problems]
+    assert problems == [
         "exit code 2 instead of 0",
         "other bits in curves.parquet",
         "what was under way is still there",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import os
 import shutil
 import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
 
-from bits import bits_of, differences
 from children import Child
 from commands import Command
+
+# Seconds, or what holds some: manifests have digests of the timings, reports and their tables tell durations.
+_TIMED = {"timings.parquet", "manifest.json", "report.html", "report.md", "verdicts.json", ".drawn.json", "sweep.json"}
+_TIMED_STEMS = ("training-time", "seconds")
+_OTHER_SUFFIXES = {".sqlite3", ".png"}  # a database that is written to in place; drawings of the tables
 
 
 class Expected(NamedTuple):
@@ -70,7 +76,7 @@ class Workshop:
         return Expected(found[0], seconds)
 
     def problem(self, drill: str, what: str, place: Path | None = None, detail: str = "") -> None:
-        """Takes down that something is not as it should be. Its folder is kept."""
+        """Takes down that something is not as it should be. Its folder stays."""
         with self._lock:
             self.problems.append({"drill": drill, "what": what, "detail": detail[-3000:]})
         self.say(f"PROBLEM in {drill}: {what} (see {place}) {detail[-400:]}")
@@ -88,3 +94,49 @@ class Workshop:
             self.problem(drill, f"{command.name}: what was under way is still there", place)
             return False
         return True
+
+
+# What two runs of one command have in common
+
+
+def bits_of(folder: Path) -> dict[str, str]:
+    """The digest of every file below a folder that is the same whenever the command is run."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not _is_left_out(name):
+            found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def differences(found: dict[str, str], expected: dict[str, str]) -> list[str]:
+    """The files in which two folders differ, or which only one of them has."""
+    return sorted(name for name in {*found, *expected} if found.get(name) != expected.get(name))
+
+
+def _is_left_out(name: str) -> bool:
+    path = Path(name)
+    return (
+        any(part.startswith(".") for part in path.parts)
+        or path.name in _TIMED
+        or path.suffix in _OTHER_SUFFIXES
+        or any(stem in path.name for stem in _TIMED_STEMS)
+        or any(part.startswith("step-times") for part in path.parts)
+    )
+
+
+# What work under way leaves in a folder, which may vanish while it is looked at
+
+
+def scratch_below(folder: Path) -> set[str]:
+    """Files and folders that are being written, or that somebody who was killed has left."""
+    return {path for path in _below(folder) if os.path.basename(path).startswith(".srgdqn-")}
+
+
+def checkpoints_below(folder: Path) -> set[str]:
+    """The checkpoints that are there."""
+    return {path for path in _below(folder) if path.endswith(".checkpoint") and "/.srgdqn-" not in path}
+
+
+def _below(folder: Path) -> list[str]:
+    return [os.path.join(where, name) for where, folders, files in os.walk(folder) for name in (*folders, *files)]

@@ -26,7 +26,7 @@ SECONDS = 20.0
 """What reading and using one input may take; compiling a program of another shape is part of it."""
 _START = 300.0  # for the first of a kind, which imports and compiles what the others use
 _THOROUGH = 8  # of so many inputs, one is used for more
-_LONGEST_KEPT = 2**24
+_LARGEST_STORED = 2**24
 
 
 @dataclass
@@ -91,10 +91,10 @@ class Reader:
         place = self._scratch / "instance"
         shutil.copytree(self._corpus / kind, place)
         self._ask(kind, place, True, None, _START, first=True)
-        told = self._ask(kind, place, True, None, SECONDS)
-        if told["problem"] is not None or told["outcome"] != "read":
-            raise RuntimeError(f"a {kind} that was saved cannot be read: {told}")
-        self._known[kind] = [told["content"]]
+        answer = self._ask(kind, place, True, None, SECONDS)
+        if answer["problem"] is not None or answer["outcome"] != "read":
+            raise RuntimeError(f"a {kind} that was saved cannot be read: {answer}")
+        self._known[kind] = [answer["content"]]
         for newest in sorted(place.rglob("*.checkpoint"), reverse=True)[:1]:
             newest.unlink()  # then the one before is read
             self._known[kind].append(self._ask(kind, place, False, None, SECONDS)["content"])
@@ -122,7 +122,7 @@ class Reader:
 
 
 def campaign(
-    corpus: Path, kinds: list[tuple[str, int]], seed: int, failures: Path | None = None, *, hear: Any = None
+    corpus: Path, kinds: list[tuple[str, int]], seed: int, failures: Path | None = None, *, progress: Any = None
 ) -> dict[str, Tally]:
     """Reads so many inputs of each kind. What fails is written to the folder `failures`, to be read again."""
     tallies: dict[str, Tally] = {}
@@ -133,8 +133,8 @@ def campaign(
                 tally = tallies[kind] = Tally()
                 for number in range(count):
                     _one(reader, corpus, kind, seed, number, Path(scratch), tally, failures)
-                    if hear is not None:
-                        hear(kind, number + 1, count, tally)
+                    if progress is not None:
+                        progress(kind, number + 1, count, tally)
         finally:
             reader.close()
     return tallies
@@ -162,17 +162,17 @@ def _one(
     else:
         made = make_input(corpus, kind, seed, number, place)
     before = list(_state(sandbox))
-    told = reader.read(kind, place, number % _THOROUGH == 0, made)
-    seconds, problem = told["seconds"], told["problem"]
+    outcome = reader.read(kind, place, number % _THOROUGH == 0, made)
+    seconds, problem = outcome["seconds"], outcome["problem"]
     if problem is None and list(_state(sandbox)) != before:
         problem = "something was made or changed in the folder or beside it"
-    tally.outcomes["failed" if problem else told["outcome"]] += 1
+    tally.outcomes["failed" if problem else outcome["outcome"]] += 1
     tally.seconds += seconds
-    tally.slowest, tally.most = max(tally.slowest, seconds), max(tally.most, told["taken"])
+    tally.slowest, tally.most = max(tally.slowest, seconds), max(tally.most, outcome["taken"])
     if problem:
-        tally.failures.append(f"{kind} {number} ({made.told}): {problem}")
+        tally.failures.append(f"{kind} {number} ({made.change}): {problem}")
         if failures is not None:
-            _keep(failures / f"{kind}-{seed}-{number}.tar", kind, made, place, problem)
+            _store(failures / f"{kind}-{seed}-{number}.tar", kind, made, place, problem)
     shutil.rmtree(sandbox)
 
 
@@ -181,19 +181,19 @@ def _state(folder: Path) -> Iterator[tuple[Any, ...]]:
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda each: each.name):
             found = entry.stat(follow_symlinks=False)
-            small = stat.S_ISREG(found.st_mode) and found.st_size < _LONGEST_KEPT
+            small = stat.S_ISREG(found.st_mode) and found.st_size < _LARGEST_STORED
             data = hashlib.sha256(Path(entry.path).read_bytes()).digest() if small else b""
             yield entry.path, found.st_mode, found.st_size, found.st_mtime_ns, data
             if entry.is_dir(follow_symlinks=False):
                 yield from _state(Path(entry.path))
 
 
-def _keep(path: Path, kind: str, made: Made, place: Path, problem: str) -> None:
+def _store(path: Path, kind: str, made: Made, place: Path, problem: str) -> None:
     """An input as a file; of files that are mere holes, their length alone."""
     path.parent.mkdir(parents=True, exist_ok=True)
     holes = {}
     for each in place.rglob("*"):
-        if each.is_file() and not each.is_symlink() and each.stat().st_size > _LONGEST_KEPT:
+        if each.is_file() and not each.is_symlink() and each.stat().st_size > _LARGEST_STORED:
             holes[str(each.relative_to(place))] = each.stat().st_size
             each.write_bytes(b"")
     note = place.parent / "note.json"
@@ -204,7 +204,7 @@ def _keep(path: Path, kind: str, made: Made, place: Path, problem: str) -> None:
 
 
 def replay(corpus: Path, path: Path) -> dict[str, Any]:
-    """What comes of an input that was kept, now."""
+    """What comes of an input that was stored, now."""
     with tempfile.TemporaryDirectory(prefix="fuzz-") as scratch:
         sandbox = Path(scratch) / "sandbox"
         with tarfile.open(path) as archive:
@@ -214,6 +214,6 @@ def replay(corpus: Path, path: Path) -> dict[str, Any]:
             os.truncate(sandbox / "input" / name, size)
         reader = Reader(corpus, Path(scratch))
         try:
-            return reader.read(note["kind"], sandbox / "input", True, Made(note["whole"], note["told"]))
+            return reader.read(note["kind"], sandbox / "input", True, Made(note["whole"], note["change"]))
         finally:
             reader.close()

@@ -60,14 +60,14 @@ def make_corpus(folder: Path) -> Path:
     asked = Request(dumps(result.configuration), {"source": "0" * 16}, {"every": 60.0, "keep": 2, "overwrite": False})
     (folder / "unfinished" / "run.unfinished" / "jobs" / "rounds-0-1").mkdir(parents=True)
     write_request(folder / "unfinished" / "run.unfinished", asked)
-    _keep(folder / "checkpoint", "CartPole", "srg-dqn", **dict(small, steps=30_000))
+    _store_checkpoints(folder / "checkpoint", "CartPole", "srg-dqn", **dict(small, steps=30_000))
 
     agent = srgdqn.Agent("dqn-adam", "CartPole-v1", seed=0, **SMALL)
     agent.learn(128)
     agent.save(folder / "agent" / "agent.safetensors", include_replay=True)
     hosted = srgdqn.train("CartPole-v1", "dqn-adam", progress=False, rounds=2, **SMALL)
     hosted.save(folder / "host-run" / "run")
-    _keep(folder / "host-checkpoint", "CartPole-v1", "dqn-adam", **SMALL)
+    _store_checkpoints(folder / "host-checkpoint", "CartPole-v1", "dqn-adam", **SMALL)
 
     swept = srgdqn.sweep("CartPole", "srg-dqn", {"eta": [0.01, 0.02]}, progress=False, **SMALL)
     swept.save(folder / "sweep" / "sweep")
@@ -86,13 +86,13 @@ def make_corpus(folder: Path) -> Path:
     return folder
 
 
-def _keep(folder: Path, task: str, algorithm: str, **options: Any) -> None:
-    """The checkpoints that a run was kept in, before its end and at it."""
+def _store_checkpoints(folder: Path, task: str, algorithm: str, **options: Any) -> None:
+    """The checkpoints of a run, before its end and at it."""
     import srgdqn
     from srgdqn.runs.configurations import dumps
 
-    care = dict(checkpoint_every=0, keep_checkpoints=2)
-    run = srgdqn.train(task, algorithm, progress=False, out=folder / "kept", **care, **options)
-    shutil.move(folder / "kept" / "checkpoints", folder / "checkpoints")
+    often = dict(checkpoint_every=0, keep_checkpoints=2)
+    run = srgdqn.train(task, algorithm, progress=False, out=folder / "run", **often, **options)
+    shutil.move(folder / "run" / "checkpoints", folder / "checkpoints")
     (folder / "configuration.toml").write_text(dumps(run.configuration))
-    shutil.rmtree(folder / "kept")
+    shutil.rmtree(folder / "run")

@@ -147,11 +147,11 @@ def in_safetensors(data: bytes, chance: random.Random) -> bytes:
         return _safetensors(in_json(json.dumps(header).encode(), chance), body)
     tensors = safetensors.numpy.load(data)
     texts = header.get("__metadata__", {})
-    told = next((name for name in texts if name != "sha256"), None)
-    if kind == 3 or (kind <= 6 and told is None):
+    text = next((name for name in texts if name != "sha256"), None)
+    if kind == 3 or (kind <= 6 and text is None):
         tensors = arrays(tensors, chance)
-    elif told is not None:
-        texts[told] = in_json(texts[told].encode(), chance).decode("utf-8", "replace")
+    elif text is not None:
+        texts[text] = in_json(texts[text].encode(), chance).decode("utf-8", "replace")
     else:
         texts = {"sha256": chance.choice(nasty.TEXTS)}
     return sealed(tensors, texts)
@@ -159,10 +159,10 @@ def in_safetensors(data: bytes, chance: random.Random) -> bytes:
 
 def sealed(tensors: dict[str, np.ndarray], texts: dict[str, str]) -> bytes:
     """A file with the digest that its kind has."""
-    told = next((name for name in texts if name != "sha256"), None)
+    text = next((name for name in texts if name != "sha256"), None)
     digest = digest_of(tensors)
-    if told is not None:
-        digest = hashlib.sha256(f"{texts[told]}\0{digest}".encode()).hexdigest()
+    if text is not None:
+        digest = hashlib.sha256(f"{texts[text]}\0{digest}".encode()).hexdigest()
     return bytes(safetensors.numpy.save(tensors, metadata={**texts, "sha256": digest}))
 
 

@@ -23,7 +23,7 @@ class Made(NamedTuple):
     """What was made of an instance."""
 
     whole: bool  # whether its digests are right, so that what is in it may be another content
-    told: str  # what was done
+    change: str  # what was done
 
 
 def make_input(corpus: Path, kind: str, seed: int, number: int, place: Path) -> Made:
@@ -33,15 +33,15 @@ def make_input(corpus: Path, kind: str, seed: int, number: int, place: Path) -> 
     paths = sorted(path for path in place.rglob("*") if path.is_file())
     way = chance.randrange(10)
     path = chance.choice(paths)
-    told = path.relative_to(place).as_posix()
+    name = path.relative_to(place).as_posix()
     if way == 0:
         # A pipe for `--config` is what a shell makes of <(…): somebody will write to it.
-        return Made(False, f"{told}: {_file_system(path, place, chance, pipes=kind != 'options')}")
+        return Made(False, f"{name}: {_file_system(path, place, chance, pipes=kind != 'options')}")
     if way <= 2:
         path.write_bytes(files.blind(path.read_bytes(), chance))
-        return Made(_carries_no_digest(kind, path), f"{told}: bytes")
+        return Made(_carries_no_digest(kind, path), f"{name}: bytes")
     if way == 3 and (path.parent / "manifest.json").exists():
-        return Made(True, f"{told}: {_manifest(path.parent / 'manifest.json', chance)}")
+        return Made(True, f"{name}: {_manifest(path.parent / 'manifest.json', chance)}")
     changes, before = chance.choice((1, 1, 1, 2)), path.read_bytes()
     for _ in range(changes):
         data = path.read_bytes()
@@ -53,7 +53,7 @@ def make_input(corpus: Path, kind: str, seed: int, number: int, place: Path) -> 
         # What is really long may take as much memory: it is headers that ask for what is not there.
         path.write_bytes(changed if len(changed) < _LONGEST else files.blind(data, chance))
     _seal(path, before)
-    return Made(True, f"{told}: known format, changed {changes} times and sealed")
+    return Made(True, f"{name}: known format, changed {changes} times and sealed")
 
 
 def _carries_no_digest(kind: str, path: Path) -> bool:

@@ -11,8 +11,9 @@ import io
 import os
 import socket
 import subprocess
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,18 +22,18 @@ _LIBC = ctypes.CDLL(None)
 
 def load(kind: str, place: Path) -> Any:
     """Reads the input in a folder."""
-    return _LOAD[kind](place)
+    return _FORMATS[kind].load(place)
 
 
 def use(kind: str, loaded: Any, thorough: bool) -> None:
     """Does with it what anybody would; `thorough` where that takes compiling a program."""
-    _USE[kind](loaded, thorough)
+    _FORMATS[kind].use(loaded, thorough)
 
 
 def content(kind: str, loaded: Any) -> str:
     """A digest of what was read."""
     total = hashlib.sha256()
-    for part in _PARTS[kind](loaded):
+    for part in _FORMATS[kind].parts(loaded):
         total.update(part if isinstance(part, bytes) else repr(part).encode("utf-8", "surrogatepass"))
         total.update(b"\0")
     return total.hexdigest()
@@ -454,59 +455,29 @@ def _planted(kind: str) -> Any:
 
 
 PLANTED = (
-    "runs-code",
-    "imports",
-    "starts-a-program",
-    "allocates",
-    "asks-for-too-much",
-    "hangs",
-    "dies",
-    "writes-outside",
-    "writes-inside",
-    "connects",
-    "raises",
-    "reads-another-content",
+    *("runs-code", "imports", "starts-a-program", "allocates", "asks-for-too-much", "hangs", "dies"),
+    *("writes-outside", "writes-inside", "connects", "raises", "reads-another-content"),
 )
 
-_LOAD: dict[str, Any] = {
-    "run": _run,
-    "host-run": _run,
-    "agent": _agent,
-    "measurement": _measurement,
-    "sweep": _sweep,
-    "live": _live,
-    "evidence": _evidence,
-    "configuration": _configuration,
-    "options": _options,
-    "checkpoint": _checkpoint,
-    "host-checkpoint": _host_checkpoint,
-    "unfinished": _unfinished,
-    **{f"planted-{kind}": _planted(kind) for kind in (*PLANTED, "nothing")},
-}
-_USE: dict[str, Any] = {
-    "run": _use_run,
-    "host-run": _use_run,
-    "agent": _use_agent,
-    "measurement": _use_measurement,
-    "sweep": _use_sweep,
-    "live": _use_live,
-    "evidence": _use_evidence,
-    "configuration": _use_configuration,
-    "options": _use_options,
-    "checkpoint": _use_checkpoint,
-    "host-checkpoint": _use_host_checkpoint,
-    "unfinished": _use_unfinished,
-    **{f"planted-{kind}": lambda loaded, thorough: None for kind in (*PLANTED, "nothing")},
-}
-_PARTS: dict[str, Any] = {
-    "run": _run_parts,
-    "host-run": _run_parts,
-    "agent": _agent_parts,
-    "measurement": _measurement_parts,
-    "sweep": _sweep_parts,
-    "checkpoint": _checkpoint_parts,
-    "host-checkpoint": _host_checkpoint_parts,
-    "unfinished": lambda request: request,
-    **{kind: lambda loaded: () for kind in ("live", "evidence", "configuration", "options")},
-    **{f"planted-{kind}": lambda loaded: (loaded,) for kind in (*PLANTED, "nothing")},
+
+class _Format(NamedTuple):
+    load: Callable[[Path], Any]
+    use: Callable[[Any, bool], None] = lambda loaded, thorough: None
+    parts: Callable[[Any], Iterable[Any]] = lambda loaded: ()
+
+
+_FORMATS = {
+    "run": _Format(_run, _use_run, _run_parts),
+    "host-run": _Format(_run, _use_run, _run_parts),
+    "agent": _Format(_agent, _use_agent, _agent_parts),
+    "measurement": _Format(_measurement, _use_measurement, _measurement_parts),
+    "sweep": _Format(_sweep, _use_sweep, _sweep_parts),
+    "live": _Format(_live, _use_live),
+    "evidence": _Format(_evidence, _use_evidence),
+    "configuration": _Format(_configuration, _use_configuration),
+    "options": _Format(_options, _use_options),
+    "checkpoint": _Format(_checkpoint, _use_checkpoint, _checkpoint_parts),
+    "host-checkpoint": _Format(_host_checkpoint, _use_host_checkpoint, _host_checkpoint_parts),
+    "unfinished": _Format(_unfinished, _use_unfinished, lambda request: request),
+    **{f"planted-{kind}": _Format(_planted(kind), parts=lambda loaded: (loaded,)) for kind in (*PLANTED, "nothing")},
 }

@@ -2,7 +2,7 @@
 
 Every input is an instance of one of the project's own formats that was changed; reading it must end in an `InputError`
 or in something that can be used, within limits of time and memory, with nothing run, written or started. What fails is
-kept as a file, and read again by `--replay FILE`. Input number n of a format is the same for the same seed.
+stored as a file, and read again by `--replay FILE`. Input number n of a format is the same for the same seed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=20_000, help="over all formats")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="*", choices=FORMATS, default=list(FORMATS), help="formats")
-    parser.add_argument("--failures", type=Path, default=Path("build/fuzz"), help="where failing inputs are kept")
-    parser.add_argument("--replay", type=Path, help="an input that was kept")
+    parser.add_argument("--failures", type=Path, default=Path("build/fuzz"), help="where failing inputs are stored")
+    parser.add_argument("--replay", type=Path, help="an input that was stored")
     parser.add_argument("--json", type=Path, help="where the counts are written to")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="corpus-") as scratch:
@@ -45,7 +45,9 @@ def main() -> int:
             print(json.dumps(replay(corpus, asked.replay), indent=1))
             return 0
         began = time.monotonic()
-        tallies = campaign(corpus, shares(asked.inputs, tuple(asked.only)), asked.seed, asked.failures, hear=_hear)
+        tallies = campaign(
+            corpus, shares(asked.inputs, tuple(asked.only)), asked.seed, asked.failures, progress=_progress
+        )
     seconds = time.monotonic() - began
     print(_table(tallies, seconds))
     if asked.json is not None:
@@ -57,7 +59,7 @@ def main() -> int:
     return int(bool(failed))
 
 
-def _hear(kind: str, number: int, count: int, tally: Tally) -> None:
+def _progress(kind: str, number: int, count: int, tally: Tally) -> None:
     if number == count or number % 500 == 0:
         print(f"{kind}: {number} of {count}, {len(tally.failures)} failed", file=sys.stderr, flush=True)
 
@@ -67,10 +69,8 @@ def _table(tallies: dict[str, Tally], seconds: float) -> str:
     lines.append("|---|--:|--:|--:|--:|--:|--:|--:|")
     for kind, tally in tallies.items():
         counts = (tally.outcomes[each] for each in ("refused", "read", "read, of no use", "failed"))
-        told = (tally.inputs, *counts)
-        lines.append(
-            f"| {kind} | {' | '.join(f'{each:,}' for each in told)} | {tally.slowest:.1f} | {tally.most / 2**20:.0f} |"
-        )
+        cells = " | ".join(f"{each:,}" for each in (tally.inputs, *counts))
+        lines.append(f"| {kind} | {cells} | {tally.slowest:.1f} | {tally.most / 2**20:.0f} |")
     total = sum(tally.inputs for tally in tallies.values())
     return "\n".join(lines) + f"\n\n{total:,} inputs in {seconds / 60:.1f} minutes"
 

@@ -61,10 +61,10 @@ def test_every_fault_is_planted() -> None:
 
 
 def test_an_input_is_what_its_number_says(corpus: Path, tmp_path: Path) -> None:
-    def made(folder: str, number: int) -> tuple:
-        told = make_input(corpus, "run", 3, number, tmp_path / folder)
+    def contents(folder: str, number: int) -> tuple:
+        made = make_input(corpus, "run", 3, number, tmp_path / folder)
         files = sorted(path for path in (tmp_path / folder).rglob("*") if path.is_file() and not path.is_symlink())
-        return told, [(path.name, path.stat().st_size < 2**30 and path.read_bytes()) for path in files]
+        return made, [(path.name, path.stat().st_size < 2**30 and path.read_bytes()) for path in files]
 
-    assert made("a", 5) == made("b", 5)
-    assert made("c", 6) != made("d", 7)
+    assert contents("a", 5) == contents("b", 5)
+    assert contents("c", 6) != contents("d", 7)

@@ -19,7 +19,7 @@ from srgdqn.config import NetworkSettings
 from srgdqn.errors import InputError
 from srgdqn.learner.convolution import convolve
 from srgdqn.learner.networks import MLP, make_network
-from srgdqn.learner.networks.mlp import Layer
+from translation import to_parameters
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh", "softplus"])
@@ -33,8 +33,7 @@ def test_q_values_are_the_references(activation: str, hidden: tuple[int, ...], s
     expected = np.array([reference.q_values(o, theta, x.s) for x in data])
     with jax.enable_x64(True):
         network = make_network(NetworkSettings(hidden=hidden, activation=activation), 3, 2)
-        layers = [Layer(jnp.asarray(weight), jnp.asarray(bias)) for weight, bias in reference.unpack(theta, sizes)]
-        parameters = MLP(tuple(layers), activation)
+        parameters = to_parameters(theta, sizes, activation)
         rows = network.q_values(parameters, jnp.asarray(np.array([x.s for x in data])))
         single = network.module(parameters)(jnp.asarray(data[0].s))
     np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-12)

@@ -22,7 +22,8 @@ from srgdqn.errors import InputError
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.gradients.bellman import loss_of, loss_slope
 from srgdqn.learner.networks import make_network
-from srgdqn.learner.networks.mlp import MLP, Layer
+from srgdqn.learner.networks.mlp import MLP
+from translation import flat, to_parameters, to_transitions
 
 DIFFERENTIATIONS = ["closed-form", "autodiff"]
 ROWS = 6
@@ -47,20 +48,6 @@ def problems(draw: Any, sizes: tuple[int, ...]) -> tuple[np.ndarray, list[refere
     ends = draw(hnp.arrays(np.bool_, ROWS))
     rows = zip(states[0], actions, rewards, states[1], ends, strict=True)
     return draw(values(count)), [reference.Transition(s, int(a), float(r), n, bool(e)) for s, a, r, n, e in rows]
-
-
-def to_parameters(theta: np.ndarray, o: reference.Options) -> MLP:
-    parts = reference.unpack(theta, o.sizes)
-    return MLP(tuple(Layer(jnp.asarray(weight), jnp.asarray(bias)) for weight, bias in parts), o.activation)
-
-
-def to_transitions(data: list[reference.Transition]) -> Transitions:
-    s, a, r, s_next, ends = (np.array(column) for column in zip(*data, strict=True))
-    return Transitions(*(jnp.asarray(column) for column in (s, a.astype(np.int32), r, s_next, ends.astype(float))))
-
-
-def flat(tree: Any) -> np.ndarray:
-    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
 def mean_loss(o: reference.Options, theta: np.ndarray, data: list[reference.Transition], targets: list[float]) -> float:
@@ -157,7 +144,11 @@ def test_gradients_are_those_of_the_loss(
     assume_no_kink_near(o, theta, rows, targets)
     with jax.enable_x64(True):
         ask = query(o, differentiation, frozen)
-        arguments = to_parameters(theta, o), to_transitions(rows), to_parameters(behind, o)
+        arguments = (
+            to_parameters(theta, o.sizes, o.activation),
+            to_transitions(rows),
+            to_parameters(behind, o.sizes, o.activation),
+        )
         dense, losses, best, whole = ask(*arguments)
     picked = [list(pick) for pick in PICKS] + [list(range(ROWS))]
     answers = [*zip(dense, losses, best, strict=True), whole]
@@ -183,7 +174,7 @@ def test_bootstrapping_stops_at_termination_if_masked(mask_terminal: bool) -> No
     with jax.enable_x64(True):
         network = make_network(NetworkSettings(hidden=(4,)), 3, 2)
         moving = make_batch(chosen, network, to_transitions(rows), None)
-        frozen = make_batch(chosen, network, to_transitions(rows), to_parameters(theta, o))
+        frozen = make_batch(chosen, network, to_transitions(rows), to_parameters(theta, o.sizes, o.activation))
     np.testing.assert_allclose(moving.discount, [0.8 if i % 2 or not mask_terminal else 0.0 for i in range(ROWS)])
     assert moving.frozen_target is None
     np.testing.assert_allclose(frozen.frozen_target, [reference.bellman_target(o, theta, x) for x in rows], rtol=1e-12)
