@@ -1,10 +1,15 @@
 """What all tests share: the reference can be imported, and hypothesis tries the same examples every time."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+# Before jax is imported, and for the processes that tests start: where programs are stored (JAX_COMPILATION_CACHE_DIR)
+# nearly all of them are, not only those that took a second to compile.
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
 
 import hypothesis
 import jax
@@ -57,17 +62,17 @@ def compilations() -> Iterator[list[str]]:
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a compiled run with all its checkpoints, for tests that only read it."""
-    from kept_runs import kept_run
+    from checkpointed_runs import checkpointed_run
 
     folder = tmp_path_factory.mktemp("compiled") / "run"
-    kept_run(folder, kernel="xla")
+    checkpointed_run(folder, kernel="xla")
     return folder
 
 
 @pytest.fixture(scope="session")
 def hosted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same of a run on the host."""
-    from kept_runs import hosted_run
+    from checkpointed_runs import hosted_run
 
     folder = tmp_path_factory.mktemp("hosted") / "run"
     hosted_run(folder, kernel="xla")

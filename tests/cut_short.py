@@ -1,4 +1,4 @@
-"""Training that ends in its midst, as a test says: told to stop, interrupted, or gone like a process that is killed."""
+"""Training that ends early, as a test says: asked to stop, interrupted, or gone like a process that is killed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from srgdqn.training import Progress
 
 
 class Killed(BaseException):
-    """Stands for the end of a process: nothing is kept that was not kept before."""
+    """Stands for the end of a process: only what was stored before remains."""
 
 
 class CutShort:

@@ -39,7 +39,7 @@ def no_fence() -> str | None:
 
 
 def need_a_fence() -> None:
-    """Skips what cannot be kept to this machine, and what needs Ray where there is none."""
+    """Skips what cannot be confined to this machine, and what needs Ray where there is none."""
     reason = "Ray is not installed" if find_spec("ray") is None else no_fence()
     if reason is not None:
         pytest.skip(reason)
@@ -47,7 +47,7 @@ def need_a_fence() -> None:
 
 @contextlib.contextmanager
 def ray_folder() -> Iterator[Path]:
-    """Where Ray keeps its sockets, whose paths must be short."""
+    """Where Ray has its sockets, whose paths must be short."""
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -71,7 +71,7 @@ def run_fenced(
 
 
 def _cache() -> str:
-    """Where compiled programs are kept; it would be below the home folder, which is another behind the fence."""
+    """Where compiled programs are stored; it would be below the home folder, which is another behind the fence."""
     chosen = os.environ.get("SRGDQN_CACHE")
     return chosen or str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "srgdqn")
 

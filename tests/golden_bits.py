@@ -171,7 +171,7 @@ def _bits_of_run(result: srgdqn.Result) -> Iterable[bytes]:
 
 def _bits_of_table(name: str, table: pl.DataFrame) -> Iterable[bytes]:
     yield repr((name, table.columns)).encode()
-    yield repr(table.rows()).encode()  # of a float all digits that tell it from others
+    yield repr(table.rows()).encode()  # of a float as many digits as identify it
 
 
 def _question(cell: Any) -> bytes:

@@ -10,21 +10,22 @@ ACTIVATIONS = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
 
 
 def convolve(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int) -> np.ndarray:
-    """One image (C, H, W), one output number at a time."""
-    kernel = weight.shape[2]
-    height, width = ((side - kernel) // stride + 1 for side in x.shape[1:])
-    y = np.empty((len(weight), height, width))
-    for h in range(height):
-        for w in range(width):
-            window = x[:, stride * h : stride * h + kernel, stride * w : stride * w + kernel]
-            y[:, h, w] = (weight * window).sum((1, 2, 3)) + bias
-    return y
+    """Images (rows, C, H, W), place by place of the window: each weight times the pixels that it ever lies upon."""
+    _, _, tall, wide = weight.shape
+    high, across = ((side - window) // stride + 1 for side, window in zip(x.shape[2:], (tall, wide), strict=True))
+    total = np.zeros((len(x), len(weight), high, across)) + bias[:, None, None]
+    for down in range(tall):
+        for along in range(wide):
+            rows = slice(down, down + stride * (high - 1) + 1, stride)
+            columns = slice(along, along + stride * (across - 1) + 1, stride)
+            total += np.einsum("oi,rihw->rohw", weight[:, :, down, along], x[:, :, rows, columns])
+    return total
 
 
 def q_values(parameters: Any, image: np.ndarray) -> np.ndarray:
     """The Q-values of one image (C, H, W) by a module's parameters."""
     activation = ACTIVATIONS[parameters.activation]
-    x = np.asarray(image, np.float64) / 255
+    x = np.asarray(image, np.float64)[None] / 255
     for convolution in parameters.convolutions:
         x = activation(convolve(x, np.asarray(convolution.weight), np.asarray(convolution.bias), convolution.stride))
     x = x.ravel()

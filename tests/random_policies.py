@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+import numpy_cnn
 from srgdqn.integrations.numpy_policy import PlainPolicy
 
 STRIDES = (4, 2, 1)  # Mnih et al. 2015, written out here
@@ -80,7 +81,7 @@ def exact(policy: PlainPolicy, observations: np.ndarray) -> np.ndarray:
         x = x / 255
     for index, stride in enumerate(policy.strides):
         weight, bias = arrays[f"convolutions.{index}.weight"], arrays[f"convolutions.{index}.bias"]
-        x = ACTIVATIONS[policy.activation](_convolved(x, weight, bias, stride))
+        x = ACTIVATIONS[policy.activation](numpy_cnn.convolve(x, weight, bias, stride))
     x = x.reshape(len(x), -1)
     for index in range(policy.layers):
         x = np.einsum("ri,io->ro", x, arrays[f"layers.{index}.weight"]) + arrays[f"layers.{index}.bias"]
@@ -93,19 +94,6 @@ def clear(values: np.ndarray, tolerance: float) -> np.ndarray:
     """Which rows have a best action that rounding cannot change."""
     best, second = np.sort(values, axis=1)[:, :-3:-1].T
     return best - second > tolerance
-
-
-def _convolved(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, stride: int) -> np.ndarray:
-    """Place by place of the window: each weight times the pixels that it ever lies upon."""
-    _, _, tall, wide = weight.shape
-    high, across = ((side - window) // stride + 1 for side, window in zip(x.shape[2:], (tall, wide), strict=True))
-    total = np.zeros((len(x), len(weight), high, across)) + bias[:, None, None]
-    for down in range(tall):
-        for along in range(wide):
-            rows = slice(down, down + stride * (high - 1) + 1, stride)
-            columns = slice(along, along + stride * (across - 1) + 1, stride)
-            total += np.einsum("oi,rihw->rohw", weight[:, :, down, along], x[:, :, rows, columns])
-    return total
 
 
 def _drawing(seed: int, dtype: Any) -> Any:

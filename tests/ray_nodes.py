@@ -52,11 +52,11 @@ class Cluster:
         ask += "print(sum(node['Alive'] for node in ray.nodes()) - 1)"
         end = time.monotonic() + _SECONDS
         while time.monotonic() < end:
-            told = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False)
-            if told.stdout.strip() == str(nodes):
+            answer = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=False)
+            if answer.stdout.strip() == str(nodes):
                 return
             time.sleep(0.2)
-        raise TimeoutError(f"the cluster has not {nodes} nodes: {told.stdout}{told.stderr}")
+        raise TimeoutError(f"the cluster has not {nodes} nodes: {answer.stdout}{answer.stderr}")
 
     def kill_node(self, index: int) -> None:
         """Kills all processes of a node at once, as a power failure does."""

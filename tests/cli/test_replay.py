@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from checkpointed_runs import with_another_bit
 from command_line import TRAIN, words_of
-from kept_runs import with_another_bit
 from srgdqn.cli import main
 from srgdqn.runs.run import load
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from checkpointed_runs import resealed, with_another_bit, with_another_value
 from command_line import words_of
-from kept_runs import resealed, with_another_bit, with_another_value
 from srgdqn.cli import main
 from srgdqn.runs.run import load
 

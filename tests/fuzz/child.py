@@ -1,6 +1,6 @@
-"""A process that reads inputs, one after the other, and tells what happened; it is watched from within and without.
+"""A process that reads inputs, one after the other, and reports what happened; it is watched from within and without.
 
-It is told of an input by a line of JSON on standard input, and answers by one on standard output.
+It is given an input by a line of JSON on standard input, and answers by one on standard output.
 """
 
 from __future__ import annotations

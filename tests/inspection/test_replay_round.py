@@ -9,7 +9,7 @@ import pytest
 
 import reference
 import srgdqn
-from kept_runs import hosted_run, kept_run, with_another_bit
+from checkpointed_runs import checkpointed_run, hosted_run, with_another_bit
 from srgdqn.errors import InputError
 from srgdqn.inspection.rerun import rerun
 from srgdqn.inspection.saved_run import open_run
@@ -25,7 +25,7 @@ LARGEST = float(np.finfo(np.float32).max)
 @pytest.fixture(scope="module")
 def diverged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("diverged") / "run"
-    result = kept_run(folder, kernel="xla", inner_iterations=6, **PLANTED)
+    result = checkpointed_run(folder, kernel="xla", inner_iterations=6, **PLANTED)
     assert result.rounds["diverged_at"].null_count() == 0
     return folder
 
@@ -33,7 +33,7 @@ def diverged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("healthy") / "run"
-    assert kept_run(folder, kernel="xla").rounds["diverged_at"].null_count() == 3
+    assert checkpointed_run(folder, kernel="xla").rounds["diverged_at"].null_count() == 3
     return folder
 
 
@@ -146,7 +146,7 @@ def test_on_the_host(tmp_path: Path) -> None:
 def test_by_the_kernel(tmp_path: Path, kernel: None) -> None:
     """States are the kernel's own; what is traced beside it, by XLA, is the same to within rounding."""
     del kernel
-    result = kept_run(tmp_path / "run", kernel="native", lanes=8, inner_iterations=6, **PLANTED)
+    result = checkpointed_run(tmp_path / "run", kernel="native", lanes=8, inner_iterations=6, **PLANTED)
     replay = srgdqn.replay_round(tmp_path / "run", 0)
     assert replay.faithful
     assert replay.iterations["step"][-1] == result.rounds["diverged_at"][0]

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import srgdqn
-from kept_runs import kept_run
+from checkpointed_runs import checkpointed_run
 from srgdqn.errors import InputError
 from srgdqn.inspection.rerun import rerun
 from srgdqn.inspection.saved_run import SavedRun, checkpoints_of, open_run
@@ -89,7 +89,7 @@ def test_batches_are_the_transitions_that_were_made(compiled: Path) -> None:
 
 def test_the_kernels_rounds_are_its_own(tmp_path: Path, kernel: None) -> None:
     del kernel
-    kept_run(tmp_path / "run", kernel="native", lanes=8)
+    checkpointed_run(tmp_path / "run", kernel="native", lanes=8)
     saved = open_run(tmp_path / "run")
     with rerun(saved, 2, checkpoints_of(saved, 2)[2]) as round_:
         while round_.active:
@@ -100,7 +100,7 @@ def test_the_kernels_rounds_are_its_own(tmp_path: Path, kernel: None) -> None:
 def test_learning_repeated_on_stored_transitions_ends_where_the_run_did(tmp_path: Path) -> None:
     """To within rounding, as it is another program. Transitions of segments longer than the replay are not stored."""
     options = dict(normalise_observations=True, target="hard", schedule="linear")
-    kept_run(tmp_path / "run", kernel="xla", replay_capacity=64, batch_size=4, **options)
+    checkpointed_run(tmp_path / "run", kernel="xla", replay_capacity=64, batch_size=4, **options)
     saved = open_run(tmp_path / "run")
     checked, stored = 0, [each for each in checkpoints_of(saved, 0) if not each.at_the_end]
     assert relearned(saved, stored[0], stored[-1], 1, lambda numbers: numbers) is None

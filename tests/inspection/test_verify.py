@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import pytest
 
 import srgdqn
+from checkpointed_runs import checkpointed_run, resealed, with_another_bit, with_another_value
 from host_environments import SMALL, Slope
-from kept_runs import kept_run, resealed, with_another_bit, with_another_value
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import Condition, differing_conditions
@@ -53,7 +53,7 @@ def test_another_network_than_the_runs_is_a_condition(tmp_path: Path) -> None:
 
 def test_the_kernels_runs(tmp_path: Path, kernel: None) -> None:
     del kernel
-    kept_run(tmp_path / "run", kernel="native", lanes=8)
+    checkpointed_run(tmp_path / "run", kernel="native", lanes=8)
     assert srgdqn.verify(tmp_path / "run", 1, progress=False).verdict == "identical"
 
 
@@ -191,7 +191,7 @@ for folder in sys.argv[1:]:
 def test_under_another_instruction_set_segments_are_compared(tmp_path: Path) -> None:
     """XLA's programs without AVX and FMA, in a process of their own: other bits for the same mathematics."""
     run, other = tmp_path / "run", tmp_path / "other"
-    kept_run(run, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
+    checkpointed_run(run, "svr-dqn", kernel="xla", steps=1_000, rounds=1, replay_capacity=64, hidden=(16,), eta=0.01)
     resealed(run, other, parameters={name: array * 1.01 for name, array in load(run).parameters.items()})
     copytree(run / "checkpoints", other / "checkpoints")
     clean = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}

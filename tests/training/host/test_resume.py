@@ -304,7 +304,7 @@ def test_a_run_killed_with_its_processes_at_work_leaves_nobody_writing(tmp_path:
 
 
 def long_options() -> dict[str, Any]:
-    return {**SMALL, "kernel": "xla", "rounds": 2, "steps": 24_000, "window": 1_000}
+    return {**SMALL, "kernel": "xla", "rounds": 2, "steps": 8_000, "window": 1_000}
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:

@@ -16,7 +16,7 @@ from srgdqn.runs.run import load, save
 from tiny import TINY
 
 # Segments end where evaluations are due, so that there is a checkpoint every 64 steps.
-DEFAULT_KEEP: dict[str, Any] = dict(
+COMPILED: dict[str, Any] = dict(
     {name: value for name, value in TINY.items() if name != "steps"},
     rounds=3,
     steps=400,
@@ -31,9 +31,9 @@ HOSTED: dict[str, Any] = dict(
 )
 
 
-def kept_run(folder: Path, algorithm: str = "srg-dqn", **options: Any) -> Result:
+def checkpointed_run(folder: Path, algorithm: str = "srg-dqn", **options: Any) -> Result:
     """A run of CartPole in a new folder, with its checkpoints."""
-    return srgdqn.train("CartPole", algorithm, out=folder, **{**DEFAULT_KEEP, **options})
+    return srgdqn.train("CartPole", algorithm, out=folder, **{**COMPILED, **options})
 
 
 def hosted_run(folder: Path, algorithm: str = "srg-dqn", **options: Any) -> Result:
