@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 
 class Exponent(NamedTuple):
@@ -26,13 +27,11 @@ def fit_exponent(points: Sequence[tuple[float, float]]) -> Exponent | None:
     upper = upper_half(points)
     if len(upper) < 2:
         return None
-    xs, ys = ([math.log(point[axis]) for point in upper] for axis in (0, 1))
-    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
-    spread = sum((x - mean_x) ** 2 for x in xs)
-    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
-    residuals = sum((y - mean_y - slope * (x - mean_x)) ** 2 for x, y in zip(xs, ys, strict=True))
-    error = math.sqrt(residuals / (len(xs) - 2) / spread) if len(xs) > 2 else None
-    return Exponent(slope, error, upper[0][0])
+    # Only now: a process that is started by one with much in memory counts that as its own peak.
+    from scipy.stats import linregress
+
+    line = linregress(*np.log(upper).T)
+    return Exponent(float(line.slope), float(line.stderr) if len(upper) > 2 else None, upper[0][0])
 
 
 def upper_half(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

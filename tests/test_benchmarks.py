@@ -91,20 +91,6 @@ def test_ratios_are_of_medians_of_the_best_arrangements() -> None:
     assert ("MountainCar", "sbx", "one core") not in found
 
 
-def test_an_exponents_standard_error_is_that_of_least_squares() -> None:
-    import numpy as np
-    from scipy.stats import linregress
-
-    from exponents import fit_exponent
-
-    generator = np.random.default_rng(1)
-    xs = np.array([16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1_024.0])
-    ys = xs**0.8 * generator.lognormal(sigma=0.2, size=7)
-    fitted, expected = fit_exponent(list(zip(xs, ys, strict=True))), linregress(np.log(xs[3:]), np.log(ys[3:]))
-    assert fitted is not None
-    assert (fitted.exponent, fitted.standard_error) == pytest.approx((expected.slope, expected.stderr))
-
-
 def test_shares_follow_from_rates_and_operations() -> None:
     from arithmetic import ACTING, ADAM, FULL_BATCH, INNER, Operations
     from machine_rates import FEW_ROWS, LARGE, ONE_STEP, WEIGHT_GRADIENT, WHOLE_BATCH

@@ -224,16 +224,6 @@ def test_arrays_of_whole_numbers_are_structure() -> None:
     np.testing.assert_array_equal(network.q_values(parameters, observations), jax.vmap(module)(observations))
 
 
-def test_a_module_with_other_outputs_is_refused() -> None:
-    expected = (
-        r"maps an observation of shape \(3,\) to an output of shape \(5,\), but the task has 2 actions\. "
-        r"Give an equinox module with an output of shape \(2,\)\."
-    )
-    for user in (make_module(jax.random.key(0), 5), lambda key: make_module(key, 5)):
-        with pytest.raises(InputError, match=expected):
-            make_network(NetworkSettings(), 3, 2, user)
-
-
 class Pair(eqx.Module):
     """A network that gives more than Q-values."""
 
@@ -243,15 +233,29 @@ class Pair(eqx.Module):
         return self.linear(x), x
 
 
-def test_a_module_that_gives_no_array_is_refused() -> None:
-    with pytest.raises(InputError, match=r"the task has 2 actions\. Give an equinox module with an output of shape"):
-        make_network(NetworkSettings(), 3, 2, Pair(eqx.nn.Linear(3, 2, key=jax.random.key(0))))
+def wants_a_tensor(given: object) -> eqx.Module:
+    raise TypeError("argument 'input' must be Tensor, not PRNGKeyArray")
 
 
-def test_a_module_for_other_observations_is_refused() -> None:
-    expected = r"cannot take an observation of shape \(7,\): .*Give an equinox module that maps one flat observation"
-    with pytest.raises(InputError, match=expected):
-        make_network(NetworkSettings(), 7, 2, make_module(jax.random.key(0)))
+OTHER_OUTPUTS = (
+    r"maps an observation of shape \(3,\) to an output of shape \(5,\), but the task has 2 actions\. "
+    r"Give an equinox module with an output of shape \(2,\)\."
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "observation", "problem"),
+    [
+        (make_module(jax.random.key(0), 5), 3, OTHER_OUTPUTS),
+        (lambda key: make_module(key, 5), 3, OTHER_OUTPUTS),
+        (Pair(eqx.nn.Linear(3, 2, key=jax.random.key(0))), 3, r"the task has 2 actions\. Give an equinox module with"),
+        (make_module(jax.random.key(0)), 7, r"cannot take an observation of shape \(7,\): .*maps one flat observation"),
+        (wants_a_tensor, 4, r"TypeError \(argument 'input' must be Tensor.*function from a random key"),
+    ],
+)
+def test_a_module_that_does_not_fit_is_refused(module: Any, observation: int, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        make_network(NetworkSettings(network="mine"), observation, 2, module)
 
 
 def test_a_subclass_of_the_perceptron_is_differentiated_as_it_is() -> None:
@@ -283,11 +287,3 @@ def test_a_module_for_images_is_given_them_as_fractions() -> None:
     expected = [module(jnp.asarray(row, jnp.float32)) for row in rows]
     found = network.q_values(network.init(jax.random.key(0)), jnp.asarray(rows))
     np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
-def test_a_function_that_takes_no_random_key_is_refused() -> None:
-    def wants_a_tensor(given: object) -> eqx.Module:
-        raise TypeError("argument 'input' must be Tensor, not PRNGKeyArray")
-
-    with pytest.raises(InputError, match=r"TypeError \(argument 'input' must be Tensor.*function from a random key"):
-        make_network(NetworkSettings(network="mine"), 4, 2, wants_a_tensor)
