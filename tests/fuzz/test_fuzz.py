@@ -28,36 +28,33 @@ def test_nothing_happens_but_reading(corpus: Path, tmp_path: Path) -> None:
     assert outcomes["refused"] > 80
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("runs-code", "did what reading must not do: compile"),
-        ("imports", "did what reading must not do: import"),
-        ("starts-a-program", "subprocess.Popen"),
-        ("allocates", "took 7"),
-        ("asks-for-too-much", "asked for more memory than there is"),
-        ("hangs", "took longer than 2 seconds"),
-        ("dies", "ended its process (11)"),
-        ("writes-outside", "something was made or changed"),
-        ("writes-inside", "to write"),
-        ("connects", "socket"),
-        ("raises", "raised KeyError"),
-        ("reads-another-content", "read another content than was saved"),
-    ],
-)
-def test_planted_faults_are_found(fault: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(campaigns, "SECONDS", 2.0 if fault == "hangs" else 20.0)
-    tallies = campaign(tmp_path, [("planted-nothing", 1), (f"planted-{fault}", 1)], seed=0, failures=tmp_path)
-    assert tallies["planted-nothing"].failures == []
-    [failure] = tallies[f"planted-{fault}"].failures
-    assert said in failure
-    if fault == "raises":
-        assert "raised KeyError" in replay(tmp_path, tmp_path / f"planted-{fault}-0-0.tar")["problem"]
+FOUND = {
+    "runs-code": "did what reading must not do: compile",
+    "imports": "did what reading must not do: import",
+    "starts-a-program": "subprocess.Popen",
+    "allocates": "took 7",
+    "asks-for-too-much": "asked for more memory than there is",
+    "dies": "ended its process (11)",
+    "writes-outside": "something was made or changed",
+    "writes-inside": "to write",
+    "connects": "socket",
+    "raises": "raised KeyError",
+    "reads-another-content": "read another content than was saved",
+    "hangs": "took longer than 2 seconds",
+}
 
 
-def test_every_fault_is_planted() -> None:
-    [mark] = test_planted_faults_are_found.pytestmark  # type: ignore[attr-defined]
-    assert {fault for fault, _ in mark.args[1]} == set(PLANTED)
+def test_planted_faults_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert FOUND.keys() == set(PLANTED)
+    *quick, hanging = [(f"planted-{fault}", 1) for fault in FOUND]
+    tallies = campaign(tmp_path, [("planted-nothing", 1), *quick], seed=0, failures=tmp_path)
+    assert tallies.pop("planted-nothing").failures == []
+    monkeypatch.setattr(campaigns, "SECONDS", 2.0)
+    tallies |= campaign(tmp_path, [hanging], seed=0, failures=tmp_path)
+    for fault, tally in tallies.items():
+        [failure] = tally.failures
+        assert FOUND[fault.removeprefix("planted-")] in failure
+    assert "raised KeyError" in replay(tmp_path, tmp_path / "planted-raises-0-0.tar")["problem"]
 
 
 def test_an_input_is_what_its_number_says(corpus: Path, tmp_path: Path) -> None:
