@@ -22,7 +22,7 @@ def block_of(random: np.random.Generator) -> Block:
     return block
 
 
-@pytest.mark.parametrize("blocks", [1, 255, 256, 257, 1_100])
+@pytest.mark.parametrize("blocks", [1, 256, 1_100])
 def test_nothing_is_lost_as_it_grows(blocks: int) -> None:
     random, log = np.random.default_rng(blocks), StepLog(LENGTH)
     for _ in range(2):  # also once it was emptied

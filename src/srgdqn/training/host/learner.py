@@ -53,20 +53,15 @@ def make_learning(
 class XlaLearner:
     """By the program that XLA compiled."""
 
+    state: LearnerState
+
     def __init__(self, program: HostProgram, numbers: np.ndarray) -> None:
         self._learn, self._numbers = program.learn, numbers
         self.policy = greedy_policy(program.network, program.greedy)
-        self._state: Any = None
-
-    @property
-    def state(self) -> LearnerState:
-        """What has been learnt."""
-        state: LearnerState = self._state
-        return state
 
     def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
         """Goes on from another state."""
-        self._state = state
+        self.state = state
         self.policy.update(state.parameters, normaliser)
 
     def learn(
@@ -74,7 +69,7 @@ class XlaLearner:
     ) -> tuple[bool, list[float]]:
         """One outer iteration."""
         given = (self._numbers, memory.gather(slots), picks, progress)
-        state, diagnostics = self._learn(self._state, normaliser, *given)
+        state, diagnostics = self._learn(self.state, normaliser, *given)
         told: list[float] = np.asarray(diagnostics).tolist()
         good = bool(np.isfinite(told[2]) and np.isfinite(told[3]))
         if good:
