@@ -69,7 +69,7 @@ def problems(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(problems())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60)
 def test_outer_iterations_are_the_references(problem: dict[str, Any]) -> None:
     sizes, count, options = problem["sizes"], problem["rows"], problem["options"]
     learns = ALGORITHMS[problem["algorithm"]].options
@@ -157,7 +157,6 @@ def test_an_iteration_that_leads_to_no_number_is_undone(rows: int) -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
 def test_its_actions_are_the_best_by_its_parameters(seed: int) -> None:
     configuration = configure("Lander-v0", "dqn-adam", defaults={}, steps=10_000, hidden=(11, 5))
     sizes = (6, 11, 5, 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -23,10 +24,15 @@ def what_is_reproducible(result: Trained) -> dict[str, Any]:
     return {**{name: table for name, table in result.tables.items() if name != "timings"}, **result.policies}
 
 
+@functools.cache
+def evaluated(**options: Any) -> list[Any]:
+    """The bits of a run with evaluations."""
+    return bits(what_is_reproducible(trained(**{"lanes": 4, "evaluation_interval": 100, **options})))
+
+
 @pytest.mark.parametrize("options", [dict(lanes=1), dict(lanes=8), dict(lanes=25), dict(workers=1), dict(workers=3)])
 def test_neither_lanes_nor_threads_change_a_bit(options: dict[str, Any]) -> None:
-    usual = dict(lanes=4, evaluation_interval=100)
-    assert bits(what_is_reproducible(trained(**{**usual, **options}))) == bits(what_is_reproducible(trained(**usual)))
+    assert evaluated(**options) == evaluated()
 
 
 def test_the_first_rounds_of_many_are_those_of_few() -> None:
