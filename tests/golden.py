@@ -507,15 +507,19 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes side by side (default: 2)")
     given = parser.parse_args()
     names = [name for name in CONFIGURATIONS if fnmatch.fnmatch(name, given.only)]
-    if given.action == "list" or given.folder is None:
+    if given.action == "list":
         print("\n".join(names))
         return 0
+    if given.folder is None:
+        parser.error("give the folder that the record is in")
     for variable in ("JAX_ENABLE_X64", "XLA_FLAGS"):
         os.environ.pop(variable, None)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "srgdqn-golden-programs"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
     print(f"srgdqn of {Path(srgdqn.__file__).parent}, {len(names)} configurations", flush=True)
     lines = compare(given.folder, names, given.jobs, record=given.action == "record")
+    recorded = {file.stem for file in given.folder.glob("*.json")} - {"machine"}
+    lines += [f"{name}: recorded, but no configuration of this script" for name in recorded - {*CONFIGURATIONS}]
     print("\n".join(lines) or "Everything is the same to the bit.")
     return int(bool(lines))
 
