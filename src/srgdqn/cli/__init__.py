@@ -81,7 +81,7 @@ def _run(arguments: list[str]) -> int:
         return int(module_of(first).run(rest))
     from srgdqn.cli.help import print_completion, show_help
 
-    if first in ("--print-completion", "--tyro-print-completion"):  # its name in earlier versions
+    if first == "--print-completion":
         print_completion(arguments)
         return 0
     if first not in ("-h", "--help"):

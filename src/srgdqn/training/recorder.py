@@ -211,16 +211,15 @@ class Recorder:
                 self._turn_page()
 
     def _turn_page(self) -> None:
-        self._count_unread()
-        for lane in range(len(self._carries)) if self._makes_tables else ():
-            self._carries[lane], *rows = self._digest(lane)
+        for lane in range(len(self._carries)):
+            page = self._blocks_of(lane, 0)
+            self._count_unread(lane, self._blocks_of(lane, self._counted) if self._counted else page)
+            if not self._makes_tables:
+                continue
+            self._carries[lane], *rows = digest(self._rules, self._carries[lane], page)
             for name, columns in zip(("curves", "episodes"), rows, strict=True):
                 self._rows[name].append({"lane": np.full(len(columns["step"]), lane, np.int32), **columns})
         self._digested, self._waiting, self._counted = self._digested + self._waiting, 0, 0
-
-    def _digest(self, lane: int) -> tuple[Carry, Columns, Columns]:
-        """The carry of a round after the page so far, and the windows and episodes that end in it."""
-        return digest(self._rules, self._carries[lane], self._blocks_of(lane, 0))
 
     def _blocks_of(self, lane: int, first: int) -> LogSlice:
         """The blocks of a round in the page, from `first` on."""
@@ -251,7 +250,9 @@ class Recorder:
         curves, episodes = (self._closed(self._rows[name], chosen) for name in ("curves", "episodes"))
         recorded = []
         for place, lane in enumerate(chosen):
-            carry, windows, ended = self._digest(lane) if self._waiting else (self._carries[lane], {}, {})
+            carry, windows, ended = self._carries[lane], {}, {}
+            if self._waiting:
+                carry, windows, ended = digest(self._rules, carry, self._blocks_of(lane, 0))
             windows = _joined([curves[place], windows, open_window(self._rules, carry)])
             recorded.append(Recorded(carry, windows, _joined([episodes[place], ended]), int(diverged_at[lane])))
         evaluations, timings = self._rows["evaluations"].read(), self._rows["timings"].read()
@@ -284,7 +285,10 @@ class Recorder:
 
     def news(self) -> list[News]:
         """What each round did since the last call."""
-        self._count_unread()
+        if self._counted < self._waiting:
+            for lane in range(len(self._carries)):
+                self._count_unread(lane, self._blocks_of(lane, self._counted))
+            self._counted = self._waiting
         evaluations, news = self._rows["evaluations"].read(), []
         for lane, carry in enumerate(self._unread):
             steps, self._known_steps[lane] = carry.steps - self._known_steps[lane], carry.steps
@@ -319,16 +323,12 @@ class Recorder:
         self._known_evaluations = len(evaluations["blocks"])
         return news
 
-    def _count_unread(self) -> None:
-        """Counts the blocks of the page that are not counted yet."""
-        if self._counted == self._waiting:
-            return
+    def _count_unread(self, lane: int, log: LogSlice) -> None:
+        """Counts blocks of a round that are not counted yet."""
         rules = self._rules._replace(window=_UNLIMITED)
-        for lane, carry in enumerate(self._unread):
-            self._unread[lane], _, episodes = digest(rules, carry, self._blocks_of(lane, self._counted))
-            if len(episodes["step"]):
-                self._ended[lane].append(episodes)
-        self._counted = self._waiting
+        self._unread[lane], _, episodes = digest(rules, self._unread[lane], log)
+        if len(episodes["step"]):
+            self._ended[lane].append(episodes)
 
     # For checkpoints
 
