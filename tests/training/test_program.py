@@ -164,7 +164,7 @@ def test_instruments_and_the_shapes_of_their_data_are_shape() -> None:
     assert programs_for(*tiny(), None, Instruments(), None) == (first, False)
     assert programs_for(*tiny(), instruments=Instruments(source=from_replay)) == (first, False)
     for other in (
-        dict(source=lambda occasion: from_replay(occasion)),
+        dict(source=lambda context: from_replay(context)),
         dict(probe=lambda *_: None),
         dict(blocks_kept=7),
     ):

@@ -95,11 +95,11 @@ def test_being_watched_changes_no_bit(fifty: Trained) -> None:
     assert (fifty.recording, fifty.probed, fifty.probed_blocks) == (None, None, None)
 
 
-def pushed(occasion: BatchContext) -> OuterBatch:
+def pushed(context: BatchContext) -> OuterBatch:
     """The usual batch, with an anchor that points along the round's own number in every direction."""
-    assert occasion.learner is not None
-    push = jax.tree.map(lambda leaf: jnp.full_like(leaf, occasion.data["push"][0]), occasion.learner.parameters)
-    return from_replay(occasion)._replace(anchor=push)
+    assert context.learner is not None
+    push = jax.tree.map(lambda leaf: jnp.full_like(leaf, context.data["push"][0]), context.learner.parameters)
+    return from_replay(context)._replace(anchor=push)
 
 
 def test_each_round_is_given_its_own_data() -> None:

@@ -48,10 +48,10 @@ class BatchContext(NamedTuple):
 BatchSource = Callable[[BatchContext], OuterBatch]
 
 
-def from_replay(occasion: BatchContext) -> OuterBatch:
+def from_replay(context: BatchContext) -> OuterBatch:
     """D drawn from the replay, and the picks from D."""
-    ring = occasion.ring
-    slots, picks = choose_rows(occasion.configuration, ring.shape[0], occasion.block, occasion.draws)
+    ring = context.ring
+    slots, picks = choose_rows(context.configuration, ring.shape[0], context.block, context.draws)
     return OuterBatch(unpack(ring[slots]), picks, slots)
 
 

@@ -41,20 +41,20 @@ class Plan:
     configuration: Configuration
 
 
-def from_recording(occasion: BatchContext) -> OuterBatch:
+def from_recording(context: BatchContext) -> OuterBatch:
     """The recorded round's own batch and picks, with the exact anchor at the present θ."""
-    recorded = from_replay(occasion._replace(ring=occasion.data))
-    return recorded._replace(anchor=_exact(occasion))
+    recorded = from_replay(context._replace(ring=context.data))
+    return recorded._replace(anchor=_exact(context))
 
 
-def with_oracle(occasion: BatchContext) -> OuterBatch:
+def with_oracle(context: BatchContext) -> OuterBatch:
     """The lane's own batch and picks, with the exact anchor of the recorded run at the present θ."""
-    return from_replay(occasion)._replace(anchor=_exact(occasion))
+    return from_replay(context)._replace(anchor=_exact(context))
 
 
-def _exact(occasion: BatchContext) -> Parameters:
-    assert occasion.learner is not None
-    return exact_gradient(occasion.configuration, occasion.network, occasion.learner.parameters, occasion.data)
+def _exact(context: BatchContext) -> Parameters:
+    assert context.learner is not None
+    return exact_gradient(context.configuration, context.network, context.learner.parameters, context.data)
 
 
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:

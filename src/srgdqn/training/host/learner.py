@@ -70,11 +70,11 @@ class XlaLearner:
         """One outer iteration."""
         given = (self._numbers, memory.gather(slots), picks, progress)
         state, diagnostics = self._learn(self.state, normaliser, *given)
-        told: list[float] = np.asarray(diagnostics).tolist()
-        good = bool(np.isfinite(told[2]) and np.isfinite(told[3]))
+        values: list[float] = np.asarray(diagnostics).tolist()
+        good = bool(np.isfinite(values[2]) and np.isfinite(values[3]))
         if good:
             self.restore(state, normaliser)
-        return good, told
+        return good, values
 
 
 class KernelLearner:

@@ -95,7 +95,7 @@ def check_same_spaces(name: str, found: tuple[Observations, Actions], expected: 
 
 
 def about_task(task: HostTask) -> dict[str, Any]:
-    """What a run tells of its task, so that its policies can be used without it: JSON values alone."""
+    """What a run stores about its task, for its policies to be used without it: JSON values."""
     return {
         "observation_size": task.observations.size,
         "observation_kind": task.observations.kind,
@@ -114,8 +114,8 @@ def about_task(task: HostTask) -> dict[str, Any]:
 def make_player(
     configuration: Configuration, task: HostTask, number: int, begun: Sequence[int] = ()
 ) -> tuple[Player, list[gym.Env | VectorEnv]]:
-    """What lives in the environments of a round, and those of them that are to be closed after it. `begun` are the
-    episodes that each of them has begun before.
+    """The player of a round, and those of its environments that are to be closed after it. `begun` are the episodes
+    that each of them has begun before.
     """
     source, settings = task.source, configuration.training
 
