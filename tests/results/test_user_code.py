@@ -8,6 +8,7 @@ import enum
 import functools
 import hashlib
 import json
+import operator
 import os
 import random
 import re
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +31,7 @@ import pytest
 
 import srgdqn
 from cut_short import CutShort, Killed
-from host_environments import Counting
+from host_environments import SMALL, Counting
 from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
@@ -39,7 +41,7 @@ from srgdqn.results.user_code import identity_of, identity_of_entry_point, user_
 from srgdqn.runs.run_folder import beside, has_checkpoints
 from srgdqn.training import program
 from srgdqn.training.program import Once
-from tiny import LEVERS, STUBBORN, TINY, Stubborn, outcome
+from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 MINE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
 
@@ -87,6 +89,39 @@ def test_versions_of_what_an_environment_is_made_of(monkeypatch: pytest.MonkeyPa
     known, found = (user_code(configure("CartPole"), environment=source)["environment"] for source in sources)
     assert known["versions"] == {"numpy": metadata.version("numpy")}
     assert found["versions"] == {"pillow": metadata.version("pillow")}
+
+
+def test_an_estimator_that_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def direction(*arguments: object) -> object:
+        return estimator("sgd").direction(*arguments)
+
+    monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["sgd"]._replace(direction=direction))
+    told = user_code(configure("CartPole", estimator="mine"))["estimator"]
+    assert told["name"].endswith("direction")
+    assert told["source"] is not None
+
+
+def test_runs_and_agents_tell_engine_and_inputs() -> None:
+    result = srgdqn.train(
+        LEVERS, "dqn-sgd", network=STUBBORN, steps=64, progress=False, learning_frequency=16, learning_starts=32
+    )
+    told = result.run.provenance
+    assert told["engine"] == "local"
+    assert set(told["inputs"]["user_code"]) == {"network", "environment"}
+    same = srgdqn.train(
+        LEVERS, "dqn-sgd", network=STUBBORN, steps=64, progress=False, learning_frequency=16, learning_starts=32
+    )
+    assert same.run.provenance["inputs"] == told["inputs"]
+    on_host = srgdqn.train(Counting, "dqn-sgd", steps=64, progress=False, **SMALL)
+    assert on_host.run.provenance["inputs"]["user_code"]["environment"]["name"] == "host_environments.Counting"
+
+
+def test_another_engine_makes_no_run_stale() -> None:
+    result = srgdqn.train("CartPole", "dqn-adam", steps=1_200, evaluation_episodes=1, progress=False)
+    assert why_invalid(result, result.configuration) is None
+    for told, stale in (({"engine": "ray"}, False), ({"cores": 1_000}, False), ({"computation": "training 0"}, True)):
+        run = dataclasses.replace(result.run, provenance={**result.run.provenance, **told})
+        assert (why_invalid(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
 
 
 # Names and sources
@@ -149,9 +184,23 @@ def closure(c: Any) -> Callable[[], Any]:
     return lambda: c
 
 
+def nested(c: Any) -> Callable[[], Any]:
+    def outer() -> Callable[[], Any]:
+        return closure(c)
+
+    return outer
+
+
 def default(c: Any) -> Callable[..., Any]:
-    def function(value: Any = 0, *, other: Any = c) -> Any:
-        return value, other
+    def function(value: Any = c) -> Any:
+        return value
+
+    return function
+
+
+def keyword(c: Any) -> Callable[..., Any]:
+    def function(*, value: Any = c) -> Any:
+        return value
 
     return function
 
@@ -225,7 +274,9 @@ def cyclic(c: Any) -> list[Any]:
 
 WAYS: list[Callable[[Any], Any]] = [
     closure,
+    nested,
     default,
+    keyword,
     decorated,
     class_of,
     with_attribute,
@@ -236,27 +287,38 @@ WAYS: list[Callable[[Any], Any]] = [
     lambda c: (lambda: 0.0) if c == 0 else (lambda: 0.95),
     lambda c: functools.partial(print, c),
     lambda c: functools.partial(print, end=c),
+    lambda c: functools.partial(closure(c)),
     lambda c: functools.update_wrapper(functools.partial(print, c), print),
     lambda c: Data(c).method,
     lambda c: jax.jit(closure(c)),
+    lambda c: eqx.filter_jit(closure(c)),
     lambda c: functools.lru_cache(closure(c)),
+    lambda c: staticmethod(closure(c)),
     lambda c: property(closure(c)),
+    lambda c: {"a": [c, (1, 2)]},
     lambda c: {c, "b"},
+    lambda c: collections.deque([c]),
     lambda c: collections.defaultdict(list, a=c),
     lambda c: Word(c),
     lambda c: np.array([1.0, c]),
     lambda c: np.array([1.0, c], object),
     lambda c: np.array([(c, 1)], [("a", float), ("b", int)]),
+    lambda c: np.float64(c),
     lambda c: jnp.array([1.0, c]),
     lambda c: jax.random.key(int(100 * c)),
+    lambda c: np.random.default_rng(int(100 * c)),
     lambda c: np.random.default_rng(int(100 * c)).normal,
     lambda c: random.Random(c),
+    lambda c: operator.itemgetter(c),
     lambda c: re.compile(str(c)),
     lambda c: Path(str(c)),
+    lambda c: range(int(100 * c)),
+    lambda c: slice(c),
     lambda c: 10 ** int(6_000 + 100 * c),
     lambda c: Colour(c),
     lambda c: gym.spaces.Box(-1.0, 1.0 + c, (2,)),
     lambda c: gym.wrappers.TimeLimit(Counting((int(100 * c) + 1,)), 3),
+    lambda c: Counting if c else Levers,
 ]
 
 
@@ -378,11 +440,14 @@ def test_what_is_too_large_or_too_deep_is_said_in_bounded_time(monkeypatch: pyte
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    assert "recursion" in identity_of(closure(deep))["unidentified"]
+    large = [[number] for number in range(500_000)]
+    start = time.perf_counter()
+    assert "levels deep" in identity_of(closure(deep))["unidentified"]
+    assert "objects" in identity_of(closure(large))["unidentified"]
     monkeypatch.setattr("srgdqn.results.user_code._MOST_BYTES", 2**20)
-    assert "too large" in identity_of(closure([[number] for number in range(1_000)]))["unidentified"]
-    assert "too large" in identity_of(closure(np.zeros(2**18)))["unidentified"]
+    assert "of arrays" in identity_of(closure(np.zeros(2**18)))["unidentified"]
     assert "unidentified" not in identity_of(closure(np.zeros(2**16)))
+    assert time.perf_counter() - start < 60
 
 
 # Runs
@@ -474,6 +539,19 @@ def test_a_stored_cell_that_cannot_be_told_apart_is_not_used(monkeypatch: pytest
     assert "another network, estimator or environment" in str(why_invalid(result, result.configuration))
     result = srgdqn.train("CartPole", **HOW, estimator="mine")
     assert why_invalid(result, result.configuration) is None
+
+
+def test_a_run_in_an_environment_with_another_parameter_is_not_handed_out(tmp_path: Path) -> None:
+    def environment(length: int) -> Callable[[], Any]:
+        return lambda: Counting((length, 5, 2))
+
+    how: dict[str, Any] = dict(algorithm="dqn-sgd", steps=64, progress=False, out=tmp_path / "run", **SMALL)
+    first = srgdqn.train(environment(3), **how)
+    before = files(tmp_path / "run")
+    assert outcome(srgdqn.train(environment(3), resume=True, **how)) == outcome(first)
+    with pytest.raises(InputError, match="it is another run"):
+        srgdqn.train(environment(4), resume=True, **how)
+    assert files(tmp_path / "run") == before
 
 
 def test_verify_tells_of_another_estimator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,12 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import dis
+import enum
 import functools
 import hashlib
+import inspect
+import logging
+import pathlib
 import struct
 import sys
 import sysconfig
@@ -37,7 +41,7 @@ from gymnasium.experimental.functional import FuncEnv
 from srgdqn.adapters.environments import Source
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import plain
-from srgdqn.learner.estimators import own_estimators
+from srgdqn.learner.estimators import Estimator, own_estimators
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.provenance import digest_of_bytes
 
@@ -45,6 +49,11 @@ _OURS = "srgdqn"
 _PACKAGE = Path(__file__).parents[1]
 # Of Gymnasium's own environments, whose version every run records, these are made of other packages, too.
 _MADE_OF = {"gymnasium.envs.box2d": "Box2D", "gymnasium.envs.mujoco": "mujoco"}
+_FROZEN = "<frozen "  # how the files of modules begin that Python has within it
+_NO_SOURCE = "its source file cannot be found, so that a change of it would not be seen"
+
+# Reading stops here, some seconds on: what is larger is unidentified.
+_MOST_BYTES, _MOST_OBJECTS, _DEEPEST = 2**30, 250_000, 100
 
 
 def user_code(
@@ -55,25 +64,25 @@ def user_code(
     """The identity of each part that is the user's own, by its name, as JSON values; an id of Gymnasium's counts as
     such, as anybody may register one. Nothing of networks, estimators and compiled tasks that come with the package.
     """
-    found = {"network": None if network is None else identity_of(network)}
     estimator = own_estimators().get(configuration.estimator.estimator)
-    if estimator is not None:  # under the name of its direction; the values are those of all its functions
-        found["estimator"] = {**identity_of(estimator.direction), **_values(estimator, "the estimator")}
-    found["environment"] = _of_source(environment) if isinstance(environment, Source) else None
-    if environment is not None and not isinstance(environment, Source):
-        found["environment"] = identity_of(environment)
-    return {name: part for name, part in found.items() if part is not None}
+    parts = {
+        "network": None if network is None else identity_of(network),
+        "estimator": None if estimator is None else _estimator(estimator),
+        "environment": _environment(environment),
+    }
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def _estimator(estimator: Estimator) -> dict[str, Any]:
+    """Under the name of its direction; the values are those of all its functions."""
+    return {**identity_of(estimator.direction), **_values(estimator, "the estimator")}
 
 
 def identity_of(part: Any) -> dict[str, Any]:
     """The identity of a function, a class or an object: its name, the digest of its source file (None where there is
     none), and the digest of its values; `unidentified` is why two such parts cannot be compared, where they cannot.
     """
-    definition = part
-    while isinstance(definition, functools.partial):
-        definition = definition.func
-    if not hasattr(definition, "__qualname__"):
-        definition = type(definition)
+    definition = _definition(part)
     values = _values(part, definition.__qualname__)
     file = _file_of(definition)
     if _library(file) == _OURS:  # its version is that of the computation
@@ -83,32 +92,48 @@ def identity_of(part: Any) -> dict[str, Any]:
 
 def _values(part: Any, where: str) -> dict[str, str]:
     reader = _Reader()
-    values = {"values": reader.digest(part, where).hex()[:16]}
-    return values if reader.unidentified is None else {**values, "unidentified": reader.unidentified}
+    digest = reader.digest(part, where).hex()[:16]
+    return (
+        {"values": digest} if reader.unidentified is None else {"values": digest, "unidentified": reader.unidentified}
+    )
 
 
-def _of_source(source: Source) -> dict[str, Any] | None:
-    if source.given is not None:
-        return _of_instance(source.given)
-    if callable(source.recipe) and not isinstance(source.recipe, EnvSpec):
-        return identity_of(source.recipe)
-    spec = source.recipe if isinstance(source.recipe, EnvSpec) else gym.registry.get(plain(source.name))
-    if spec is None or spec.entry_point is None:
+def _environment(environment: FuncEnv | Source | None) -> dict[str, Any] | None:
+    if environment is None:
         return None
-    options = {"kwargs": spec.kwargs, "steps": spec.max_episode_steps, "wrappers": spec.additional_wrappers}
-    if isinstance(spec.entry_point, str):
-        return {**identity_of_entry_point(spec.entry_point), **_values(options, spec.id)}
-    return {**identity_of(spec.entry_point), **_values({"entry_point": spec.entry_point, **options}, spec.id)}
+    if not isinstance(environment, Source):
+        return identity_of(environment)
+    if environment.given is not None:
+        return _of_instance(environment.given)
+    recipe = environment.recipe
+    if callable(recipe) and not isinstance(recipe, EnvSpec):
+        return identity_of(recipe)
+    spec = recipe if isinstance(recipe, EnvSpec) else gym.registry.get(plain(environment.name))
+    return None if spec is None else _of_spec(spec)
 
 
 def _of_instance(environment: Any) -> dict[str, Any]:
     """The identity of the environment within all wrappers, with the names of these; the values are those of all."""
-    wrappers, core = [], environment
-    while hasattr(core, "env") and core.env is not core:
-        wrappers.append(f"{type(core).__module__}.{type(core).__qualname__}")
-        core = core.env
+    layers = [environment]
+    while hasattr(layers[-1], "env") and layers[-1].env is not layers[-1]:
+        layers.append(layers[-1].env)
+    *wrappers, core = layers
     about = {**identity_of(core), **_values(environment, "the environment")}
-    return {**about, "wrappers": wrappers} if wrappers else about
+    names = [f"{type(each).__module__}.{type(each).__qualname__}" for each in wrappers]
+    return {**about, "wrappers": names} if names else about
+
+
+def _of_spec(spec: EnvSpec) -> dict[str, Any] | None:
+    """The identity of what an id is registered with: `module:name`, whose module need not be imported, or a function;
+    and the arguments it is made with.
+    """
+    entry_point = spec.entry_point
+    if entry_point is None:
+        return None
+    options = {"kwargs": spec.kwargs, "steps": spec.max_episode_steps, "wrappers": spec.additional_wrappers}
+    if not isinstance(entry_point, str):
+        return {**identity_of(entry_point), **_values({"entry_point": entry_point, **options}, spec.id)}
+    return {**identity_of_entry_point(entry_point), **_values(options, spec.id)}
 
 
 def identity_of_entry_point(entry_point: str) -> dict[str, Any]:
@@ -124,18 +149,24 @@ def identity_of_entry_point(entry_point: str) -> dict[str, Any]:
     if versions:
         about["versions"] = versions
     elif about["source"] is None:
-        about["unidentified"] = "its source file cannot be found, so that a change of it would not be seen"
+        about["unidentified"] = _NO_SOURCE
     return about
 
 
 # Reading values
 
-# Reading stops at so many bytes, some seconds on, of which every object counts as some: what is larger is unidentified.
-_MOST_BYTES, _BYTES_PER_OBJECT = 2**30, 2**12
-
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, bytearray, range, type(Ellipsis), type(NotImplemented))
-# Of these no two differ in what they compute, but for their names.
-_ALIKE = (type(threading.Lock()), type(threading.RLock()), types.GetSetDescriptorType)
+_ATOMS = (type(None), bool, complex, range, type(Ellipsis), type(NotImplemented))
+_BUILT_IN = (
+    types.BuiltinFunctionType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodWrapperType,
+)
+# Of these no two differ in what they compute.
+_ALIKE = (type(threading.Lock()), type(threading.RLock()))
 # What Python writes into classes, some of it late.
 _OF_CLASSES = frozenset(
     [
@@ -173,24 +204,35 @@ class _Reader:
         """The first object that could not be read, in words."""
         self._done: dict[int, tuple[Any, bytes]] = {}  # with the object, so that no other gets its id
         self._within: dict[int, int] = {}  # how deep the objects lie that are being read
-        self._left = _MOST_BYTES
+        self._objects = self._bytes = 0
 
     def digest(self, part: Any, where: str) -> bytes:
         """The digest of a part; `where` says in words what it is."""
-        self._left -= _BYTES_PER_OBJECT + (len(part) if isinstance(part, str | bytes) else 0)
-        if self._left < 0:
-            return self._cannot(f"{where} is too large: at most {_MOST_BYTES / 2**30:g} GiB are read")
-        if type(part) in _ATOMS:  # Python refuses to write a long whole number in decimal digits
-            return self._hashed(type(part).__name__, (hex(part) if type(part) is int else repr(part)).encode())
+        if type(part) in _ATOMS:
+            return self._hashed(type(part).__name__, repr(part).encode())
+        if type(part) in (str, bytes, bytearray):
+            self._count(size=len(part))
+            data = part.encode("utf-8", "surrogatepass") if type(part) is str else part
+            return self._hashed(type(part).__name__, data)
+        if type(part) is int:
+            return self._hashed("int", hex(part).encode())
+        if type(part) is float:
+            return self._hashed("float", struct.pack("<d", part))
         its = id(part)
         if its in self._done:
             return self._done[its][1]
         if its in self._within:
             return self._hashed("above", str(len(self._within) - self._within[its]).encode())
+        if len(self._within) >= _DEEPEST:
+            return self._cannot(f"{where} is nested more than {_DEEPEST} levels deep")
         self._within[its] = len(self._within)
         try:
             found = self._read(part, where)
-        except Exception as error:  # reading runs the user's code, such as __reduce__; or it is nested too deep
+        except _TooMuchError as error:
+            if len(self._within) > 1:
+                raise
+            found = self._cannot(f"{where} {error}")
+        except Exception as error:  # reading runs the user's code, such as __reduce__
             found = self._cannot(f"{where} cannot be read ({type(error).__name__}: {error})")
         finally:
             del self._within[its]
@@ -204,10 +246,9 @@ class _Reader:
             case types.FunctionType():
                 return self._function(part, where)
             case types.CodeType():
-                sizes = part.co_argcount, part.co_posonlyargcount, part.co_kwonlyargcount, part.co_flags
-                names = part.co_names, part.co_varnames, part.co_freevars, part.co_cellvars
-                code = part.co_code, part.co_exceptiontable, part.co_consts
-                return self._all("code", (*sizes, *names, *code), where)
+                return self._code(part, where)
+            case types.MethodType():
+                return self._all("method", (part.__func__, part.__self__), where)
             case types.CellType():
                 return self._all("cell", _content(part), where)
             case types.ModuleType():
@@ -217,12 +258,20 @@ class _Reader:
                 return self._all(type(part).__name__, (part.__func__,), where)
             case property():
                 return self._all("property", (part.fget, part.fset, part.fdel), where)
-            case jax.Array():
-                is_key = jax.dtypes.issubdtype(part.dtype, jax.dtypes.prng_key)
-                values = np.asarray(jax.random.key_data(part) if is_key else part)
-                return self._all("jax", (str(part.dtype), values), where)
+            case np.ndarray() | np.generic() | jax.Array():
+                return self._array(part, where)
+            case np.dtype():
+                return self._hashed("dtype", repr(part.descr).encode())
+            case enum.Enum():
+                return self._all("enum", (type(part), part.name), where)
+            case pathlib.PurePath() | logging.Logger():
+                return self._all("named", (type(part).__name__, getattr(part, "name", ""), str(part)), where)
+        if isinstance(part, _BUILT_IN):
+            bound = getattr(part, "__self__", None)
+            owner = None if isinstance(bound, types.ModuleType) else bound
+            return self._all("builtin", (getattr(part, "__module__", None), part.__qualname__, owner), where)
         if isinstance(part, _ALIKE):
-            return self._all("alike", (type(part).__name__, getattr(part, "__qualname__", None)), where)
+            return self._hashed("alike", type(part).__name__.encode())
         return self._object(part, where)
 
     def _object(self, part: Any, where: str) -> bytes:
@@ -238,29 +287,39 @@ class _Reader:
             parts.append(self._hashed("set", *sorted(self.digest(each, f"an element of {where}") for each in part)))
         elif isinstance(part, functools.partial):
             parts += [part.func, self._all("items", part.args, where), self._mapping(part.keywords, where)]
+        elif isinstance(part, memoryview):
+            parts.append(bytes(part))
         elif _hides_state(kind):
             if "__wrapped__" in getattr(part, "__dict__", ()):  # compiled, or with a cache
                 return self._all("wrapper", (kind, vars(part)["__wrapped__"]), where)
             parts.append(self._reduced(part, where))
-        elif kind.__reduce__ is not object.__reduce__ and _library(_file_of(kind)) is not None:  # such as a path
-            return self._reduced(part, where)
         parts.append(self._named(_state(part).items(), where))
         return self._all("object", parts, where)
 
     def _reduced(self, part: Any, where: str) -> bytes:
         """What pickle would take of an object of a compiled type; what it refuses is unidentified."""
-        kind = type(part)
         try:
-            registered = copyreg.dispatch_table.get(kind)
+            registered = copyreg.dispatch_table.get(type(part))
             how = part.__reduce_ex__(4) if registered is None else registered(part)
         except Exception:
+            kind = type(part)
             return self._cannot(f"{where} is a {kind.__module__}.{kind.__qualname__}, whose state cannot be read")
-        if isinstance(how, str):  # the name of a global
-            module = getattr(part, "__module__", None)
-            return self._all("global", (how, module), where)
+        if isinstance(how, str):
+            return self._hashed("global", how.encode())
         made, arguments, *rest = how
         items = [list(each) if position and each is not None else each for position, each in enumerate(rest[:3])]
         return self._all("reduced", (made, arguments, *items), where)
+
+    def _array(self, array: Any, where: str) -> bytes:
+        if isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
+            return self._all("key", (str(array.dtype), np.asarray(jax.random.key_data(array))), where)
+        values = np.asarray(array)
+        if values.dtype.hasobject:
+            return self._all("array", (values.shape, values.tolist()), where)
+        self._count(size=values.nbytes)
+        about = repr((values.dtype.descr, values.shape)).encode()
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data if values.size else b""
+        return self._hashed("array", about, data)
 
     def _function(self, function: types.FunctionType, where: str) -> bytes:
         name = function.__qualname__
@@ -280,18 +339,26 @@ class _Reader:
             parts += [self._named(used.items(), inside), self._named(vars(function).items(), inside)]
         return self._all("function", parts, where)
 
+    def _code(self, code: types.CodeType, where: str) -> bytes:
+        about = (code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags)
+        sizes = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount
+        return self._all("code", (*about, *sizes, getattr(code, "co_exceptiontable", b""), code.co_consts), where)
+
     def _class(self, kind: type, where: str) -> bytes:
-        file, name = _file_of(kind), _shown_name(kind)
-        if (library := _library(file)) is not None:
+        library = _library(_file_of(kind))
+        name = _shown_name(kind)
+        if library is not None:
             return self._hashed("class", repr((library, name)).encode())
-        members = ((key, value) for key, value in vars(kind).items() if key not in _OF_CLASSES)
-        return self._all("class", (name, _source(file), kind.__bases__, self._named(members, name)), where)
+        members = {key: value for key, value in vars(kind).items() if key not in _OF_CLASSES}
+        return self._all(
+            "class", (name, _source(_file_of(kind)), kind.__bases__, self._named(members.items(), name)), where
+        )
 
     def _mapping(self, given: Mapping[Any, Any], where: str) -> bytes:
-        digests = []
-        for key, value in list(given.items()):
-            shown = repr(key) if isinstance(key, str | int) else type(key).__name__
-            digests.append(self.digest(key, f"a key of {where}") + self.digest(value, f"{where}[{shown}]"))
+        digests = (
+            self.digest(key, f"a key of {where}") + self.digest(value, f"{where}[{_key(key)}]")
+            for key, value in list(given.items())
+        )
         return self._hashed("mapping", *sorted(digests))
 
     def _named(self, given: Iterable[tuple[str, Any]], where: str) -> bytes:
@@ -303,7 +370,8 @@ class _Reader:
     def _all(self, kind: str, parts: Iterable[Any], where: str) -> bytes:
         return self._hashed(kind, *[self.digest(part, where) for part in parts])
 
-    def _hashed(self, kind: str, *parts: bytes) -> bytes:
+    def _hashed(self, kind: str, *parts: bytes | memoryview) -> bytes:
+        self._count()
         digest = hashlib.sha256(kind.encode())
         for part in parts:
             digest.update(len(part).to_bytes(8, "big"))
@@ -313,6 +381,17 @@ class _Reader:
     def _cannot(self, reason: str) -> bytes:
         self.unidentified = reason if self.unidentified is None else self.unidentified
         return b"?"
+
+    def _count(self, size: int = 0) -> None:
+        self._objects, self._bytes = self._objects + 1, self._bytes + size
+        if self._bytes > _MOST_BYTES:
+            raise _TooMuchError(f"holds more than {_MOST_BYTES / 2**30:g} GiB of arrays")
+        if self._objects > _MOST_OBJECTS:
+            raise _TooMuchError(f"holds more than {_MOST_OBJECTS:,} objects")
+
+
+class _TooMuchError(Exception):
+    """Reading on would take too long."""
 
 
 def _content(cell: types.CellType) -> tuple[Any, ...]:
@@ -337,13 +416,15 @@ def _state(part: Any) -> dict[str, Any]:
 @functools.cache
 def _reset_by_library(kind: type) -> frozenset[str]:
     """The attributes of an environment that a library's class, such as Gymnasium's own, sets anew in every episode."""
-    found = set()
-    for each in kind.__mro__:
-        for name in ("reset", "step", "render", "close"):
-            method = vars(each).get(name)
-            if isinstance(method, types.FunctionType) and _library(_file_of(each)) is not None:
-                found |= {str(step.argval) for step in dis.get_instructions(method) if step.opname == "STORE_ATTR"}
-    return frozenset(found)
+    methods = [
+        vars(each)[name]
+        for each in kind.__mro__
+        for name in ("reset", "step", "render", "close")
+        if name in vars(each) and _library(_file_of(each)) is not None
+    ]
+    codes = [each.__code__ for each in methods if isinstance(each, types.FunctionType)]
+    instructions = (instruction for code in codes for instruction in dis.get_instructions(code))
+    return frozenset(str(each.argval) for each in instructions if each.opname == "STORE_ATTR")
 
 
 def _hides_state(kind: type) -> bool:
@@ -359,7 +440,18 @@ def _globals(code: types.CodeType) -> set[str]:
     return found.union(*(_globals(each) for each in code.co_consts if isinstance(each, types.CodeType)))
 
 
+def _key(key: Any) -> str:
+    return repr(key) if isinstance(key, str | int) else type(key).__name__
+
+
 # Where code comes from
+
+
+def _definition(part: Any) -> Any:
+    """The class or the function that a part is, or is an instance of."""
+    while isinstance(part, functools.partial):
+        part = part.func
+    return part if hasattr(part, "__qualname__") else type(part)
 
 
 def _shown_name(definition: Any) -> str:
@@ -369,15 +461,20 @@ def _shown_name(definition: Any) -> str:
 
 
 def _file_of(definition: Any) -> str | None:
-    """The file that a class or a function was defined in; of what Python has within it, `<frozen …>`."""
+    """The file that a class or a function was defined in, compiled ones included."""
     if isinstance(definition, types.FunctionType):
         return definition.__code__.co_filename
-    first = module = str(getattr(definition, "__module__", None))
+    with contextlib.suppress(TypeError, OSError, AttributeError):
+        return inspect.getfile(inspect.unwrap(definition))
+    module = str(getattr(definition, "__module__", None))
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        return f"{_FROZEN}{module}>"
     while module:  # a part of a compiled module has no file of its own
-        if (file := getattr(sys.modules.get(module), "__file__", None)) is not None:
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if file is not None:
             return str(file)
         module = module.rpartition(".")[0]
-    return f"<frozen {first}>" if first.partition(".")[0] in sys.stdlib_module_names else None
+    return None
 
 
 def _source(file: str | None) -> str | None:
@@ -395,7 +492,7 @@ def _library(file: str | None) -> str | None:
     """
     if file is None:
         return None
-    if file.startswith("<frozen "):
+    if file.startswith(_FROZEN):
         return "python"
     place = Path(file)
     if place.is_relative_to(_PACKAGE):
@@ -418,18 +515,18 @@ def _versions(package: str) -> dict[str, str]:
 
 
 def _module_source(module: str) -> str | None:
-    """The digest of a module's source file, which is looked for below its first package: Python's own way would run
-    those between, and whatever they import.
+    """Of a module's source file, which is looked for below its first package: Python's own way would run those between,
+    and whatever they import.
     """
     first, *rest = module.split(".")
     try:
         spec = find_spec(first)
-    except (ImportError, ValueError):
+        if spec is None or spec.origin is None:
+            return None
+        place = Path(spec.origin)
+        if rest:
+            place = place.parent.joinpath(*rest)
+            place = place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py")
+        return digest_of_bytes(place.read_bytes())
+    except (ImportError, ValueError, OSError):
         return None
-    if spec is None or spec.origin is None:
-        return None
-    place = Path(spec.origin)
-    if rest:
-        place = place.parent.joinpath(*rest)
-        place = place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py")
-    return _source(str(place))

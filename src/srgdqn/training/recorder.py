@@ -27,11 +27,12 @@ from srgdqn.training.window_rows import (
     Carry,
     Columns,
     LogSlice,
+    OpenEpisodes,
+    counted,
     digest,
     empty_carry,
+    ended_episodes,
     means_of,
-    new_window,
-    no_rows,
     open_window,
     rules_of,
 )
@@ -107,6 +108,32 @@ class News(NamedTuple):
     theta_norm: float
 
 
+class _Unread:
+    """What has been counted for the next news, with an axis of rounds."""
+
+    def __init__(self, steps: Sequence[int], iterations: Sequence[int], episodes: Sequence[int]) -> None:
+        """After these counts so far."""
+        self.steps, self.iterations, self.episodes = (np.array(each) for each in (steps, iterations, episodes))
+        rounds = len(self.steps)
+        self.evaluated_at = np.full(rounds, -1)
+        self.open_from = np.zeros(rounds, int)  # where the open episode begins in the page, if there is one environment
+        self.blocks = 0  # of the page that are counted
+        self.evaluations = 0  # rows that are read
+        self.clear()
+
+    def clear(self) -> None:
+        """Begins the next news."""
+        rounds = len(self.steps)
+        self.new_steps, self.reward = np.zeros(rounds, int), np.zeros(rounds)
+        self.sums, self.counts = np.zeros((2, rounds, 4))  # of the finite diagnostics
+        self.ended: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # rounds, returns and lengths of episodes
+
+    def add_episodes(self, lanes: np.ndarray, rows: Columns) -> None:
+        """Adds those rows of episodes that are new, and whose return is known."""
+        new = (rows["step"] > self.steps[lanes]) & ~np.isnan(rows["return"])
+        self.ended.append((lanes[new], rows["return"][new], rows["length"][new].astype(np.int32)))
+
+
 class Recorder:
     """Records the rounds of a chunk, whose configurations may differ in numbers alone."""
 
@@ -135,13 +162,7 @@ class Recorder:
             "timings": GrowingRows({"phase": np.uint8, "step": np.int64, "seconds": np.float64}),
         }
         self._makes_tables = True
-        # What each round did since it was last asked about, as the carry of one window without end.
-        self._unread = [empty_carry(settings.environments) for _ in range(rounds)]
-        self._ended: list[list[Columns]] = [[] for _ in range(rounds)]  # episodes since then
-        self._known_steps = [0] * rounds  # made by then
-        self._counted = 0  # blocks of the page that are in these
-        self._known_evaluations = 0  # rows that are read
-        self._evaluated_at = [-1] * rounds
+        self._unread = _Unread(*np.zeros((3, rounds), int))
         self._since = (0, 0.0)  # steps and rewards since `totals` was last called
         self.episodes = 0
         """Episodes ended in all rounds."""
@@ -154,15 +175,15 @@ class Recorder:
         budget; the returns of episodes that are open then are unknown, and not reported.
         """
         recorder = cls(configuration, endings, 1)
-        steps = blocks * configuration.training.learning_frequency
+        block, environments = configuration.training.learning_frequency, configuration.training.environments
         recorder._rules = recorder._rules._replace(
-            budget=Budget("steps", _UNLIMITED), first_learning=first_learning, last_block=_UNLIMITED
+            budget=Budget("steps", _UNLIMITED), window=_UNLIMITED, first_learning=first_learning, last_block=_UNLIMITED
         )
-        carry = recorder._unread[0]._replace(steps=steps, iterations=iterations)
-        recorder._unread = [
+        carry = empty_carry(environments)._replace(steps=blocks * block, iterations=iterations)
+        recorder._carries = [
             carry._replace(open_returns=carry.open_returns * np.nan, open_lengths=carry.open_lengths + 1)
         ]
-        recorder._known_steps = [steps]
+        recorder._unread = _Unread([blocks * block], [iterations], [0])
         recorder._digested, recorder._makes_tables = blocks, False
         return recorder
 
@@ -211,26 +232,35 @@ class Recorder:
                 self._turn_page()
 
     def _turn_page(self) -> None:
+        after: list[Carry] = []
         for lane in range(len(self._carries)):
-            page = self._blocks_of(lane, 0)
-            self._count_unread(lane, self._blocks_of(lane, self._counted) if self._counted else page)
-            if not self._makes_tables:
-                continue
-            self._carries[lane], *rows = digest(self._rules, self._carries[lane], page)
-            for name, columns in zip(("curves", "episodes"), rows, strict=True):
+            carry, rows = self._digest(lane)
+            after.append(carry)
+            if rows:
+                self._unread.add_episodes(np.full(len(rows["episodes"]["step"]), lane), rows["episodes"])
+            for name, columns in rows.items() if self._makes_tables else ():
                 self._rows[name].append({"lane": np.full(len(columns["step"]), lane, np.int32), **columns})
-        self._digested, self._waiting, self._counted = self._digested + self._waiting, 0, 0
+        self._count_news(with_episodes=False)
+        self._carries, self._unread.blocks, self._unread.open_from[:] = after, 0, 0
+        self._digested, self._waiting = self._digested + self._waiting, 0
 
-    def _blocks_of(self, lane: int, first: int) -> LogSlice:
-        """The blocks of a round in the page, from `first` on."""
-        page = {name: part[lane, first : self._waiting].reshape(-1) for name, part in self._page.items()}
-        return LogSlice(
-            self._digested + first,
-            page["reward"].astype(np.float64),
-            page["flags"],
-            np.stack([page[name] for name in DIAGNOSTICS], axis=1, dtype=np.float64),
-            page.get("environments"),
+    def _digest(self, lane: int) -> tuple[Carry, dict[str, Columns]]:
+        """The carry of a round after the page so far, and the rows that end in it."""
+        page = {name: part[lane, : self._waiting].reshape(-1) for name, part in self._page.items()}
+        if not self._waiting or not page["flags"][0] & STEPPED:
+            return self._carries[lane], {}
+        after, curves, episodes = digest(
+            self._rules,
+            self._carries[lane],
+            LogSlice(
+                self._digested,
+                page["reward"].astype(np.float64),
+                page["flags"],
+                np.stack([page[name] for name in DIAGNOSTICS], axis=1, dtype=np.float64),
+                page.get("environments"),
+            ),
         )
+        return after, {"curves": curves, "episodes": episodes}
 
     # For the tables
 
@@ -250,11 +280,11 @@ class Recorder:
         curves, episodes = (self._closed(self._rows[name], chosen) for name in ("curves", "episodes"))
         recorded = []
         for place, lane in enumerate(chosen):
-            carry, windows, ended = self._carries[lane], {}, {}
-            if self._waiting:
-                carry, windows, ended = digest(self._rules, carry, self._blocks_of(lane, 0))
-            windows = _joined([curves[place], windows, open_window(self._rules, carry)])
-            recorded.append(Recorded(carry, windows, _joined([episodes[place], ended]), int(diverged_at[lane])))
+            carry, now = self._digest(lane)
+            ended = [now] if now else []
+            windows = [curves[place], *(rows["curves"] for rows in ended), open_window(self._rules, carry)]
+            whole = [episodes[place], *(rows["episodes"] for rows in ended)]
+            recorded.append(Recorded(carry, _joined(windows), _joined(whole), int(diverged_at[lane])))
         evaluations, timings = self._rows["evaluations"].read(), self._rows["timings"].read()
         evaluations |= {name: evaluations[name][:, chosen.start : chosen.stop] for name in Evaluation._fields}
         timings["seconds"] = timings["seconds"] * share
@@ -285,50 +315,104 @@ class Recorder:
 
     def news(self) -> list[News]:
         """What each round did since the last call."""
-        if self._counted < self._waiting:
-            for lane in range(len(self._carries)):
-                self._count_unread(lane, self._blocks_of(lane, self._counted))
-            self._counted = self._waiting
-        evaluations, news = self._rows["evaluations"].read(), []
-        for lane, carry in enumerate(self._unread):
-            steps, self._known_steps[lane] = carry.steps - self._known_steps[lane], carry.steps
-            ended, self._ended[lane] = _joined([no_rows(EPISODES), *self._ended[lane]]), []
-            known = ~np.isnan(ended["return"])
+        self._count_news()
+        unread, evaluations, rounds = self._unread, self._rows["evaluations"].read(), range(len(self._carries))
+        means = means_of(unread.sums, unread.counts)
+        nothing = (np.zeros(0, int), np.zeros(0), np.zeros(0, np.int32))
+        lanes, *episodes = (np.concatenate(columns) for columns in zip(nothing, *unread.ended, strict=True))
+        order = np.argsort(lanes, kind="stable")
+        places = np.searchsorted(lanes[order], rounds[1:])
+        returns, lengths = (np.split(column[order], places) for column in episodes)
+        news = []
+        for lane in rounds:
+            step, steps, last = int(unread.steps[lane]), int(unread.new_steps[lane]), int(unread.evaluated_at[lane])
             made = [
                 GreedyEpisodes(at, evaluations["total_reward"][row, lane], evaluations["length"][row, lane])
-                for at, row in evaluated_at(
-                    evaluations,
-                    self._rules.block,
-                    carry.steps,
-                    first=self._known_evaluations,
-                    before=self._evaluated_at[lane],
-                )
+                for at, row in evaluated_at(evaluations, self._rules.block, step, first=unread.evaluations, before=last)
             ]
             if made:
-                self._evaluated_at[lane] = made[-1].step
+                unread.evaluated_at[lane] = made[-1].step
             news.append(
                 News(
-                    carry.steps,
-                    carry.episodes,
-                    carry.iterations,
+                    step,
+                    int(unread.episodes[lane]),
+                    int(unread.iterations[lane]),
                     steps,
-                    carry.window_reward / steps if steps else np.nan,
-                    ended["return"][known],
-                    ended["length"][known].astype(np.int32),
+                    float(unread.reward[lane]) / steps if steps else np.nan,
+                    returns[lane],
+                    lengths[lane],
                     tuple(made),
-                    *means_of(carry.window_sums, carry.window_counts).tolist(),
+                    *means[lane].tolist(),
                 )
             )
-            self._unread[lane] = new_window(carry)
-        self._known_evaluations = len(evaluations["blocks"])
+        unread.evaluations = len(evaluations["blocks"])
+        unread.clear()
         return news
 
-    def _count_unread(self, lane: int, log: LogSlice) -> None:
-        """Counts blocks of a round that are not counted yet."""
-        rules = self._rules._replace(window=_UNLIMITED)
-        self._unread[lane], _, episodes = digest(rules, self._unread[lane], log)
-        if len(episodes["step"]):
-            self._ended[lane].append(episodes)
+    def _count_news(self, *, with_episodes: bool = True) -> None:
+        """Counts the blocks of the page that are not counted yet; their episodes may have been added before."""
+        unread, first, stop, block = self._unread, self._unread.blocks, self._waiting, self._rules.block
+        if first == stop:
+            return
+        rounds, start = len(self._carries), first * block
+        rewards, flags = (self._page[name][:, :stop].reshape(rounds, -1) for name in ("reward", "flags"))
+        learned, after = np.zeros((rounds, stop - first), bool), unread.steps.copy()
+        ended: dict[int, tuple[int, int]] = {}  # of lanes in which episodes ended: where to look for them in the page
+        for lane in np.flatnonzero(flags[:, start] & STEPPED).tolist():
+            steps, ends, blocks = counted(
+                self._rules,
+                int(unread.steps[lane]),
+                int(unread.episodes[lane]),
+                self._digested + first,
+                flags[lane, start:],
+            )
+            if not steps:
+                continue
+            learned[lane, blocks - self._digested - first] = True
+            unread.reward[lane] += rewards[lane, start : start + steps].sum(dtype=np.float64)
+            if len(ends):
+                ended[lane] = int(unread.open_from[lane]), start + steps
+                if "environments" not in self._page:
+                    unread.open_from[lane] = start + int(ends[-1]) + 1
+            unread.new_steps[lane] += steps
+            unread.episodes[lane] += len(ends)
+            unread.iterations[lane] += len(blocks)
+            after[lane] += steps
+        if ended and with_episodes:
+            unread.add_episodes(*self._ended(ended, rewards, flags))
+        unread.steps, unread.blocks = after, stop
+        for place, name in enumerate(DIAGNOSTICS):
+            values = self._page[name][:, first:stop]
+            finite = learned & np.isfinite(values)
+            unread.sums[:, place] += values.sum(1, where=finite, dtype=np.float64)
+            unread.counts[:, place] += finite.sum(1)
+
+    def _ended(
+        self, looked_at: dict[int, tuple[int, int]], rewards: np.ndarray, flags: np.ndarray
+    ) -> tuple[np.ndarray, Columns]:
+        """The rounds and the rows of episodes that ended in the page, between two places of each of these rounds. They
+        are summed as `digest` does: from the beginning of the page or, if that is later, of the episode.
+        """
+        returns, lengths = (np.array([getattr(each, name) for each in self._carries]) for name in Carry._fields[-2:])
+        count = lengths.shape[1]
+        made_in = [np.full(stop - begin, lane * count) for lane, (begin, stop) in looked_at.items()]
+        for place, (lane, (begin, stop)) in enumerate(looked_at.items()):
+            if "environments" in self._page:
+                made_in[place] += self._page["environments"][lane].reshape(-1)[begin:stop]
+            if begin:  # nothing of an episode from before the page is open there
+                returns[lane], lengths[lane] = 0.0, 0
+        reward, flag = (
+            np.concatenate([part[lane, begin:stop] for lane, (begin, stop) in looked_at.items()])
+            for part in (rewards, flags)
+        )
+        open_ = OpenEpisodes(returns.ravel(), lengths.ravel())
+        _, rows = ended_episodes(open_, reward.astype(np.float64), flag, np.concatenate(made_in))
+        edges = np.cumsum([0, *map(len, made_in)])
+        places = np.searchsorted(edges, rows["step"], side="left") - 1
+        lanes = np.array(list(looked_at))[places]
+        before = np.array([self._carries[lane].steps + begin for lane, (begin, _) in looked_at.items()])
+        rows["step"] = rows["step"] - edges[places] + before[places]
+        return lanes, rows
 
     # For checkpoints
 
@@ -352,8 +436,8 @@ class Recorder:
             _check_like("digested", arrays["digested"], np.array(0))
             self._carries = [_carry(row) for row in zip(*columns, strict=True)]
             self._digested = int(arrays["digested"])
-            self._unread = [new_window(carry) for carry in self._carries]
-            self._known_steps = [carry.steps for carry in self._carries]
+            counts = [(carry.steps, carry.iterations, carry.episodes) for carry in self._carries]
+            self._unread = _Unread(*zip(*counts, strict=True))
             self.episodes = sum(carry.episodes for carry in self._carries)
             page = {name[len("page.") :]: part for name, part in arrays.items() if name.startswith("page.")}
             if page:
@@ -388,7 +472,7 @@ class Recorder:
 
 
 def _joined(parts: list[Columns]) -> Columns:
-    return {name: np.concatenate([part[name] for part in parts if part]) for name in parts[0]}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _check_like(name: str, found: np.ndarray, like: np.ndarray) -> None:

@@ -83,6 +83,14 @@ class Carry(NamedTuple):
         return OpenEpisodes(self.open_returns, self.open_lengths)
 
 
+class Counted(NamedTuple):
+    """What counts of some blocks of a round."""
+
+    steps: int  # within the budget
+    ends: np.ndarray  # the places of the steps that ended an episode
+    blocks: np.ndarray  # the numbers of the blocks that ended in an outer iteration
+
+
 def rules_of(settings: TrainingSettings) -> Rules:
     """The rules of rounds with these settings."""
     limits, block = limits_of(settings), settings.learning_frequency
@@ -95,30 +103,32 @@ def empty_carry(environments: int) -> Carry:
     return Carry(0, 0, 0, 0, 0.0, 0.0, np.zeros(4), np.zeros(4), *open_)
 
 
-def new_window(carry: Carry) -> Carry:
-    """The carry with nothing in its open window."""
-    return carry._replace(window_reward=0.0, window_sums=np.zeros(4), window_counts=np.zeros(4))
+def counted(rules: Rules, steps: int, episodes: int, first_block: int, flags: np.ndarray) -> Counted:
+    """What counts of the blocks from `first_block` on, of which these are the steps' flags, after so many steps and
+    episodes.
+    """
+    active = len(flags)
+    if not flags[-1] & STEPPED:  # a round that stops never starts again
+        active = int(np.count_nonzero(flags & STEPPED))
+    ended = (flags[:active] & (TERMINATED | TRUNCATED)) > 0
+    within = steps_within(rules.budget, ended, steps=steps, episodes=episodes)
+    blocks = np.arange(first_block, first_block + active // rules.block)
+    blocks = blocks[(blocks >= rules.first_learning) & (blocks < rules.last_block)]
+    return Counted(within, np.flatnonzero(ended[:within]), blocks)
 
 
 def digest(rules: Rules, before: Carry, page: LogSlice) -> tuple[Carry, Columns, Columns]:
-    """The carry after some blocks, and the windows and the episodes that ended in them."""
-    active = len(page.flags)
-    if not page.flags[-1] & STEPPED:  # a round that stops never starts again
-        active = int(np.count_nonzero(page.flags & STEPPED))
-    ended = (page.flags[:active] & (TERMINATED | TRUNCATED)) > 0
-    steps = steps_within(rules.budget, ended, steps=before.steps, episodes=before.episodes)
-    if steps <= 0:
-        return before, no_rows(CURVES), no_rows(EPISODES)
-    ends = np.flatnonzero(ended[:steps])
-    stop = min(page.first_block + active // rules.block, rules.last_block)
-    blocks = np.arange(max(page.first_block, rules.first_learning), stop)  # that ended in an outer iteration
+    """The carry after a page, and the windows and the episodes that ended in it."""
+    steps, ends, blocks = counted(rules, before.steps, before.episodes, page.first_block, page.flags)
+    if not steps:
+        return before, _no_rows(CURVES), _no_rows(EPISODES)
     # Under an episode budget the block in which the last episode ended still ended in an outer iteration.
     iteration_steps = np.minimum((blocks + 1) * rules.block, before.steps + steps)
-    diagnostics = page.diagnostics[max(0, rules.first_learning - page.first_block) :][: len(blocks)]
+    diagnostics = page.diagnostics[blocks - page.first_block]
     reward, flags = page.reward[:steps], page.flags[:steps]
     after, curves = _windows(rules.window, before, reward, ends, iteration_steps, diagnostics)
     environments = None if page.environments is None else page.environments[:steps]
-    open_, episodes = _ended_episodes(before.open_episodes, reward, flags, environments)
+    open_, episodes = ended_episodes(before.open_episodes, reward, flags, environments)
     episodes["step"] += before.steps
     after = after._replace(
         steps=before.steps + steps,
@@ -135,7 +145,7 @@ def open_window(rules: Rules, carry: Carry) -> Columns:
     """The window that has not ended, as a row, if there is one."""
     width = carry.steps % rules.window
     if not width:
-        return no_rows(CURVES)
+        return _no_rows(CURVES)
     total = carry.total + carry.window_reward if carry.steps > width else carry.window_reward
     return _curve_rows(
         np.array([carry.steps]),
@@ -221,7 +231,7 @@ def _curve_rows(
     return dict(zip(CURVES, (step, reward, cumulative, episodes, *means.T, made), strict=True))
 
 
-def _ended_episodes(
+def ended_episodes(
     open_: OpenEpisodes, reward: np.ndarray, flags: np.ndarray, environments: np.ndarray | None
 ) -> tuple[OpenEpisodes, Columns]:
     """The episodes that are open after some steps, and those that ended in them, in the order of their ends: the
@@ -262,6 +272,5 @@ def _ended_episodes(
     return after, rows
 
 
-def no_rows(columns: dict[str, type]) -> Columns:
-    """Columns without rows."""
+def _no_rows(columns: dict[str, type]) -> Columns:
     return {name: np.zeros(0, kind) for name, kind in columns.items()}

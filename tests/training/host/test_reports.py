@@ -9,8 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import reference
+import srgdqn
 from host_environments import SMALL, Slope
 from srgdqn.adapters.environments import source_of
 from srgdqn.config import Configuration
@@ -20,6 +23,8 @@ from srgdqn.training.host.gradient_noise import GradientNoise
 from srgdqn.training.host.program import host_program
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.task import host_task, make_player
+from srgdqn.training.recorder import Recorder
+from srgdqn.training.reports import ProgressReporter, RoundReport
 from translation import flat, from_packed, options_of
 
 SIZES = (2, 4, 3)
@@ -94,3 +99,36 @@ def test_measuring_changes_nothing() -> None:
                 noise.measure(round_)
         ends.append(flat(round_.learner.parameters))
     np.testing.assert_array_equal(*ends)
+
+
+@settings(max_examples=15, deadline=None)
+@given(gaps=st.lists(st.integers(1, 6), min_size=1, max_size=20), environments=st.sampled_from([1, 2]))
+def test_however_often_it_is_asked_a_round_tells_what_its_tables_say(gaps: list[int], environments: int) -> None:
+    configuration = configuration_of(environments=environments)
+    expected = srgdqn.train(Slope, progress=False, **{**SMALL, **_told(configuration)})
+    round_, _ = round_of(configuration)
+    recorder = Recorder(configuration, round_.task.endings, 1)
+    reporter = ProgressReporter(recorder, configuration, [0], lambda progress: None)
+    told: list[RoundReport] = []
+    for gap in [*gaps, 20]:
+        for _ in range(gap):
+            if round_.active:
+                round_.step_block()
+        recorder.record(round_.log, round_.environments)
+        round_.step_log.clear()
+        told += reporter.read()
+    assert reporter.read() == []
+    episodes = expected.episodes.sort("episode")
+    assert sum(each.steps for each in told) == told[-1].step == 160
+    assert [total for each in told for total in each.returns] == episodes["return"].to_list()
+    assert [length for each in told for length in each.lengths] == episodes["length"].to_list()
+    last, row = told[-1], expected.rounds.row(0, named=True)
+    counted = (last.episodes, last.outer_iterations, last.queries, last.gradient_evaluations)
+    assert counted == tuple(row[n] for n in ("episodes", "outer_iterations", "queries", "gradient_evaluations"))
+    mean = sum(each.reward * each.steps for each in told) / 160
+    assert mean == pytest.approx(np.average(expected.curves["reward"]), rel=1e-5)
+
+
+def _told(configuration: Configuration) -> dict[str, Any]:
+    chosen = configuration.options()
+    return {name: chosen[name] for name in ("steps", "kernel", "clip_norm", "environments")}
