@@ -19,13 +19,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_happens_but_reading(corpus: Path, tmp_path: Path) -> None:
-    tallies = campaign(corpus, shares(220), seed=2, failures=tmp_path)
+    tallies = campaign(corpus, shares(110), seed=2, failures=tmp_path)
     assert [failure for tally in tallies.values() for failure in tally.failures] == []
     # Were all refused at the door, or none, then it would be the fuzzer that is wrong.
     outcomes = sum((tally.outcomes for tally in tallies.values()), Counter[str]())
-    assert outcomes.total() >= 220
-    assert outcomes["read"] > 40
-    assert outcomes["refused"] > 80
+    assert outcomes.total() >= 110
+    assert outcomes["read"] > 20
+    assert outcomes["refused"] > 40
 
 
 FOUND = {
