@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from jax.flatten_util import ravel_pytree
 
 import reference
 from srgdqn.config import Configuration
@@ -245,8 +246,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "cosine schedule": dict(schedule="cosine", schedule_end=0.1, progress=0.7),
     "two hidden layers": dict(sizes=(3, 4, 5, 2)),
     "anchor given": dict(other_anchor=True),
-    "no inner iterations": dict(inner_iterations=0),
-    "no inner iterations, printed": dict(inner_iterations=0, which="printed"),
 }
 
 
@@ -431,6 +430,54 @@ def test_error_of_an_estimator_is_zero_on_average_over_all_paths(name: str) -> N
                 assert np.linalg.norm(errors, axis=1).min() > 1e-4 * size
 
 
+@pytest.mark.parametrize("which", READINGS)
+@pytest.mark.parametrize("name", reference.ALGORITHMS)
+def test_no_inner_iterations(name: str, which: str) -> None:
+    """One step along Δ_0, then the Adam process on Δ_0: from where the step led, or (printed) from θ_0."""
+    configuration = configure(name, which, inner_iterations=0)
+    o = options_of(configuration, SIZES)
+    theta, data, _ = reference.random_problem(5, SIZES, ROWS, 0)
+    assert batch_rows(configuration) == ROWS
+    with jax.enable_x64(True):
+        state = init_learner(configuration, to_parameters(theta, SIZES))
+        state, trace = iterate(configuration, SIZES, state, to_transitions(data), to_picks([], 1))
+    delta = mean_gradient(o, theta, data)
+    # Adam's first step: both bias corrections undo the decay, so m̂ = Δ_0 and v̂ = Δ_0².
+    size = np.sqrt(np.linalg.norm(delta**2)) if which == "printed" else np.abs(delta)
+    first_adam = 0.01 * delta / (size + 1e-8)
+    if name in ("dqn-adam", "dqn-adam-repeated"):
+        expected = theta - first_adam
+    elif name in ("srg-dqn", "svr-dqn", "sgd-inner-adam", "dqn-gd-adam"):
+        expected = (theta if which == "printed" else theta - 0.05 * delta) - first_adam
+    else:
+        expected = theta - 0.05 * delta
+    assert distance(flat(state.parameters), expected) < CLOSE
+    assert distance(flat(trace.last_delta), delta) < CLOSE
+    assert distance(flat(trace.last_gradient), delta) < CLOSE
+    assert rows_of(trace.deltas).shape[0] == 1
+    assert rows_of(trace.iterates).shape[0] == 2
+    assert int(trace.queries) == ROWS
+
+
+@pytest.mark.parametrize("adam_input", ["delta", "gradient"])
+@pytest.mark.parametrize("adam_from", ["last", "previous"])
+def test_rows_6_and_7_in_all_four_combinations(adam_input: str, adam_from: str) -> None:
+    """The first Adam process moves each parameter by α against the sign of what entered."""
+    with jax.enable_x64(True):
+        state, trace, o, data = single_run("srg-dqn", 11, adam_input=adam_input, adam_from=adam_from, adam_epsilon=0.0)
+        *_, picks = reference.random_problem(11, SIZES, ROWS, INNER)
+    iterates, deltas = rows_of(trace.iterates), rows_of(trace.deltas)
+    x = data[picks[INNER - 1][0]]
+    raw = reference.gradient(o, iterates[INNER], x, reference.bellman_target(o, iterates[INNER], x))
+    assert distance(raw, deltas[INNER]) > 0.1  # so that the two differ
+    enters = {"delta": deltas[INNER], "gradient": raw}[adam_input]
+    start = {"last": iterates[INNER + 1], "previous": iterates[INNER]}[adam_from]
+    moves = enters != 0  # a dead unit's 0 / 0 is looked at nowhere else: ϵ is never 0 in earnest
+    assert moves.sum() > 5
+    assert distance(flat(state.parameters)[moves], (start - 0.01 * np.sign(enters))[moves]) < CLOSE
+    assert distance(flat(state.adam.first), 0.1 * enters) < CLOSE
+
+
 @pytest.mark.parametrize("name", ["srg-dqn", "svr-dqn"])
 def test_without_correction_both_are_plain_gradients(name: str) -> None:
     with jax.enable_x64(True):
@@ -464,11 +511,18 @@ def test_an_anchor_enters_as_the_first_direction(name: str) -> None:
 
 COSTS = {  # N = 5, M = 3, b = 2: queries by the formula, and gradients evaluated
     "srg-dqn": (5 + 2 * 2 * 3, 5 + (2 * 3 + 1) * 2),  # one more than it needs, as the next pick is asked for early
+    "srg-dqn-no-adam": (5 + 2 * 2 * 3, 5 + (2 * 3 + 1) * 2),
     "svr-dqn": (5 + 2 * 2 * 3, 5 + 2 * 2 * 3),
+    "svr-dqn-no-adam": (5 + 2 * 2 * 3, 5 + 2 * 2 * 3),
     "sgd-inner": (5 + 2 * 3, 5 + 2 * 3),
+    "sgd-inner-adam": (5 + 2 * 3, 5 + 2 * 3),
     "dqn-sgd": (5, 5),
+    "dqn-sgd-17eta": (5, 5),
+    "dqn-adam": (5, 5),
     "dqn-sgd-queries": (5 + 2 * 2 * 3, 5 + 2 * 2 * 3),
     "dqn-gd": (4 * 5, 4 * 5),
+    "dqn-gd-adam": (4 * 5, 4 * 5),
+    "dqn-adam-repeated": (4 * 5, 4 * 5),
 }
 
 
@@ -483,7 +537,7 @@ class Counting(eqx.Module):
         return self.inner(x)
 
 
-@pytest.mark.parametrize("name", COSTS)
+@pytest.mark.parametrize("name", reference.ALGORITHMS)
 def test_work_is_as_tabulated_and_as_done(name: str) -> None:
     queries, evaluations = COSTS[name]
     configuration = configure(name, inner_batch=2, differentiation="autodiff", target="outer")
@@ -538,6 +592,58 @@ def test_equinox_mlp_with_the_same_weights_is_the_reference() -> None:
             expected, _ = reference.outer_iteration("srg-dqn", o, expected, data, picks)
     assert distance(mine(state.parameters), expected.theta) < CLOSE
     assert distance(mine(state.adam.second), expected.second) < CLOSE
+
+
+class Normed(eqx.Module):
+    """A hand-made network with a layer normalisation."""
+
+    first: eqx.nn.Linear
+    norm: eqx.nn.LayerNorm
+    second: eqx.nn.Linear
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.second(jnp.tanh(self.norm(self.first(x))))
+
+
+def test_hand_made_module_follows_algorithm_1() -> None:
+    """Lines 5 to 14 once more, with a gradient for the module that is differentiated here, one transition at a time."""
+    configuration = configure("srg-dqn-no-adam", gamma=0.8)
+    _, data, picks = reference.random_problem(29, SIZES, ROWS, INNER)
+    with jax.enable_x64(True):
+        keys = jax.random.split(jax.random.key(1), 2)
+        module = Normed(eqx.nn.Linear(3, 4, key=keys[0]), eqx.nn.LayerNorm(4), eqx.nn.Linear(4, 2, key=keys[1]))
+        network = make_network(configuration.network, 3, 2, module)
+        state = init_learner(configuration, network.init(jax.random.key(0)))
+        start, unravel = ravel_pytree(state.parameters)
+
+        def squared(theta: jax.Array, y: Any, s: Any, a: Any) -> jax.Array:
+            return (y - eqx.combine(unravel(theta), module)(s)[a]) ** 2
+
+        slope = jax.jit(jax.grad(squared))
+        q = jax.jit(lambda theta, s: eqx.combine(unravel(theta), module)(s))
+
+        def g(theta: jax.Array, i: int) -> jax.Array:
+            x = data[i]
+            y = x.r + 0.8 * (not x.terminal) * float(max(q(theta, jnp.asarray(x.s_next))))
+            return slope(theta, y, jnp.asarray(x.s), x.a)
+
+        theta = [start]
+        delta = [sum(g(theta[0], i) for i in range(ROWS)) / ROWS]
+        theta.append(theta[0] - 0.05 * delta[0])
+        for m in range(1, INNER + 1):
+            (i,) = picks[m - 1]
+            delta.append(g(theta[m], i) - g(theta[m - 1], i) + delta[m - 1])
+            theta.append(theta[m] - 0.05 * delta[m])
+
+        run = jax.jit(
+            functools.partial(outer_iteration, configuration, network, keep_iterates=True), compiler_options=QUICK
+        )
+        state, trace = run(state, to_transitions(data), to_picks(picks, 1))
+        got = [ravel_pytree(jax.tree.map(lambda leaf, m=m: leaf[m], trace.deltas))[0] for m in range(INNER + 1)]
+        result = ravel_pytree(state.parameters)[0]
+    for m in range(INNER + 1):
+        assert distance(got[m], delta[m]) < CLOSE
+    assert distance(result, theta[-1]) < CLOSE
 
 
 # Estimators of the user's own
