@@ -1,12 +1,13 @@
 """A whole cell from the outside: the package's rounds beside those of a plain program that shares nothing with it.
 
 The replica (`replica.py`) is written from the paper, the readings and Gymnasium's documentation, in double precision,
-and gets nothing but the random numbers. They are compared in two ways:
+and gets nothing but the random numbers. They are compared in three ways:
 
 - every step and every outer iteration of the package, given what the package itself had just before it: rounding has
   no time to grow, so this holds from the first step to the last in either precision;
 - rounds that run on their own. A car that hovers near the top of a hill, as this reward teaches it to, doubles any
-  difference about every eight steps, so that rounding separates the two sooner or later, and only that.
+  difference about every eight steps, so that rounding separates the two sooner or later, and only that;
+- the curves that `train_rounds` gives for the same random numbers.
 
 A check is worth what it notices: each meets replicas with planted defects.
 """
@@ -34,6 +35,7 @@ from replica import Chance, Learner, Round, Rows, Settings, Transition
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.training import train_rounds
 from srgdqn.training.draws import draw_block
 from srgdqn.training.program import programs_for
 from tiny import lane_segments
@@ -409,3 +411,40 @@ def test_in_single_precision_it_is_the_same_round_until_rounding_separates_them(
         lengths.append(separation(history.transitions, recording.transitions))
     assert min(lengths) > 1_600
     assert np.median(lengths) > 2_500
+
+
+# What a whole run tells
+
+
+def scores(histories: list[Round]) -> np.ndarray:
+    """The means of every 1,000 steps, as in the table of curves: by round, window and score."""
+    found = []
+    for history in histories:
+        for end in range(1_000, STEPS + 1, 1_000):
+            rewards = [transition.r for transition in history.transitions[end - 1_000 : end]]
+            learned = [iteration for iteration in history.iterations if end - 1_000 < iteration.step <= end]
+            of_learning = [[getattr(iteration, name) for iteration in learned] or [np.nan] for name in DIAGNOSTICS]
+            found.append([np.mean(values) for values in (rewards, *of_learning)])
+    return np.reshape(found, (len(histories), -1, 1 + len(DIAGNOSTICS)))
+
+
+def test_the_same_random_numbers_give_the_same_scores(each_kernel: str) -> None:
+    """All of them for 2,000 steps; at the end those of the rounds that rounding has not separated by then."""
+    configuration = paper(kernel=each_kernel)
+    curves = train_rounds(configuration, tasks.make(configuration.task)).tables["curves"]
+    assert curves["step"].tolist() == [1_000, 2_000, 3_000, 4_000] * LANES
+    columns = [np.ma.filled(curves[name].astype(np.float64), np.nan) for name in ("reward", *DIAGNOSTICS)]
+    package = np.stack(columns, axis=1).reshape(LANES, 4, -1)
+    spread = package.std(axis=0)
+
+    def agreeing(plain: np.ndarray) -> np.ndarray:
+        """The share of rounds all of whose scores are the same up to 1 % of their spread over rounds, by window."""
+        same = np.isclose(package[: len(plain)] / spread, plain / spread, rtol=0, atol=0.01, equal_nan=True)
+        return same.all(axis=2).mean(axis=0)
+
+    of_replica = agreeing(scores(lived(0)))
+    assert of_replica[:2].tolist() == [1, 1]
+    assert of_replica[3] > 0.2
+    with planted("SVRG in place of SRG") as settings:
+        of_another = agreeing(scores([replica.run_round(settings, chance) for chance in chances(0)[:1]]))
+    assert of_another.tolist() == [1, 0, 0, 0]  # nothing is learned in the first window
