@@ -92,6 +92,15 @@ class TestLogSdRatio:
         told = log_sd_ratio_interval(luck + 0.01 * generator.normal(size=500), luck, resamples=1_000)
         assert told.high - told.low < 0.01
 
+    def test_it_covers_the_truth_about_as_often_as_it_says(self) -> None:
+        generator = np.random.default_rng(7)
+        covered = 0
+        for trial in range(200):
+            a, b = generator.normal(size=(2, 100))
+            _, low, high = log_sd_ratio_interval(a, b, level=0.9, resamples=300, seed=trial)
+            covered += low <= 0 <= high
+        assert 0.82 <= covered / 200 <= 0.95
+
     def test_resamples_in_which_one_is_constant_are_infinite(self) -> None:
         # a is constant in (2/3)^3 + (1/3)^3 = 1/3 of resamples. In 1/9 so is b, and that says nothing: 1/4 of the rest
         told = log_sd_ratio_interval([5.0, 5.0, 6.0], [0.0, 1.0, 3.0], level=0.6)
