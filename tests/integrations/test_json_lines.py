@@ -19,9 +19,11 @@ from hypothesis import given
 from reported import report
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.integrations import JsonLines
+from srgdqn.integrations import JsonLines, logging_to
 from srgdqn.integrations.watching import LineReader, is_abandoned, rows_file, rows_for_watching
 from srgdqn.runs.run_folder import CheckpointOptions, claimed
+from srgdqn.training import Progress, train_rounds
+from tiny import tiny
 
 
 def test_each_report_is_on_the_disk_at_once(tmp_path: Path) -> None:
@@ -82,6 +84,20 @@ def test_what_is_no_row_is_left_out_and_a_new_file_is_read_anew(tmp_path: Path) 
 def test_a_place_that_cannot_be_used_is_refused_at_once(place: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be a file"):
         JsonLines(tmp_path / place)
+
+
+def test_a_removed_file_ends_its_rows_and_not_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    configuration, task = tiny(rounds=2, steps=400)
+    rows = JsonLines(tmp_path / "rows.jsonl")
+
+    def remove(progress: Progress) -> None:
+        rows.path.unlink(missing_ok=True)
+
+    with logging_to(configuration, [rows], remove) as listener:
+        trained = train_rounds(configuration, task, listener=listener, segment_blocks=2)
+    assert trained.tables["rounds"]["completed"].all()
+    assert capsys.readouterr().err.count("warning:") == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 @contextmanager

@@ -235,6 +235,16 @@ def test_a_finished_run_of_another_precision_is_another_run(out: Path) -> None:
     assert outcome(train(out, resume=True)) == outcome(single)
 
 
+def test_folders_that_are_no_runs_are_left_alone(out: Path) -> None:
+    out.mkdir(parents=True)
+    (out / "thesis.tex").write_text("years of work")
+    for how in (dict(), dict(resume=True), dict(overwrite=True), dict(resume=True, overwrite=True)):
+        with pytest.raises(InputError, match="exists already"):
+            train(out, **how)
+    assert (out / "thesis.tex").read_text() == "years of work"
+    assert os.listdir(out.parent) == ["a"]
+
+
 def test_checkpoints_need_a_folder() -> None:
     for how in (dict(resume=True), dict(overwrite=True), dict(checkpoint_every=0), dict(keep_checkpoints=1)):
         with pytest.raises(InputError, match=r"are for runs that are saved\. Give out="):
@@ -296,6 +306,19 @@ def test_overwriting_may_be_said_on_resuming(whole: Result, cut: CutShort, out: 
     with pytest.raises(Killed):
         train(out, resume=True, overwrite=True)
     assert outcome(train(out, resume=True)) == outcome(whole)
+
+
+def test_a_disk_that_cannot_note_options_does_not_end_it(
+    whole: Result, cut: CutShort, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed(cut, out)
+
+    def full(folder: Path, request: Request) -> None:
+        raise InputError("it could not be written")
+
+    monkeypatch.setattr(session, "write_request", full)
+    assert outcome(train(out, resume=True, keep_checkpoints=1)) == outcome(whole)
+    assert (out / "checkpoints").exists()
 
 
 def test_one_checkpoint_that_stays_is_not_the_only_one_meanwhile(

@@ -211,6 +211,25 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     assert same(trained, uninterrupted(case, "xla"))
 
 
+def test_a_job_of_which_nothing_is_left_is_warned_of_though_its_rounds_go_to_other_jobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = "steps, a target"
+    manager = CheckpointManager(tmp_path, every=0.0)
+    train_until(made(case, "xla"), manager, 9, segment_blocks=1, workers=2)
+    first, *others = manager.jobs()
+    assert others
+    damaged = sorted((tmp_path / first).glob("*.checkpoint"))
+    for file in damaged:
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+    trained = train_rounds(*made(case, "xla"), manager=CheckpointManager(tmp_path, every=0.0), workers=3)
+    told = capsys.readouterr().err
+    assert all(told.count(f"the checkpoint {file} cannot be used: ") == 1 for file in damaged)
+    assert same(trained, uninterrupted(case, "xla"))
+
+
 def test_the_rounds_of_another_configuration_are_not_resumed(tmp_path: Path) -> None:
     manager = CheckpointManager(tmp_path, every=0.0)
     for seed in range(2):
