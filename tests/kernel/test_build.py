@@ -112,6 +112,19 @@ def test_a_compiler_that_makes_no_kernel_is_reported(
         build.library()
 
 
+def test_failure_is_remembered(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls_made = source.parent / "calls"
+    words = f'echo "$1" >> {calls_made}; [ "$1" = --version ]'
+    monkeypatch.setenv("CC", script(source.parent / "broken", words))
+    found = []
+    for _ in range(2):
+        with pytest.raises(NoKernelError, match="failed"):
+            build.library()
+        found.append(calls_made.read_text())
+    assert found[0] == found[1]
+    assert found[0].startswith("--version\n-std")
+
+
 def test_a_package_without_its_source_has_no_kernel(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "_FOLDER", small / "nowhere")
     with pytest.raises(NoKernelError, match="source is not where"):
