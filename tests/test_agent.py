@@ -90,6 +90,12 @@ def test_budgets_are_whole_numbers(given: Any) -> None:
     assert agent_of().learn(1e1).num_timesteps == 16  # whole blocks
 
 
+def test_nothing_grows_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("srgdqn.training.host.round._SEGMENT_BLOCKS", 3)
+    agent = agent_of().learn(400)
+    assert 0 < len(agent._round.step_log) <= 3
+
+
 def test_an_interrupt_leaves_whole_blocks() -> None:
     agent, before = agent_of(), signal.getsignal(signal.SIGINT)
 
@@ -242,7 +248,7 @@ def test_an_episodes_seed_is_never_used_twice(tmp_path: Path) -> None:
     assert len(seeds) == len(set(seeds)) > 15
 
 
-def test_a_file_is_replaced_only_if_allowed(tmp_path: Path) -> None:
+def test_a_file_is_replaced_only_if_allowed_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = agent_of()
     path = agent.save(tmp_path / "agent")
     before = path.read_bytes()
@@ -250,6 +256,16 @@ def test_a_file_is_replaced_only_if_allowed(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="exists already"):
         agent.save(path, overwrite=False)
     assert path.read_bytes() == before
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("srgdqn.runs.destination.os.replace", full)
+        with pytest.raises(InputError, match="No space left"):
+            agent.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
     agent.save(path)
     assert Agent.load(path, Slope).num_timesteps == 32
     with pytest.raises(InputError, match=r"is not a folder. Make it first"):
@@ -329,6 +345,25 @@ def test_what_is_saved_is_the_environment_with_its_options(tmp_path: Path) -> No
     assert Agent.load(agent.save(tmp_path / "agent")).play(1)[1].tolist() == [3]
     moved = Agent.load(tmp_path / "agent", "Acrobot-v1,max_episode_steps=4")
     assert Agent.load(moved.save(tmp_path / "moved")).play(1)[1].tolist() == [4]
+
+
+def test_an_environment_that_does_not_fit_is_closed_again(tmp_path: Path) -> None:
+    closed: list[int] = []
+
+    class Changing(Slope):
+        def close(self) -> None:
+            closed.append(1)
+
+    gym.register("Changing-v0", lambda **_: Changing())
+    try:
+        path = agent_of("Changing-v0").save(tmp_path / "agent")
+        closed.clear()
+        Changing.action_space = Discrete(7)
+        with pytest.raises(InputError, match="has 7 actions, but 3 were learned with"):
+            Agent.load(path).learn(8)
+        assert closed == [1]
+    finally:
+        del gym.registry["Changing-v0"]
 
 
 def stored(agent: Agent) -> list[tuple[Any, ...]]:
@@ -491,3 +526,13 @@ def test_an_agent_is_filmed(tmp_path: Path) -> None:
     assert [played.length for played in film.episodes] == [4, 4]
     assert film.images == 2 * 5
     assert film.path.stat().st_size > 0
+
+
+def test_gymnasiums_own_vector_takes_one_seed() -> None:
+    """Its CartPole is a single program, unlike vectors of copies."""
+    firsts = []
+    for _ in range(2):
+        together = gym.make_vec("CartPole-v1", 4)
+        agent = agent_of(together, learning_frequency=8).learn(16)
+        firsts.append(agent._round.memory.rows.tobytes())
+    assert firsts[0] == firsts[1]
