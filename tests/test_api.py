@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +53,21 @@ def test_train_does_what_the_names_and_options_say() -> None:
     assert result.timings["seconds"].min() >= 0
     provenance = result.run.provenance
     assert (provenance["observation_size"], provenance["actions"], provenance["interrupted"]) == (4, 2, False)
+
+
+def test_the_readings_are_those_named() -> None:
+    printed = srgdqn.train("CartPole", readings="printed", **TINY)
+    corrected = srgdqn.train("CartPole", **TINY)
+    usual = corrected.configuration.options()
+    differing = {name: value for name, value in printed.configuration.options().items() if value != usual[name]}
+    # Rows 3, 6, 7 and 8 of the readings.
+    rows = dict(mask_terminal=False, adam_input="gradient", adam_from="previous", adam_denominator="norm")
+    assert differing == rows
+    assert bits(printed.run.parameters) != bits(corrected.run.parameters)
+    # Both start from the same network and see the same until they learn.
+    early = pl.col("step") < 48
+    assert printed.episodes.filter(early).equals(corrected.episodes.filter(early))
+    assert printed.episodes.filter(early).height > 0
 
 
 @pytest.mark.parametrize(
@@ -260,3 +276,47 @@ def test_dqn_with_adam_learns_to_balance() -> None:
     early = trained.episodes.filter(pl.col("step") < 3_000)["length"].mean()
     late = trained.episodes.filter(pl.col("step") > 27_000)["length"].mean()
     assert late > 2 * early
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "hard target": dict(target="hard", target_period=3),
+    "polyak target": dict(target="polyak", target_tau=0.1),
+    "outer target": dict(target="outer"),
+    "huber": dict(loss="huber", huber_delta=0.1),
+    "clip": dict(clip_norm=0.5),
+    "normalised observations": dict(normalise_observations=True),
+    "normalised rewards": dict(normalise_rewards=True),
+    "linear schedule": dict(schedule="linear"),
+    "cosine schedule": dict(schedule="cosine"),
+    "without replacement": dict(sampling="without-replacement"),
+    "newest": dict(sampling="newest"),
+    "inner batch": dict(inner_batch=1),
+    "inner sampling": dict(inner_sampling="without-replacement"),
+    "no anchor step": dict(anchor_step=False),
+    "unmasked": dict(mask_terminal=False),
+    "raw reward": dict(reward="raw"),
+    "cosine reward": dict(reward="upright-cosine"),
+    "tanh": dict(activation="tanh"),
+    "softplus": dict(activation="softplus"),
+    "normal initialisation": dict(initialisation="normal"),
+    "two hidden layers": dict(hidden=(4, 3)),
+    "no hidden layer": dict(hidden=()),
+}
+
+
+@functools.cache
+def varied(variant: str | None, kernel: str = "auto") -> srgdqn.Result:
+    usual: dict[str, Any] = {**TINY, "lanes": 1, "hidden": (3,), "inner_batch": 3, "kernel": kernel}
+    return srgdqn.train("CartPole", **{**usual, **(VARIANTS[variant] if variant else {})})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_option_alone_changes_what_is_learned(variant: str) -> None:
+    other = varied(variant)
+    plain = varied(None, other.configuration.training.kernel)  # by the same kernel: they round differently
+    assert bits(plain.run.parameters) != bits(other.run.parameters)
+    assert all(np.isfinite(array).all() for array in other.run.parameters.values())
+    assert other.rounds["completed"].to_list() == [True]
+    assert other.rounds["outer_iterations"].to_list() == [10]
+    assert np.isfinite(other.curves["reward"].to_numpy()).all()

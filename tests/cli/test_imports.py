@@ -92,9 +92,11 @@ LIGHT: list[tuple[list[str], int]] = [
 
 
 def test_the_door_is_light() -> None:
+    """Nor does it take more to read a file of options, or to say with what a run was made."""
     assert all(find_spec(name) is not None for name in HEAVY)
-    modules = "srgdqn, srgdqn.cli, srgdqn.cli.train, srgdqn.integrations.progress"
-    assert answer(f"import json, sys, {modules}; print(json.dumps({FOUND}))") == []
+    modules = "srgdqn.cli.train, srgdqn.integrations.progress, srgdqn.runs.configurations, srgdqn.runs.provenance"
+    asked = "srgdqn.runs.configurations.options_from_toml('eta = 0.1'); srgdqn.runs.provenance.provenance()"
+    assert answer(f"import json, sys, {modules}; {asked}; print(json.dumps({FOUND}))") == []
 
 
 def test_help_lists_and_errors_come_without_the_heavy_imports() -> None:
