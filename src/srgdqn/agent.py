@@ -209,6 +209,8 @@ class Agent:
             round_.enter(player)
         elif self._task.source.given is not None:
             round_.leave_episodes()  # an evaluation, say, may have used it
+        assert round_.player is not None
+        round_.player.check_spaces(round_.steps)
 
     def _advance(self, listener: Listener, callbacks: Callback, interrupted: Callable[[], bool], *, logs: bool) -> None:
         """Trains until the budget is spent or somebody stops it, and reports progress."""

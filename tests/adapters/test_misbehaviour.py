@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -46,6 +47,16 @@ def _first(value: Any) -> Any:
 
 def _at(place: int, value: Any) -> Any:
     return lambda self, outcome: (*outcome[:place], value, *outcome[place + 1 :])
+
+
+def _other_spaces(self: Bad, outcome: Any) -> Any:
+    self.observation_space = Box(-1.0, 1.0, (2,), np.float32)
+    return outcome
+
+
+def _other_actions(self: Bad, outcome: Any) -> Any:
+    self.action_space = Discrete(2)
+    return outcome
 
 
 # What is done, and what the error says of it.
@@ -145,6 +156,12 @@ def test_what_was_learnt_before_is_that_of_a_good_environment(tmp_path: Path) ->
     played = loaded.evaluate(episodes=2, environment=Slope)
     assert played["return"].to_list() == result.evaluate(episodes=2, environment=Slope)["return"].to_list()
     assert loaded.policy(0)(np.zeros(2, np.float32)) in range(3)
+
+
+@pytest.mark.parametrize("change", [_other_spaces, _other_actions])
+def test_spaces_that_change_are_noticed(change: Any) -> None:
+    error = _fails(change, "step", 3, True)
+    assert re.search(r"has another (observation|action) space, (Box|Discrete).* where it had", str(error))
 
 
 def test_nothing_at_all_can_be_saved_too(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ class CopiesPlayer:
         self._environments = environments
         self._name, self._observations, actions, self._seeds, begun = info
         self._table = actions.table
+        self._spaces = [(each.observation_space, each.action_space) for each in environments]
         self.begun = list(begun) or [0] * len(environments)  # of each: episodes begun by our resetting it
         self._present: list[np.ndarray | None] = [None] * len(environments)
         self._steps_of_block = 0  # begun, the one under way included
@@ -177,6 +178,11 @@ class CopiesPlayer:
         """The next block begins with new episodes."""
         self._present = [None] * len(self._environments)
 
+    def check_spaces(self, steps: int) -> None:
+        """Raises if a copy's spaces are no longer what they were; `steps` were made."""
+        for environment, spaces in zip(self._environments, self._spaces, strict=True):
+            _check_same(self._name, steps, spaces, (environment.observation_space, environment.action_space))
+
 
 class VectorPlayer:
     """Steps a vector environment, whichever its autoreset mode, with the ε-greedy policy."""
@@ -186,6 +192,7 @@ class VectorPlayer:
         self._name, self._observations, actions, self._seeds, begun = info
         self._table = np.array(actions.table)
         self._mode = autoreset_mode(environment)
+        self._spaces = (environment.single_observation_space, environment.single_action_space)
         self._present: np.ndarray | None = None
         self._resetting = np.zeros(environment.num_envs, bool)  # whose next step only begins an episode
         self.begun = list(begun) or [0] * environment.num_envs
@@ -291,6 +298,11 @@ class VectorPlayer:
         """The next block begins with new episodes, and steps that no block had room for are left out."""
         self._present, self._waiting = None, []
 
+    def check_spaces(self, steps: int) -> None:
+        """Raises if the spaces are no longer what they were; `steps` were made."""
+        now = (self._environment.single_observation_space, self._environment.single_action_space)
+        _check_same(self._name, steps, self._spaces, now)
+
 
 Player: TypeAlias = CopiesPlayer | VectorPlayer
 
@@ -328,6 +340,12 @@ def check_block(block: Block, name: str, steps: int) -> None:
 def _finite_rows(rows: np.ndarray) -> np.ndarray:
     finite: np.ndarray = np.isfinite(rows).all(axis=tuple(range(1, rows.ndim)))
     return finite
+
+
+def _check_same(name: str, steps: int, before: tuple[gym.Space, ...], now: tuple[gym.Space, ...]) -> None:
+    for what, old, new in zip(("observation", "action"), before, now, strict=True):
+        if old is not new and old != new:
+            raise failed(name, f"at step {steps}", f"has another {what} space, {new} where it had {old},")
 
 
 class _Misbehaviour(Exception):  # noqa: N818, as it never leaves this file

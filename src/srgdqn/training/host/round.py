@@ -329,8 +329,12 @@ class HostRound:
         return self.step_log["environments"][None] if self.configuration.training.environments > 1 else None
 
     def evaluate(self, *, everyone: bool = True) -> Evaluation | None:
-        """Greedy episodes in the evaluation environment; None where there is none."""
+        """Greedy episodes in the evaluation environment; None where there is none. Raises if the environments stepped
+        in have changed their spaces.
+        """
         del everyone
+        assert self.player is not None
+        self.player.check_spaces(self.steps)
         if self.evaluation_environment is None:
             return None
         settings, given = self.configuration.training, (self.evaluation_environment, self.task, self.policy.one)
