@@ -42,16 +42,29 @@ def test_columns_get_their_types_and_order() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (dict(length=pl.Series([1, None], dtype=pl.Int32)), "episodes.length has 1 nulls. Give every row a value."),
-        (dict(length=pl.Series([1, -1], dtype=pl.Int32)), "episodes.length has negative values"),
-        (dict(ending=pl.Series(["terminated", "crashed"])), "unknown episodes.ending 'crashed'"),
-        (dict(lenght=pl.Series([1, 2])), "unknown column of episodes 'lenght'. Did you mean 'length'?"),
+        (dict(length=[1.5, 2.0]), "episodes.length cannot be made of what was given: Float64 values. Give Int32"),
+        (dict(length=[2**31, 1]), "episodes.length cannot be made of what was given"),
+        (dict(length=["1", "2"]), "episodes.length cannot be made of what was given: String values. Give Int32"),
+        (dict(length=[True, False]), "episodes.length cannot be made of what was given: Boolean values"),
+        (dict(success=[1, 0]), "episodes.success cannot be made of what was given: Int64 values. Give Boolean"),
+        (dict(length=[1, None]), "episodes.length has 1 nulls. Give every row a value."),
+        (dict(length=[1, -1]), "episodes.length has negative values"),
+        (dict(length=[1, 2, 3]), "the columns of episodes have different lengths"),
+        (dict(ending=["terminated", "crashed"]), "unknown episodes.ending 'crashed'"),
+        (dict(lenght=[1, 2]), "unknown column of episodes 'lenght'. Did you mean 'length'?"),
     ],
 )
 def test_wrong_columns_are_refused(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
-        conforming("episodes", frame("episodes", EPISODES).with_columns(**changes))
+        frame("episodes", {**EPISODES, **changes})
     assert said in str(caught.value)
+
+
+def test_missing_columns_and_unknown_tables_are_refused() -> None:
+    with pytest.raises(InputError, match=r"the table episodes lacks step, ending\. Give every column"):
+        frame("episodes", {name: values for name, values in EPISODES.items() if name not in ("step", "ending")})
+    with pytest.raises(InputError, match=r"unknown table 'episode'\. Did you mean 'episodes'"):
+        frame("episode", EPISODES)
 
 
 def test_a_table_of_other_types_does_not_conform() -> None:

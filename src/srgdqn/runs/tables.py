@@ -88,20 +88,17 @@ def frame(name: str, columns: Mapping[str, Any]) -> pl.DataFrame:
     >>> frame("timings", dict(first_round=[0], rounds=[25], phase=["train"], step=[16], seconds=[0.5])).height
     1
     """
-    series = [pl.Series(column, columns[column]).cast(dtype) for column, dtype in SCHEMAS[name].items()]
+    _check_names(name, list(columns))
+    series = [_series(name, column, columns[column], dtype) for column, dtype in SCHEMAS[name].items()]
+    lengths = {column.name: len(column) for column in series}
+    if len(set(lengths.values())) != 1:
+        raise InputError(f"the columns of {name} have different lengths, {lengths}. Give one value per row in each.")
     return conforming(name, pl.DataFrame(series))
 
 
 def conforming(name: str, table: pl.DataFrame) -> pl.DataFrame:
     """The table, if it has the columns, the types and only the values that a table of that name may have."""
-    if name not in SCHEMAS:
-        raise unknown("table", name, SCHEMAS)
-    for column in table.columns:
-        if column not in SCHEMAS[name]:
-            raise unknown(f"column of {name}", column, SCHEMAS[name])
-    missing = [column for column in SCHEMAS[name] if column not in table.columns]
-    if missing:
-        raise InputError(f"the table {name} lacks {', '.join(missing)}. Give every column of its schema.")
+    _check_names(name, table.columns)
     for column, dtype in SCHEMAS[name].items():
         if table.schema[column] != dtype:
             raise InputError(f"{name}.{column} has type {table.schema[column]}. Make it {dtype}.")
@@ -144,3 +141,33 @@ def encode_any(table: pl.DataFrame) -> bytes:
 def decode(name: str, data: bytes) -> pl.DataFrame:
     """The table of that name in the bytes of a Parquet file."""
     return conforming(name, decode_any(data))
+
+
+def _check_names(name: str, given: list[str]) -> None:
+    if name not in SCHEMAS:
+        raise unknown("table", name, SCHEMAS)
+    for column in given:
+        if column not in SCHEMAS[name]:
+            raise unknown(f"column of {name}", column, SCHEMAS[name])
+    missing = [column for column in SCHEMAS[name] if column not in given]
+    if missing:
+        raise InputError(f"the table {name} lacks {', '.join(missing)}. Give every column of its schema.")
+
+
+def _series(table: str, column: str, values: Any, dtype: pl.DataType) -> pl.Series:
+    try:
+        series = pl.Series(column, values)
+        if not _widens(series.dtype, dtype):
+            raise TypeError(f"{series.dtype} values")
+        return series.cast(dtype, strict=True)
+    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{table}.{column} cannot be made of what was given: {error}. Give {dtype} values.") from error
+
+
+def _widens(given: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether a cast keeps every value or fails: numbers may become wider numbers, nothing else changes its kind."""
+    if given == wanted or given == pl.Null():
+        return True
+    if wanted.is_integer():
+        return given.is_integer()
+    return wanted.is_float() and given.is_numeric()
