@@ -78,11 +78,12 @@ def test_a_full_stream_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert shown == "error: standard output cannot be written to (No space left on device).\n"
 
 
-def test_a_reader_that_has_enough_is_no_error() -> None:
+@pytest.mark.parametrize("words", [["list", "--json"], ["list"], ["train", "--help"]])
+def test_a_reader_that_has_enough_is_no_error(words: list[str]) -> None:
     read, write = os.pipe()
     with os.fdopen(read), os.fdopen(write, "w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "srgdqn", "list", "--json"], stdout=out, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-m", "srgdqn", *words], stdout=out, stderr=subprocess.PIPE, text=True
         )
     assert (process.communicate(timeout=60)[1], process.returncode) == ("", 0)
 

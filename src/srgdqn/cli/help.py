@@ -12,12 +12,12 @@ from types import NoneType
 from typing import Any, NamedTuple, get_origin
 
 import docstring_parser
-from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
 from srgdqn.cli import COMMANDS, module_of
 from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of, flag, is_configuration
+from srgdqn.cli.presentation import console
 from srgdqn.config import Configuration, sections
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import written
@@ -99,7 +99,7 @@ def _print_form(form: Any, description: str, configuration: Configuration, sever
 
 
 def _print(usage: str, description: str, groups: Sequence[_Group]) -> None:
-    out = Console(highlight=False, markup=False, emoji=False)
+    out = console()
     out.width = width = max(out.width, _NARROWEST)
     paragraphs = re.split(r"\n\s*\n", description)  # indented ones are examples, and stay as they are
     filled = [text if text.startswith("  ") else textwrap.fill(text, min(width, _WIDEST)) for text in paragraphs]

@@ -35,7 +35,13 @@ _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBI
 
 def console() -> Console:
     """Standard output, without rich's guesses: brackets and colons in a text are what they are."""
-    return Console(highlight=False, markup=False, emoji=False)
+    return _Output(highlight=False, markup=False, emoji=False)
+
+
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        """Leaves the error to `srgdqn.cli.main`, where rich would end the program with code 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def discard_output(error: OSError) -> bool:
