@@ -89,8 +89,9 @@ def test_an_mp4_has_every_image_in_order_at_the_environments_rate(tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
 
 
-def test_a_gif_has_every_image_and_the_true_time(tmp_path: Path) -> None:
-    made = film(Screen(), lambda observation: 7 * int(observation[0] == 9), tmp_path / "a.GIF", seed=5)
+def test_a_gif_has_every_image_and_the_true_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = film(Screen(), lambda observation: 7 * int(observation[0] == 9), tmp_path / "a.GIF", seed=5, progress=True)
+    assert "100%" in capsys.readouterr().err
     start = int(np.random.default_rng(5).integers(3))
     images, lasting = gif(made.path)
     assert images[0].shape == (33, 65, 3)

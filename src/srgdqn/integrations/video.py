@@ -138,8 +138,7 @@ def film(
             nonlocal images
             write(_image(environment))
             images += 1
-            description = f"{target.name}: episode {len(played) + 1}, {images} images"
-            bar.update(task, completed=len(played), description=description)
+            bar.update(task, description=f"{target.name}: episode {len(played) + 1}, {images} images")
 
         for number in range(episodes):
             observation, _ = environment.reset(seed=seed + number)
@@ -150,6 +149,7 @@ def film(
                 total, length = total + float(reward), length + 1
                 add_image()
             played.append(Played(total, length, bool(terminated)))
+            bar.advance(task)
     return Film(target, rate, images, tuple(played))
 
 
