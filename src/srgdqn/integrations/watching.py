@@ -6,7 +6,7 @@ import os
 import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -235,9 +235,12 @@ def rows_for_watching(folder: str | os.PathLike[str] | None) -> Iterator[list[Js
         rows.has_rows = False  # they are in the run's tables now
     finally:
         if not rows.has_rows:
-            rows.path.unlink(missing_ok=True)
+            with suppress(OSError):  # as the run is saved
+                rows.path.unlink(missing_ok=True)
 
 
 def is_abandoned(folder: str | os.PathLike[str]) -> bool:
     """Whether the process that wrote a run's rows is gone: it removes them before it gives up the folder."""
-    return not is_locked(beside(folder)) and rows_file(folder).exists()
+    rows = rows_file(folder)
+    # Asked twice, as a run may begin before the lock is looked at, or end after it.
+    return rows.exists() and not is_locked(beside(folder)) and rows.exists()
