@@ -117,7 +117,10 @@ def failing(*budgets: int) -> list[str]:
     return ["sweep", FAILING, "dqn-adam", "--steps", *map(str, budgets), *words]
 
 
-def test_a_cell_whose_environment_fails_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_whose_environment_fails_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("srgdqn.cli.sweep_tables._SHOWN", 1)  # which does not count those that failed
     words = [*failing(SHORT, LONG), "--out", str(tmp_path / "grid")]
     why = f"error: the cell steps={LONG} failed: round 0: the environment {FAILING} raised ValueError (no ball) at step"
     with registered():
@@ -130,6 +133,7 @@ def test_a_cell_whose_environment_fails_is_told(tmp_path: Path, capsys: pytest.C
     assert "1 cells by greedy-return, the best first; 1 failed" in " ".join(shown.out.split())
     assert [line.split() for line in shown.out.splitlines() if "✗" in line] == [["✗", str(LONG), "–", "–", "failed"]]
     assert f"The best cell: --steps {SHORT} (" in shown.out
+    assert "not shown" not in shown.out
     assert why in told.err
     content = json.loads(told.out)
     assert (content["failed"], content["best"]["options"]) == (1, {"steps": SHORT})

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from srgdqn.cli.presentation import NOTHING, number, print_json, print_table
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import SCORES, written
 from srgdqn.sweeps.sweep import Sweep
 
-_SHOWN = 30  # cells of a longer table
+_SHOWN = 30  # cells with scores of a longer table
 
 _CAPTION = (
     "final reward: per action in the last 20 % of the budget, of the rounds that got there; greedy return: the last "
@@ -61,9 +63,11 @@ def print_sweep(swept: Sweep, folder: Path | None, figure: Path | None) -> None:
 
 
 def _print_cells(swept: Sweep, best: int | None) -> None:
-    """Those that failed come last, as they have no score; why they did takes a line, which no column has room for."""
-    scored = ("score", "final_reward")
-    ordered = swept.table.sort(scored, descending=True, nulls_last=True, maintain_order=True)
+    """Those that failed come last, all of them, as they have no score; why they did takes a line, which no column has
+    room for.
+    """
+    ordered = swept.table.sort(("score", "final_reward"), descending=True, nulls_last=True, maintain_order=True)
+    scored, failed = (ordered.filter(pl.col("failure").is_null() == good) for good in (True, False))
     rows = [
         (
             "✗" if row["failure"] else "★" if row["cell"] == best else "",
@@ -71,7 +75,7 @@ def _print_cells(swept: Sweep, best: int | None) -> None:
             *(_interval(row, name) for name in ("final_reward", "greedy_return")),
             "failed" if row["failure"] else f"{row['diverged']}/{row['rounds']}",
         )
-        for row in ordered.head(_SHOWN).iter_rows(named=True)
+        for row in pl.concat([scored.head(_SHOWN), failed]).iter_rows(named=True)
     ]
     counted = f"{len(swept.cells)} cells by {swept.score}, the best first"
     counted += f"; {len(swept.failed)} failed" if swept.failed else ""
@@ -82,8 +86,8 @@ def _print_cells(swept: Sweep, best: int | None) -> None:
         rows,
         caption=_CAPTION if swept.chance is None else _CAPTION + chance,
     )
-    if ordered.height > _SHOWN:
-        print(f"{ordered.height - _SHOWN} cells with lower scores are not shown.")
+    if scored.height > _SHOWN:
+        print(f"{scored.height - _SHOWN} cells with lower scores are not shown.")
 
 
 def _value(value: Any) -> str:
