@@ -9,13 +9,15 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from srgdqn.engines.executor import CallsInterruptedError, Executor, Lost
+from srgdqn.engines.on_ray import Ray
 from srgdqn.engines.processes import Processes
 from srgdqn.engines.threads import Threads
 from srgdqn.errors import InputError
@@ -111,6 +113,25 @@ def test_stopping_yields_what_runs_and_begins_nothing_more(executor: Executor, h
     assert interrupted == (how == "ctrl-c")
     assert 1 <= len(outcomes) <= 2
     assert {outcome for _, outcome in outcomes} == {"stopped"}
+
+
+def test_what_asks_a_thread_to_stop_cannot_be_waited_for() -> None:
+    """Ctrl-C would wake nobody."""
+    with pytest.raises(NotImplementedError, match="ask is_set"):
+        list(Threads(1).run(lambda item, stop, send: stop.wait(), [0]))
+
+
+def test_ctrl_c_ends_connecting_to_ray_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def connected(address: str | None) -> Iterator[None]:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.1)
+        pytest.fail("it went on")
+        yield
+
+    monkeypatch.setattr("srgdqn.engines.on_ray.connected", connected)
+    with pytest.raises(KeyboardInterrupt):
+        list(Ray().run(lambda item, stop, send: item, [0]))
 
 
 def test_a_process_that_dies_costs_its_own_call() -> None:

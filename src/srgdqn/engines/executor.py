@@ -7,7 +7,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import cloudpickle
 
@@ -19,7 +19,9 @@ Outcome = TypeVar("Outcome")
 Send = Callable[[Any], None]
 """Sends a message to whoever started the call."""
 Function = Callable[[Item, threading.Event, Send], Outcome]
-"""Is called with an item, an event that is set when it should stop, and a function that sends messages."""
+"""Is called with an item, an event that is set when it should stop (to be asked, not to be waited for), and a function
+that sends messages.
+"""
 OnMessage = Callable[[Item, Any], None]
 """Is called with an item and a message from its call."""
 
@@ -104,6 +106,10 @@ class Stop(threading.Event):
     def is_set(self) -> bool:
         """Whether it was set or the condition holds."""
         return super().is_set() or self._condition()
+
+    def wait(self, timeout: float | None = None) -> NoReturn:
+        """Raises: nothing would wake whoever waits when the condition begins to hold."""
+        raise NotImplementedError("this cannot be waited for: ask is_set from time to time")
 
 
 def usable_cores() -> int:

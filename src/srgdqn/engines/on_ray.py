@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from srgdqn.engines.executor import Executor, Function, Item, OnMessage, Outcome, Send, packed
+from srgdqn.engines.executor import Executor, Function, Item, Lost, OnMessage, Outcome, Send, ignore, never, packed
 from srgdqn.engines.node_check import difference, node_identity
 from srgdqn.engines.ray_connection import cluster_cores, connected
 from srgdqn.errors import InputError
@@ -44,6 +44,19 @@ class Ray(Executor):
         """The cores of the cluster that this process is connected to."""
         return cluster_cores()
 
+    def run(
+        self,
+        function: Function[Item, Outcome],
+        items: Sequence[Item],
+        *,
+        on_message: OnMessage[Item] = ignore,
+        stopping: Callable[[], bool] = never,
+    ) -> Iterator[tuple[Item, Outcome | Lost]]:
+        """See `Executor.run`. Calls that were asked to stop are waited for for a minute."""
+        if items:
+            with connected(self._address):  # which Ctrl-C ends at once, as no call has begun
+                yield from super().run(function, items, on_message=on_message, stopping=stopping)
+
     def _run(
         self,
         function: Function[Item, Outcome],
@@ -51,10 +64,7 @@ class Ray(Executor):
         on_message: OnMessage[Item],
         stopping: Callable[[], bool],
     ) -> Iterator[tuple[Item, Outcome]]:
-        """See `Executor.run`. Calls that were asked to stop are waited for for a minute."""
-        if items:
-            with connected(self._address):
-                yield from _on_cluster(function, items, on_message, stopping, self._retries)
+        return _on_cluster(function, items, on_message, stopping, self._retries)
 
 
 def _on_cluster(
