@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.runs.destination import check_destination, check_file, write_file, write_folder, written_whole
+from srgdqn.runs.destination import (
+    check_destination,
+    check_file,
+    make_folder,
+    write_file,
+    write_folder,
+    written_whole,
+)
 
 CONTENTS = {"a": b"new a", "b": b"new b", "manifest.json": b"{}"}
 
@@ -172,6 +179,12 @@ def test_a_files_place_is_checked_without_leaving_anything(tmp_path: Path) -> No
     with pytest.raises(InputError, match=r"proc cannot be written to"):
         check_file("/proc/new.a", (".a",), what="thing")
     assert os.listdir(tmp_path) == ["old.b"]
+
+
+@pytest.mark.parametrize("place", ["/proc/self", "/proc/self/run"])
+def test_a_folder_to_write_in_must_be_writable(place: str) -> None:
+    with pytest.raises(InputError, match=rf"^{place} cannot be used as a folder \([^)]+\)\. Give one in a place where"):
+        make_folder(place)
 
 
 def test_a_file_takes_its_place_only_if_nothing_failed(tmp_path: Path) -> None:

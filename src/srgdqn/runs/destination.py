@@ -37,7 +37,13 @@ def check_destination(folder: str | os.PathLike[str], *, overwrite: bool = False
     ancestor = next(parent for parent in path.parents if os.path.lexists(parent))
     if not ancestor.is_dir():
         raise InputError(f"{path} cannot be made, because {ancestor} is not a folder. Give a folder elsewhere.")
-    _check_writable(ancestor, path)
+    try:
+        _probe(ancestor)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be made, because {ancestor} cannot be written to ({error.strerror}). "
+            "Give a folder in a place where you may write."
+        ) from error
     return path
 
 
@@ -60,7 +66,13 @@ def check_file(path: str | os.PathLike[str], suffixes: Sequence[str], *, what: s
         raise InputError(
             f"{target} exists already. Give another file, or overwrite it (--overwrite, or overwrite=True in Python)."
         )
-    _check_writable(target.parent, target)
+    try:
+        _probe(target.parent)
+    except OSError as error:
+        raise InputError(
+            f"{target} cannot be written, because {target.parent} cannot be written to ({error.strerror}). Give a file "
+            "in a place where you may write."
+        ) from error
     return target
 
 
@@ -69,11 +81,11 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
     path = Path(os.path.abspath(folder))
     try:
         path.mkdir(parents=True, exist_ok=True)
+        _probe(path)
     except OSError as error:
         raise InputError(
             f"{path} cannot be used as a folder ({error.strerror}). Give one in a place where you may write."
         ) from error
-    _check_writable(path, path)
     return path
 
 
@@ -140,17 +152,11 @@ def _write_folder(path: Path, contents: Mapping[str, bytes], *, overwrite: bool)
             raise
 
 
-def _check_writable(folder: Path, wanted: Path) -> None:
+def _probe(folder: Path) -> None:
     """Asks the disk itself whether anything can be written in a folder, by making a folder there."""
-    try:
-        with scratch(folder) as probe:
-            probe.mkdir()
-            probe.rmdir()
-    except OSError as error:
-        raise InputError(
-            f"{wanted} cannot be written, because {folder} cannot be written to ({error.strerror}). Give one in a "
-            "place where you may write."
-        ) from error
+    with scratch(folder) as probe:
+        probe.mkdir()
+        probe.rmdir()
 
 
 def _check_replaceable(path: Path, *, overwrite: bool) -> None:
