@@ -95,11 +95,11 @@ WHOLE = dumps(configure("MountainCar"))
         ("seed = 0", f"seed = {'9' * 5000}", "this is not TOML"),
         ('loss = "squared"', 'loss = "sqared"', "unknown loss 'sqared'. Did you mean 'squared'?"),
         ("mask_terminal = true", "mask_terminal = 1", "mask_terminal is 1, which is not true or false"),
-        ("[optimiser]", "[optimizer]", "unknown table 'optimizer'. Did you mean 'optimiser'?"),
+        ("[optimiser]", "[optimizer]", "unknown key in the configuration 'optimizer'. Did you mean 'optimiser'?"),
         ('algorithm = "srg-dqn"', "algorithm = 3", "algorithm is 3, which is not a name. Write it in quotes"),
         ('algorithm = "srg-dqn"', "", "the configuration has no 'algorithm'"),
         ('readings = "corrected"', 'reading = "corrected"', "'reading'. Did you mean 'readings'?"),
-        ('algorithm = "srg-dqn"', 'algorithm = "srg-dqn"\neta = 1', "eta is given twice"),
+        ('algorithm = "srg-dqn"', 'algorithm = "srg-dqn"\neta = 1', "unknown key in the configuration 'eta'"),
         ('algorithm = "srg-dqn"', "x = " + "[" * 50_000, "this is not TOML"),
         ('algorithm = "srg-dqn"', "#" * 70_000, "this has 71"),
     ],
@@ -126,3 +126,9 @@ def test_a_wrong_users_file_is_refused_by_its_key(text: str, said: str) -> None:
     with pytest.raises(InputError) as caught:
         options_from_toml(text)
     assert said in str(caught.value)
+
+
+def test_a_section_is_a_table() -> None:
+    start, end = WHOLE.index("[replay]"), WHOLE.index("[normalisation]")
+    with pytest.raises(InputError, match=r"replay is 3, which is not a table\. Write its options below \[replay\]"):
+        loads("replay = 3\n" + WHOLE[:start] + WHOLE[end:])

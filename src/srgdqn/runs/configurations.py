@@ -47,12 +47,20 @@ def loads(text: str) -> Configuration:
 
     An option that the file lacks is younger than the file: it gets the value of what was done before.
     """
-    algorithm, readings, task, options = options_from_toml(text)
-    if algorithm is None or readings is None:
-        missing = "algorithm" if algorithm is None else "readings"
-        raise InputError(f"the configuration has no {missing!r}. Give a whole one, as a run's folder has it.")
-    named = {} if task is None else {"task": task}
-    return Configuration(algorithm, readings).with_options({**_BEFORE, **named, **options})
+    document = _parse(text)
+    stray = [key for key in document if key not in (*_LABELS, *sections())]
+    if stray:
+        raise unknown("key in the configuration", stray[0], (*_LABELS, *sections()))
+    for label in _LABELS:
+        if label not in document:
+            raise InputError(f"the configuration has no {label!r}. Give a whole one, as a run's folder has it.")
+    for section in sections():
+        if not isinstance(document.get(section, {}), dict):
+            raise InputError(
+                f"{section} is {shown(document[section])}, which is not a table. Write its options below [{section}]."
+            )
+    algorithm, readings = (_label(label, document[label]) for label in _LABELS)
+    return Configuration(algorithm, readings).with_options({**_BEFORE, **dict(_options(document))})
 
 
 def options_from_toml(text: str) -> UserOptions:
