@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -71,7 +70,7 @@ def _progress(watched: RunState, *, moves: bool) -> RenderableType:
     if watched.speed is not None and moves:
         words.append(f"{watched.speed:,.0f} steps/s")
     if watched.seconds_left is not None and moves:
-        words.append(f"{timedelta(seconds=round(watched.seconds_left))} left")
+        words.append(f"{duration(watched.seconds_left)} left")
     line = Table.grid(padding=(0, 1))
     line.add_row(ProgressBar(total=1.0, completed=watched.share, width=_BAR), Text(" · ".join(words)))
     return line
@@ -174,3 +173,14 @@ def sparkline(
             mark = marks[min(max(int(share * len(marks)), 0), len(marks) - 1)]
         drawn.append(mark)
     return "".join(drawn).ljust(width)
+
+
+def duration(seconds: float) -> str:
+    """A span of time.
+
+    >>> duration(65), duration(3_725), duration(90_061)
+    ('1:05', '1:02:05', '25:01:01')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
