@@ -93,17 +93,6 @@ def make_policy(
     return policy
 
 
-def numpy_policy(policy: PlainPolicy) -> PlainPolicy:
-    """The policy itself, which needs nothing but NumPy.
-
-    >>> arrays = {"layers.0.weight": np.eye(2), "layers.0.bias": np.zeros(2)}
-    >>> act = numpy_policy(PlainPolicy(arrays, activation="relu", strides=(), kind="vector", shape=(2,)))
-    >>> act([0.5, 2.0]), act([[0.5, 2.0], [3.0, 2.0]]).tolist()
-    (1, [1, 0])
-    """
-    return policy
-
-
 def described(policy: PlainPolicy) -> str:
     """What the policy observes, for readers."""
     if policy.kind == "one-hot":
