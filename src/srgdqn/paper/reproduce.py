@@ -82,7 +82,7 @@ def make_report(
 
 
 def _seconds_by_experiment(scale: Scale, outcomes: Outcomes) -> dict[str, float]:
-    """What each experiment's own cells took: those that no experiment before it in the report has."""
+    """What each experiment's own cells took: those that no experiment before it in the catalogue has."""
     found, counted = {}, set[str]()
     for name, experiment in EXPERIMENTS.items():
         listed = [cell.name for each in readings_of(scale, name) for cell in experiment.cells(scale, each)]

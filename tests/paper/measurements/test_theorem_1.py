@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import threading
+from typing import Any
 
 import hypothesis.strategies as st
 import jax
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import given
 
 import reference
+from srgdqn.errors import InputError
 from srgdqn.paper.measurements.smoothness import theory_step_size
 from srgdqn.paper.measurements.theorem_1 import (
     ESTIMATORS,
@@ -297,3 +299,9 @@ def test_loop_length_grows_as_the_inverse_square_of_epsilon(tables: dict[str, pl
     ):
         assert b / a == pytest.approx(100, rel=0.05)
         assert root_b / root_a == pytest.approx(100, rel=0.05)
+
+
+@pytest.mark.parametrize(("changes", "said"), [({"multiples": (10.0,)}, "speaks of 1"), ({"replications": 1}, "is 1")])
+def test_plans_that_tell_nothing_are_rejected(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        dataclasses.replace(TheoremPlan.quick(), **changes)

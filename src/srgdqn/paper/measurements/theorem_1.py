@@ -21,6 +21,7 @@ import polars as pl
 import scipy.stats
 from jaxtyping import Array, Float, Int
 
+from srgdqn.errors import InputError
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.gradients import make_batch, make_gradients
 from srgdqn.learner.networks import Parameters
@@ -72,6 +73,12 @@ class TheoremPlan:
     """Step sizes on the grid that the tuned ones are chosen from."""
     growth_precisions: tuple[float, ...] = (1e-1, 1e-2, 1e-3, 1e-4)
     """Each ε of the loop length that the theorem asks for, as a share of ‖∇F(θ_0)‖²."""
+
+    def __post_init__(self) -> None:
+        if self.replications < 2:
+            raise InputError(f"replications is {self.replications}, of which there is no interval. Give 2 or more.")
+        if 1.0 not in self.multiples:
+            raise InputError(f"multiples are {self.multiples}, but the theorem speaks of 1. Give 1 among them.")
 
     @classmethod
     def quick(cls, seed: int = 0) -> TheoremPlan:
