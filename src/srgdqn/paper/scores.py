@@ -1,0 +1,96 @@
+"""What rounds score, and what a round scores that diverged.
+
+Divergence is never a gain: a round that diverged before a score's last step gets the worst score of any round that
+finished, among the arms that define it, or the random policy's mean where that is worse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from srgdqn.config.algorithms import PAPER
+from srgdqn.paper.claims.verdicts import Scores
+from srgdqn.results.result import Result
+
+RANDOM, UNTRAINED = "random", "untrained"
+"""Arms without learning: a policy that always explores, and the initial network under the arms' exploration."""
+YARDSTICKS = (RANDOM, UNTRAINED)
+REFERENCE = (*PAPER, "sgd-inner", "sgd-inner-adam")
+"""The arms whose worst finished round is what a diverged one scores."""
+
+LAST_SHARE = 0.2  # of a step budget
+LAST_EPISODES = 100  # of an episode budget
+
+Score = Literal["final", "first half", "length"]
+"""Mean reward per action of the last fifth of the steps (under an episode budget, mean return of the last hundred
+episodes), the same of the first half of the steps, and mean length of episodes.
+"""
+
+
+class Values(NamedTuple):
+    """The values behind a score: of each window or episode, NaN in rounds that diverged before the last of them."""
+
+    windows: np.ndarray
+    """(rounds, windows)."""
+    diverged: np.ndarray
+
+    @property
+    def means(self) -> np.ndarray:
+        """One value per round."""
+        return np.where(self.diverged, np.nan, self.windows.mean(1)) if self.windows.size else self.diverged * np.nan
+
+
+def values_of(result: Result, score: Score) -> Values:
+    """The values of a run's rounds behind a score."""
+    training = result.configuration.training
+    rounds = result.rounds.sort("round")
+    diverged_at = rounds["diverged_at"]
+    if score == "length":
+        return _values(result.episodes, "episode", "length", rounds, diverged_at.is_not_null())
+    if training.episodes is not None:
+        last = result.episodes.filter(pl.col("episode") >= training.episodes - LAST_EPISODES)
+        return _values(last, "episode", "return", rounds, diverged_at.is_not_null())
+    steps = int(rounds["steps"].max())  # type: ignore[arg-type]
+    if score == "final":
+        rows = result.curves.filter(pl.col("step") > (1 - LAST_SHARE) * steps)
+        return _values(rows, "step", "reward", rounds, diverged_at.is_not_null())
+    rows = result.curves.filter(pl.col("step") <= steps / 2)
+    return _values(rows, "step", "reward", rounds, (diverged_at <= steps / 2).fill_null(value=False))
+
+
+def _values(rows: pl.DataFrame, by: str, column: str, rounds: pl.DataFrame, diverged: pl.Series) -> Values:
+    lost = diverged.to_numpy()
+    finished = rounds.filter(~diverged)["round"]
+    kept = rows.filter(pl.col("round").is_in(finished.to_list())).sort("round", by)
+    width = kept.height // max(len(finished), 1)
+    windows = np.full((rounds.height, width), np.nan)
+    windows[~lost] = kept[column].to_numpy().reshape(len(finished), width)
+    return Values(windows, lost)
+
+
+def scored(arms: Mapping[str, Values], worst: Callable[..., float] = min) -> dict[str, Scores]:
+    """The score of every round of all arms; `worst` is `max` where less is better.
+
+    What a diverged round scores is computed here once, from the arms of `REFERENCE` that there are and the random
+    policy. The yardsticks do not learn, and so do not diverge.
+    """
+    means = {name: arm.means for name, arm in arms.items()}
+    floor = floor_of(means, worst)
+    return {name: Scores(np.where(arm.diverged, floor, means[name]), arm.diverged) for name, arm in arms.items()}
+
+
+def floor_of(means: Mapping[str, np.ndarray], worst: Callable[..., float] = min) -> float:
+    """What a diverged round scores, given one value per round of each arm, NaN where it diverged."""
+    chance = float(np.mean(means[RANDOM]))
+    finished = [
+        float(worst(mine)) for name in REFERENCE if name in means for mine in [_known(means[name])] if len(mine)
+    ]
+    return float(worst([*finished, chance]))
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return values[~np.isnan(values)]
