@@ -50,7 +50,7 @@ class Agent:
       algorithm: a name that `srgdqn list` shows.
       env: a Gymnasium id, an environment, a vector environment, or a function that makes an environment.
       seed: what everything random comes from; drawn from the system if it is None.
-      readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
+      readings: what to do where the paper is silent or contradicts itself: `corrected`, `printed` or `mnih`.
       network: `mlp`, `cnn`, an equinox module of your own, or a function from a random key to one.
       **options: any option that `srgdqn train --help` shows.
 

@@ -57,7 +57,7 @@ def train(
         makes one, which is stepped on the host; or a functional JAX environment (`gymnasium`'s `FuncEnv`), whose
         attributes must not change once it is trained on: compiled programs would not notice.
       algorithm: a name that `srgdqn list` shows.
-      readings: what to do where the paper is silent or contradicts itself: `corrected` or `printed`.
+      readings: what to do where the paper is silent or contradicts itself: `corrected`, `printed` or `mnih`.
       network: `mlp` (a perceptron with `hidden` widths) or `cnn`; or an equinox module from one observation (flat, or
         an image with its channels first) to Q-values, or a function from a random key to one.
       progress: show a progress bar (by default where there is a terminal).

@@ -20,7 +20,7 @@ _TASKS = "the paper's compiled tasks, or a Gymnasium id such as LunarLander-v3"
 Task = Annotated[str | None, Arg("TASK", _TASKS, positional=True, names=tuple(PRESETS))]
 Algorithm = Annotated[str | None, Arg("ALGORITHM", "srg-dqn by default", positional=True, names=tuple(ALGORITHMS))]
 SavedRun = Annotated[Path, Arg("RUN", positional=True)]
-Readings = Literal["corrected", "printed"]
+Readings = Literal["corrected", "printed", "mnih"]
 Every = Annotated[float | None, Arg("SECONDS", "60, or longer where they are expensive")]
 
 

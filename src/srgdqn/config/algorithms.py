@@ -72,10 +72,13 @@ def algorithm(name: str) -> Algorithm:
 # `corrected`, the default, is the smallest set of repairs that makes the paper coherent: every option's own default and
 # a task's preset. `printed` follows the letter of the paper where that can be done: bootstrapping is never masked
 # (lines 5, 9 and 11), the Adam process receives the raw gradient g_M (line 16), steps from θ_M and divides by the root
-# of a norm (line 21).
+# of a norm (line 21). `mnih` is `corrected` with what "the DQN algorithm in Mnih 2015 was adopted as the main process"
+# says: a hard target network and clipped errors.
+_CORRECTED = dict(mask_terminal=True, adam_input="delta", adam_from="last", adam_denominator="elementwise")
 READINGS: dict[str, dict[str, Any]] = {
-    "corrected": dict(mask_terminal=True, adam_input="delta", adam_from="last", adam_denominator="elementwise"),
+    "corrected": _CORRECTED,
     "printed": dict(mask_terminal=False, adam_input="gradient", adam_from="previous", adam_denominator="norm"),
+    "mnih": dict(**_CORRECTED, target="hard", target_period=100, loss="huber", huber_delta=1.0),
 }
 
 
