@@ -115,8 +115,8 @@ def _print() -> None:
     print_table(
         "Readings of the paper",
         ("", *READINGS),
-        [(name, *(as_text(chosen[name]) for chosen in READINGS.values())) for name in READINGS["corrected"]],
-        caption="what --readings sets, where the paper is silent or contradicts itself",
+        [(name, *(as_text(chosen.get(name, "–")) for chosen in READINGS.values())) for name in READINGS["mnih"]],
+        caption="what --readings sets, where the paper is silent or contradicts itself; –: the task's preset",
         numeric=False,
     )
     print_table(

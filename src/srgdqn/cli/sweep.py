@@ -51,8 +51,8 @@ class Sweep:
     task: Task = None
     algorithm: Algorithm = None
     readings: Readings = "corrected"
-    """What is done where the paper is silent or contradicts itself: repaired, followed to the letter, or repaired with the
-    target network and clipped errors of Mnih et al. (2015)."""
+    """What is done where the paper is silent or contradicts itself: repaired, followed to the letter, or repaired with
+    the target network and clipped errors of Mnih et al. (2015)."""
     out: Annotated[Path | None, Arg("DIR", "nothing is saved")] = None
     """Folder of the sweep: new, or begun by the same command."""
     figure: Annotated[Path | None, Arg("FILE", "heat-map.png in DIR")] = None

@@ -66,8 +66,8 @@ class Train:
     task: Task = None
     algorithm: Algorithm = None
     readings: Annotated[Readings | None, Arg(default="corrected")] = None
-    """What is done where the paper is silent or contradicts itself: repaired, followed to the letter, or repaired with the
-    target network and clipped errors of Mnih et al. (2015)."""
+    """What is done where the paper is silent or contradicts itself: repaired, followed to the letter, or repaired with
+    the target network and clipped errors of Mnih et al. (2015)."""
     config: Annotated[Path | None, Arg("FILE", "none")] = None
     """TOML file of names and options, such as a saved run's configuration.toml. The command line is above the file,
     and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."""
