@@ -46,7 +46,7 @@ atari: install  ## an hour of two games on two cores, into docs/atari.md
 	$(BIN)/python docs/record_atari.py
 
 test: develop
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not cluster and not drill" src tests
+	$(BIN)/python -m pytest -n $(WORKERS) --durations=25 -m "not slow and not cluster and not drill" src tests
 
 test-slow: develop
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow tests
