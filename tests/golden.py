@@ -512,6 +512,8 @@ def main() -> int:
         return 0
     if given.folder is None:
         parser.error("give the folder that the record is in")
+    if not names:
+        parser.error(f"no configuration is called {given.only!r}: see golden.py list")
     for variable in ("JAX_ENABLE_X64", "XLA_FLAGS"):
         os.environ.pop(variable, None)
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir()) / "srgdqn-golden-programs"))
