@@ -50,18 +50,23 @@ class Experiment:
         return Section(**about, **content)
 
 
-RANDOM = "random"
-"""An arm without learning: a policy that always explores, in the program of DQN with SGD."""
+RANDOM, UNTRAINED = "random", "untrained"
+"""Arms without learning, in the program of DQN with SGD: a policy that always explores, and the initial network under
+the exploration of the other arms.
+"""
+YARDSTICKS = (RANDOM, UNTRAINED)
 
 
 def configured(scale: Scale, task: str, arm: str, readings: str, **options: Any) -> Configuration:
-    """The configuration of one arm (an algorithm, or the random policy) at a scale."""
+    """The configuration of one arm (an algorithm, or one without learning) at a scale."""
     common: dict[str, Any] = {"readings": readings, "seed": scale.seed, **options}
     if arm == RANDOM:
         common |= dict(epsilon_start=1.0, epsilon_end=1.0, eta=0.0)
+    if arm == UNTRAINED:
+        common |= dict(eta=0.0, alpha=0.0)
     if scale.lanes is not None:
         common.setdefault("lanes", scale.lanes)
-    return configure(task, "dqn-sgd" if arm == RANDOM else arm, **common)
+    return configure(task, "dqn-sgd" if arm in YARDSTICKS else arm, **common)
 
 
 def measured_arm(scale: Scale, arm: str, readings: str, rounds: int, steps: int, **options: Any) -> Configuration:

@@ -14,16 +14,11 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.claims.verdicts import Scores
+from srgdqn.paper.experiment import LAST_EPISODES, LAST_SHARE, RANDOM
 from srgdqn.results.result import Result
 
-RANDOM, UNTRAINED = "random", "untrained"
-"""Arms without learning: a policy that always explores, and the initial network under the arms' exploration."""
-YARDSTICKS = (RANDOM, UNTRAINED)
 REFERENCE = (*PAPER, "sgd-inner", "sgd-inner-adam")
 """The arms whose worst finished round is what a diverged one scores."""
-
-LAST_SHARE = 0.2  # of a step budget
-LAST_EPISODES = 100  # of an episode budget
 
 Score = Literal["final", "first half", "length"]
 """Mean reward per action of the last fifth of the steps (under an episode budget, mean return of the last hundred
