@@ -24,7 +24,7 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Parameters
-from srgdqn.paper.measurements.recorded import Report, at_steps, exact_gradient, record
+from srgdqn.paper.measurements.recorded import Report, at_steps, exact_gradient, frozen_parameters, record
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import BatchContext, OuterBatch, from_replay
@@ -54,7 +54,9 @@ def with_oracle(context: BatchContext) -> OuterBatch:
 
 def _exact(context: BatchContext) -> Parameters:
     assert context.learner is not None
-    return exact_gradient(context.configuration, context.network, context.learner.parameters, context.data)
+    theta, target = context.learner.parameters, context.learner.target
+    frozen = frozen_parameters(context.configuration, theta, target)
+    return exact_gradient(context.configuration, context.network, theta, context.data, frozen)
 
 
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
