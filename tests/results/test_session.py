@@ -114,6 +114,18 @@ def test_a_part_of_which_no_checkpoint_is_left_begins_again(whole: Result, cut: 
     assert os.listdir(out.parent) == ["a"]
 
 
+def test_a_part_that_another_network_made_is_not_replaced(out: Path, cut: CutShort) -> None:
+    how: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
+    how |= {"out": out, "progress": False, "evaluation_interval": 64}
+    cut.after, cut.how = 3, "stop"
+    assert srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how).interrupted
+    shutil.rmtree(beside(out))
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(InputError, match=r"it is another run, of which a part is saved \(the digest of the network's values was"):
+        srgdqn.train(LEVERS, "dqn-sgd", network=Stubborn(jnp.zeros(8)), resume=True, **how)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+
+
 @pytest.mark.parametrize("keep", [None, 2])
 def test_killed_once_it_was_saved(keep: int | None, whole: Result, cut: CutShort, out: Path, tmp_path: Path) -> None:
     """Between the last rename and the removal of its checkpoints, or their move into the run."""

@@ -490,7 +490,7 @@ def test_a_run_of_another_estimator_is_not_handed_out(tmp_path: Path) -> None:
     before = files(out)
     for other in (damped(0.95), damped(0.0, finish=lambda state: None)):
         with pytest.raises(
-            InputError, match=r"it is another run, which is finished \(values was \w+, and now is \w+\)"
+            InputError, match=r"it is another run, which is finished \(the digest of the estimator's values was \w+, and now is \w+\)"
         ):
             train(out, other, resume=True)
     assert files(out) == before
