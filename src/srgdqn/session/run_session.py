@@ -16,13 +16,12 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import executor_of
 from srgdqn.errors import InputError
-from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST, check_destination
 from srgdqn.runs.provenance import LOCAL, OF_RUNS, unidentified, what_bits_depend_on
-from srgdqn.runs.run_folder import (
+from srgdqn.runs.unfinished import (
     DEFAULT_KEEP,
     JOBS,
     CheckpointOptions,
@@ -36,6 +35,7 @@ from srgdqn.runs.run_folder import (
     read_request,
     write_request,
 )
+from srgdqn.session.prepare import PreparedRun
 from srgdqn.training.loop import position_of
 from srgdqn.training.reports import Listener
 
