@@ -21,6 +21,7 @@ VERSIONS = {
     "training": 1,  # tasks, learner and rounds: by XLA's programs and by the kernel
     "host": 1,  # rounds in ordinary Gymnasium environments, which have the same learner
     "measurement.anchors": 1,
+    "measurement.dose_errors": 1,
     "measurement.dose_response": 1,
     "measurement.exact_anchors": 1,
     "measurement.gradient_spread": 1,
