@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from srgdqn.config import Configuration
 from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
 from srgdqn.paper.experiment import Experiment, Outcomes, configured, mean_text
@@ -32,9 +33,9 @@ def cell_name(readings: str) -> str:
     return f"exact-anchors-{readings}"
 
 
-def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
-    """The three arms as one cell: the second and third need the first's recording."""
-    configuration = configured(
+def configuration_of(scale: Scale, readings: str) -> Configuration:
+    """Of all arms."""
+    return configured(
         scale,
         "MountainCar",
         "svr-dqn-no-adam",
@@ -45,7 +46,12 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
         evaluation_interval=scale.exact_steps // _EVALUATIONS,
         evaluation_episodes=_EPISODES,
     )
-    return [MeasurementCell(cell_name(readings), exact_anchors.measure, exact_anchors.Plan(configuration))]
+
+
+def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
+    """The three arms as one cell: the second and third need the first's recording."""
+    plan = exact_anchors.Plan(configuration_of(scale, readings))
+    return [MeasurementCell(cell_name(readings), exact_anchors.measure, plan)]
 
 
 def evaluation_matrix(outcomes: Outcomes, readings: str, arm: str, random_score: float) -> np.ndarray:

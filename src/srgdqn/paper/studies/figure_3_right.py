@@ -58,12 +58,13 @@ def of_both_runs(outcomes: Outcomes, readings: str, table: str) -> pl.DataFrame:
     return pl.concat([rows.with_columns(pl.lit(name).alias("trajectory")) for name, rows in runs.items()])
 
 
-def log_ratios(outcomes: Outcomes, readings: str, definition: str) -> np.ndarray:
-    """Per round: the mean over both runs, moments and inner iterations of log(SRG's distance / SVRG's).
+def log_ratios(outcomes: Outcomes, readings: str, definition: str, first: int = 1) -> np.ndarray:
+    """Per round: the mean over both runs, moments and inner iterations, from the `first` on, of log(SRG's distance /
+    SVRG's).
 
     A round counts if it diverged in neither run.
     """
-    rows = of_both_runs(outcomes, readings, "distances")
+    rows = of_both_runs(outcomes, readings, "distances").filter(pl.col("m") >= first)
     keys = ["trajectory", "round", "step", "m"]
     srg, svrg = (rows.filter(pl.col("estimator") == name).select(*keys, definition) for name in ("srg", "svrg"))
     joined = srg.join(svrg, on=keys, suffix="_svrg").with_columns(

@@ -68,12 +68,12 @@ class Spreads:
         self.steps = sorted(tables["srg-dqn"]["windows"]["step"].unique().to_list())
         self._weights = int(tables["srg-dqn"]["rounds"]["weights"][0])
         column = "spread_with_biases" if biases else "spread"
-        self._vectors: Mapping[str, np.ndarray] = {
+        self.vectors: Mapping[str, np.ndarray] = {
             name: self._vector_stack(table["vectors"], quantity, biases) for name, table in tables.items()
         }
-        self._windows = {name: self._matrix(table["windows"], quantity, column) for name, table in tables.items()}
+        self.windows = {name: self._matrix(table["windows"], quantity, column) for name, table in tables.items()}
         # At a frozen θ both estimators are measured at the same θ: those of both algorithms' runs.
-        self._frozen = {
+        self.frozen = {
             name: np.stack(
                 [
                     self._matrix(table["redraws"].filter(pl.col("estimator") == _ESTIMATORS[name]), quantity, column)
@@ -87,10 +87,10 @@ class Spreads:
         """The spread at every step for each algorithm, of the rounds at `picks` (with repetitions) or of all."""
         chosen = np.arange(len(self.rounds)) if picks is None else picks
         if definition == "across":
-            return {name: stack[chosen].std(0, ddof=1).sum(-1) for name, stack in self._vectors.items()}
+            return {name: stack[chosen].std(0, ddof=1).sum(-1) for name, stack in self.vectors.items()}
         if definition == "window":
-            return {name: matrix[chosen].mean(0) for name, matrix in self._windows.items()}
-        return {name: stack[:, chosen].mean((0, 1)) for name, stack in self._frozen.items()}
+            return {name: matrix[chosen].mean(0) for name, matrix in self.windows.items()}
+        return {name: stack[:, chosen].mean((0, 1)) for name, stack in self.frozen.items()}
 
     def log_ratio(self, definition: str, picks: np.ndarray | None = None) -> float:
         """The mean over steps of log(S_SRG / S_SVR); steps at which there is no spread are left out."""

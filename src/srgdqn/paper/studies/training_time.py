@@ -30,17 +30,19 @@ def times_cell(readings: str) -> str:
 
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
-    """Figure 2's own cells, and one that times every algorithm in turn with nothing beside it."""
+    """Figure 2's own cells, and one that times every algorithm."""
+    return [*figure_2.cells(scale, readings), *times_cells(scale, readings, PAPER)]
+
+
+def times_cells(scale: Scale, readings: str, algorithms: Sequence[str]) -> list[MeasurementCell]:
+    """The cell that times algorithms in turn with nothing beside it."""
     configurations = {
         f"{task}-{algorithm}": with_kernel(configured(scale, task, algorithm, readings))
         for task in TASKS
-        for algorithm in PAPER
+        for algorithm in algorithms
     }
     plan = step_times.Plan(configurations, scale.timing_turns)
-    return [
-        *figure_2.cells(scale, readings),
-        MeasurementCell(times_cell(readings), step_times.measure, plan, alone=True),
-    ]
+    return [MeasurementCell(times_cell(readings), step_times.measure, plan, alone=True)]
 
 
 def seconds_to_threshold(

@@ -1,0 +1,350 @@
+"""The third confirmatory run: what is run for every set of readings, and what of it the claims are judged by.
+
+Its seeds begin at 40,001, and none of them was run before the rules (`claims.verdicts`, `claims.cases`, `scores`) were
+fixed. Thresholds of training time come from pilot seeds, 10,000 on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from srgdqn.config.algorithms import PAPER
+from srgdqn.paper.cells import Console, MeasurementCell, RunCell, StudyCell, run_cells
+from srgdqn.paper.claims.cases import (
+    OURS,
+    SGD,
+    SVR,
+    Distances,
+    Dose,
+    Doses,
+    Exact,
+    Gathered,
+    Reaching,
+    Spreads,
+    Theorem,
+)
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, measured_arm
+from srgdqn.paper.measurements import dose_errors, exact_anchors
+from srgdqn.paper.measurements.dose_errors import errors_of
+from srgdqn.paper.scale import CONFIRMATORY, Scale
+from srgdqn.paper.scores import REFERENCE, Values, scored, values_of
+from srgdqn.paper.studies import anatomy, figure_1, figure_2, figure_3_left, figure_3_right, table_2, theorem_1
+from srgdqn.paper.studies.figure_2 import TASKS
+from srgdqn.paper.studies.training_time import seconds_per_step, times_cells
+from srgdqn.results.result import Result
+
+PILOT_SEED = 10_000
+ARMS = (*REFERENCE, *YARDSTICKS)
+"""The paper's four algorithms, their controls without variance reduction, and the yardsticks."""
+_TIMED = (OURS, SVR, SGD)
+_ERROR_ROUNDS, _ERROR_MOMENTS = 20, 6  # of the runs on which the errors of doses are measured
+_MOST_B = 16  # the largest b that the claim is judged by; b = N is shown only
+
+SCALE = dataclasses.replace(
+    CONFIRMATORY,
+    name="confirmation",
+    seed=40_001,
+    rounds={"MountainCar": 3_000, "Pendulum": 1_000, "CartPole": 2_000},
+    exact_rounds=40,
+    exact_steps=100_000,
+    anchor_rounds=50,
+    episode_rounds=100,
+    spread_rounds=100,
+    dose_rounds=400,
+    dose_steps=100_000,
+)
+PILOT = dataclasses.replace(
+    SCALE, name="pilot", seed=PILOT_SEED, rounds=dict.fromkeys(TASKS, 200), controls=dict.fromkeys(TASKS, ())
+)
+
+
+@dataclass(frozen=True)
+class ReadingSet:
+    """A set of readings that claims are judged for."""
+
+    name: str
+    readings: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What differs from the named readings."""
+    whole: bool = True
+    """Whether all claims are judged, or C2 to C6 alone."""
+
+
+SETS = (
+    ReadingSet("corrected", "corrected"),
+    ReadingSet("printed", "printed"),
+    ReadingSet("mnih", "mnih"),
+    ReadingSet("mnih-20", "mnih", {"target_period": 20}, whole=False),
+)
+"""The three sets, and the last with its target network's other period beside it."""
+
+
+# What is run
+
+
+def cells(scale: Scale, given: ReadingSet) -> list[StudyCell]:
+    """Everything that the claims of a set are judged by."""
+    listed: list[StudyCell] = [*task_cells(scale, given), *episode_cells(scale, given)]
+    if given.whole:
+        name = given.name
+        listed += [
+            exact_cell(scale, name),
+            *theorem_1.cells(scale, name),  # with the anchors of both algorithms' runs
+            *table_2.cells(scale, name),
+            *times_cells(scale, name, _TIMED),
+            *dose_cells(scale, name),
+        ]
+    return listed
+
+
+def task_cells(scale: Scale, given: ReadingSet) -> list[RunCell]:
+    """Every arm on every task; the yardsticks in as many rounds as the others."""
+    listed = []
+    for task in TASKS:
+        options = {"rounds": scale.rounds[task], **scale.shorter.get(task, {}), **given.options}
+        for arm in ARMS:
+            configuration = configured(scale, task, arm, given.readings, **options)
+            listed.append(RunCell(figure_2.cell_name(task, given.name, arm), configuration))
+    return listed
+
+
+def episode_cells(scale: Scale, given: ReadingSet) -> list[RunCell]:
+    """Every arm on MountainCar under a budget of episodes."""
+    budget = {"rounds": scale.episode_rounds, "episodes": scale.episodes, "evaluation_interval": None}
+    return [
+        RunCell(
+            figure_3_left.cell_name(given.name, arm),
+            configured(scale, figure_3_left.TASK, arm, given.readings, **budget, **given.options),
+        )
+        for arm in ARMS
+    ]
+
+
+def exact_cell(scale: Scale, readings: str) -> MeasurementCell:
+    """Figure 1's first two arms over a long run."""
+    plan = exact_anchors.SampledPlan(figure_1.configuration_of(scale, readings))
+    return MeasurementCell(figure_1.cell_name(readings), exact_anchors.measure, plan)
+
+
+def dose_name(readings: str, dose: Dose) -> str:
+    """The name of the cell of a dose."""
+    return f"dose-c{dose[0]:g}-b{dose[1]}-{readings}"
+
+
+def errors_name(readings: str) -> str:
+    """The name of the cell with the errors of all doses."""
+    return f"dose-errors-{readings}"
+
+
+def dose_cells(scale: Scale, readings: str) -> list[StudyCell]:
+    """A run of every dose, and the errors of all from the same θ_0 and D."""
+    budget = {"rounds": scale.dose_rounds, "steps": scale.dose_steps, "evaluation_interval": None}
+    listed: list[StudyCell] = [
+        RunCell(
+            dose_name(readings, (c, b)),
+            configured(scale, "MountainCar", OURS, readings, coefficient=c, inner_batch=b, **budget),
+        )
+        for c, b in scale.doses
+    ]
+    recorded = measured_arm(scale, "sgd-inner-adam", readings, min(_ERROR_ROUNDS, scale.dose_rounds), scale.dose_steps)
+    steps = np.linspace(scale.dose_steps / _ERROR_MOMENTS, scale.dose_steps, _ERROR_MOMENTS).astype(int)
+    plan = dose_errors.Plan(recorded, tuple(int(max(step, 1_100)) for step in steps), tuple(scale.doses))
+    return [*listed, MeasurementCell(errors_name(readings), dose_errors.measure, plan)]
+
+
+# What of it the claims are judged by
+
+
+def gather(outcomes: Outcomes, given: ReadingSet, thresholds: Mapping[str, float]) -> Gathered:
+    """What was measured for a set of readings; `thresholds` of training time by task."""
+    name = given.name
+    runs = {task: {arm: outcomes[figure_2.cell_name(task, name, arm)] for arm in ARMS} for task in TASKS}
+    lengths = {arm: outcomes[figure_3_left.cell_name(name, arm)] for arm in ARMS}
+    final = {task: {arm: values_of(run, "final") for arm, run in arms.items()} for task, arms in runs.items()}
+    found = Gathered(
+        final=final,
+        first_half={"Pendulum": {arm: values_of(run, "first half") for arm, run in runs["Pendulum"].items()}},
+        lengths={arm: values_of(run, "length") for arm, run in lengths.items()},
+        cut={arm: cut_share(run) for arm, run in lengths.items()},
+    )
+    if not given.whole:
+        return found
+    return dataclasses.replace(
+        found,
+        exact=exact_of(outcomes[figure_1.cell_name(name)].tables),
+        distances=distances_of(outcomes, name),
+        spreads=spreads_of(outcomes, name),
+        theorem=theorem_of(outcomes),
+        reaching={
+            task: reaching_of(
+                {arm: runs[task][arm] for arm in _TIMED},
+                {arm: seconds_per_step(outcomes, name, task, arm) for arm in _TIMED},
+                thresholds[task],
+            )
+            for task in TASKS
+        },
+        shares={part: anatomy.shares(outcomes, name, part) for part in ("unseen", "drift")},
+        doses=doses_of(outcomes, name),
+    )
+
+
+def cut_share(run: Result) -> float:
+    """The share of a run's episodes that were cut at the cap."""
+    return float(np.mean(run.episodes["ending"].to_numpy() == "censored"))
+
+
+def exact_of(tables: Mapping[str, pl.DataFrame]) -> Exact:
+    """Figure 1's rewards by evaluation, without what was evaluated since a round diverged."""
+    diverged = {(arm, number): step for arm, number, step in tables["diverged"].iter_rows()}
+    lost = set(tables["rounds"].filter("diverged").select("arm", "round").rows())
+    whole = tables["rounds"].filter(~pl.col("diverged")).select("arm", "round")
+    steps = np.sort(tables["evaluations"].join(whole, on=["arm", "round"], how="semi")["step"].unique().to_numpy())
+    if not len(steps):
+        steps = np.sort(tables["evaluations"]["step"].unique().to_numpy())
+    rounds = tables["rounds"]["round"].n_unique()
+    values = {arm: np.full((rounds, len(steps)), np.nan) for arm in ("exact", "ordinary")}
+    place = {int(step): column for column, step in enumerate(steps)}
+    for arm, number, step, reward in tables["evaluations"].select("arm", "round", "step", "reward").iter_rows():
+        # A round of which there is no whole recording cannot be replayed.
+        ends = [diverged[key] for key in ((arm, number), ("ordinary", number)) if key in diverged]
+        if step in place and not ((arm, number) in lost and step >= min(ends, default=0)):
+            values[arm][number, place[step]] = reward
+    rewards = {
+        arm: tables["yardsticks"].filter(pl.col("arm") == arm).sort("round")["reward"].to_numpy() for arm in YARDSTICKS
+    }
+    return Exact(values, rewards[RANDOM], rewards[UNTRAINED])
+
+
+def distances_of(outcomes: Outcomes, readings: str) -> Distances:
+    """How much closer SRG's anchors are, from the second inner iteration on: at the first they coincide."""
+    ratios = {
+        definition: figure_3_right.log_ratios(outcomes, readings, definition, first=2)
+        for definition in figure_3_right.DEFINITIONS
+    }
+    runs = {name: outcomes[figure_3_right.cell_name(readings, name)] for name in figure_3_right.TRAJECTORIES}
+    return Distances(ratios, {name: _diverged_share(run.tables["rounds"]) for name, run in runs.items()})
+
+
+def spreads_of(outcomes: Outcomes, readings: str) -> Spreads:
+    """Table 2's spreads of the rounds that finished in both runs."""
+    found = table_2.Spreads(outcomes, readings)
+    runs = {name: outcomes[table_2.cell_name(readings, name)] for name in table_2.ALGORITHMS}
+    diverged = {name: _diverged_share(run.tables["rounds"]) for name, run in runs.items()}
+    return Spreads(found.vectors, found.windows, found.frozen, diverged)
+
+
+def _diverged_share(rounds: pl.DataFrame) -> float:
+    return float(rounds["diverged"][0] / rounds["rounds"][0])
+
+
+def theorem_of(outcomes: Outcomes) -> Theorem:
+    """Theorem 1's inequality where it speaks, and the counts of queries."""
+    rows = outcomes[theorem_1.CELL].tables["inequality"].filter((pl.col("multiple") == 1.0) & pl.col("in_region"))
+    ratios = {
+        (problem, step): theorem_1.log_query_ratios(outcomes, problem, step)
+        for problem in theorem_1.PROBLEMS
+        for step in ("theory", "tuned")
+    }
+    return Theorem(int(rows["violated"].sum()), rows.height, ratios)
+
+
+def reaching_of(runs: Mapping[str, Result], costs: Mapping[str, float], threshold: float) -> dict[str, Reaching]:
+    """How long every arm took to a threshold; a round that is never there, or that diverged, counts with the longest
+    round's steps at the dearest cost.
+    """
+    never = max(int(run.rounds["steps"].max()) for run in runs.values()) * max(costs.values())  # type: ignore[arg-type]
+    return {arm: _reaching(run, costs[arm], threshold, never) for arm, run in runs.items()}
+
+
+def _reaching(run: Result, cost: float, threshold: float, never: float) -> Reaching:
+    rounds = run.rounds.sort("round")
+    diverged = rounds["diverged_at"].is_not_null().to_numpy()
+    by_episode = run.configuration.training.episodes is not None
+    table, column, order = (run.episodes, "return", "episode") if by_episode else (run.curves, "reward", "step")
+    numbers = rounds.filter(pl.col("diverged_at").is_null())["round"].to_list()
+    rows = table.filter(pl.col("round").is_in(numbers)).sort("round", order)
+    seconds, reached = np.full(len(diverged), never), np.zeros(len(diverged), bool)
+    if numbers:
+        values, ends = (rows[name].to_numpy().reshape(len(numbers), -1) for name in (column, "step"))
+        steps = first_steps(values, ends, threshold)
+        reached[~diverged] = np.isfinite(steps)
+        seconds[~diverged] = np.where(np.isfinite(steps), steps * cost, never)
+    return Reaching(seconds, reached, diverged)
+
+
+def first_steps(values: np.ndarray, ends: np.ndarray, threshold: float) -> np.ndarray:
+    """By round: the end of the first window from which on the mean of it and all later ones is at or above a threshold;
+    infinite where there is none.
+
+    >>> first_steps(np.array([[0.0, 4.0, 2.0], [9.0, 1.0, 1.0]]), np.array([[10, 20, 30]] * 2), 3.0)
+    array([20., 10.])
+    """
+    counts = np.arange(values.shape[1], 0, -1)
+    later = np.cumsum(values[:, ::-1], 1)[:, ::-1] / counts
+    there = later >= threshold
+    steps = ends[np.arange(len(ends)), there.argmax(1)].astype(float)
+    return np.where(there.any(1), steps, np.inf)
+
+
+def doses_of(outcomes: Outcomes, readings: str) -> Doses:
+    """The doses that the claim is judged by."""
+    errors = errors_of(outcomes[errors_name(readings)].tables["errors"])
+    rewards: dict[Dose, Values] = {
+        dose: values_of(outcomes[dose_name(readings, dose)], "final") for dose in errors if dose[1] <= _MOST_B
+    }
+    return Doses(rewards, {dose: errors[dose] for dose in rewards})
+
+
+# Thresholds of training time, from pilot seeds
+
+_FILE = "thresholds.json"
+
+
+def pilot_thresholds(folder: Path, console: Console, scale: Scale = PILOT) -> dict[str, dict[str, float]]:
+    """By set and task: halfway from the untrained agent to the best of the paper's four."""
+    found = {}
+    for given in (each for each in SETS if each.whole):
+        outcomes = run_cells(f"pilot, {given.name}", task_cells(scale, given), folder / "pilot" / given.name, console)
+        found[given.name] = {task: threshold_of(outcomes, task, given.name) for task in TASKS}
+    return found
+
+
+def threshold_of(outcomes: Outcomes, task: str, readings: str) -> float:
+    """Halfway from the untrained agent to the best of the paper's four."""
+    arms = {arm: values_of(outcomes[figure_2.cell_name(task, readings, arm)], "final") for arm in ARMS}
+    means = {arm: float(scores.values.mean()) for arm, scores in scored(arms).items()}
+    return (means[UNTRAINED] + max(means[arm] for arm in PAPER)) / 2
+
+
+def read_thresholds() -> dict[str, dict[str, float]]:
+    """The thresholds that the package was released with."""
+    text = resources.files("srgdqn.paper.evidence").joinpath(_FILE).read_text(encoding="utf-8")
+    thresholds: dict[str, dict[str, float]] = json.loads(text)["thresholds"]
+    return thresholds
+
+
+def thresholds_json(thresholds: Mapping[str, Mapping[str, float]], scale: Scale = PILOT) -> str:
+    """The text that `read_thresholds` reads."""
+    content = {"seed": scale.seed, "rounds": dict(scale.rounds), "thresholds": thresholds}
+    return json.dumps(content, indent=2) + "\n"
+
+
+def run_sets(
+    folder: Path, console: Console, scale: Scale = SCALE, sets: Sequence[ReadingSet] = SETS
+) -> dict[str, Gathered]:
+    """What was measured for every set, one after the other, so that only one is in memory."""
+    thresholds = read_thresholds()
+    found = {}
+    for given in sets:
+        outcomes = run_cells(f"confirmation, {given.name}", cells(scale, given), folder / given.name, console)
+        found[given.name] = gather(outcomes, given, thresholds.get(given.name, {}))
+    return found
