@@ -213,7 +213,7 @@ def test_another_stamp_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixt
     other = manager.stamped("two")
     assert newest(other, "a") is None
     told = capsys.readouterr().err
-    assert "000001.checkpoint cannot be used: it was made by another version or on another kind of machine" in told
+    assert "000001.checkpoint cannot be used: it was made by another version, on another kind of machine" in told
     assert other.look("a", turn_of) is None
     assert capsys.readouterr().err == ""  # it may be somebody else's
     job = other.job("a")

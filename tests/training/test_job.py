@@ -216,9 +216,15 @@ def test_a_job_of_which_nothing_is_left_is_warned_of_though_its_rounds_go_to_oth
 ) -> None:
     case = "steps, a target"
     manager = CheckpointManager(tmp_path, every=0.0)
-    train_until(made(case, "xla"), manager, 9, segment_blocks=1, workers=2)
-    first, *others = manager.jobs()
-    assert others
+    stop = threading.Event()
+
+    def until_both_are_checkpointed(progress: Any) -> None:
+        if len(manager.jobs()) == 2:
+            stop.set()
+
+    how: dict[str, Any] = {"segment_blocks": 1, "workers": 2, "stop": stop, "listener": until_both_are_checkpointed}
+    train_rounds(*made(case, "xla"), manager=manager, **how)
+    first, _ = manager.jobs()
     damaged = sorted((tmp_path / first).glob("*.checkpoint"))
     for file in damaged:
         data = bytearray(file.read_bytes())

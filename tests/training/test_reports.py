@@ -146,13 +146,17 @@ def told(share: float, diverged: int = 0, steps: int = 16) -> Progress:
 @given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 1), st.integers(0, 5)), max_size=20))
 def test_it_is_the_mean_of_the_shares_and_the_sum_of_those_that_diverged(news: list[tuple[int, float, int]]) -> None:
     heard: list[Progress] = []
-    shared = SharedProgress(heard.append, 3)
+    shared = SharedProgress(heard.append, [1, 2, 5])
     listeners = [shared.of(number) for number in range(3)]
     shares, diverged = [0.0] * 3, [0] * 3
     for number, share, frozen in news:
         listeners[number](told(share, frozen))
         shares[number], diverged[number] = share, frozen
-        assert heard[-1].share == pytest.approx(sum(shares) / 3)
+        assert heard[-1].share == pytest.approx((shares[0] + 2 * shares[1] + 5 * shares[2]) / 8)
         assert heard[-1].diverged == sum(diverged)
         assert heard[-1]._replace(share=share, diverged=frozen) == told(share, frozen)  # the rest is as it was told
     assert len(heard) == len(news)
+    for number in range(3):
+        shared.leave_out(number)
+    listeners[0](told(0.5))
+    assert heard[-1].share == pytest.approx(7.5 / 8)

@@ -146,7 +146,7 @@ def test_what_is_done_is_had_while_the_rest_is_stopped() -> None:
 def test_shares_are_the_rounds_of_each(rounds: int, configurations: int, size: int) -> None:
     every, names = range(rounds * configurations), [str(place) for place in range(configurations)]
     shares = [share for start in every[::size] for share in shares_of(every[start : start + size], names, rounds)]
-    assert all(len(share.rounds) > 0 and share.identity == str(share.place) for share in shares)
+    assert all(len(share.rounds) > 0 and share.digest == str(share.place) for share in shares)
     assert [(share.place, number) for share in shares for number in share.rounds] == [
         (place, number) for place in range(configurations) for number in range(rounds)
     ]
