@@ -43,6 +43,10 @@ STYLES: dict[str, Style] = {
 }
 
 
+MANY_POINTS = 100
+"""A series with more points has small ones."""
+
+
 @dataclass(frozen=True, eq=False)
 class Series:
     """One line or set of points."""
@@ -75,6 +79,8 @@ class Panel:
     log_y: bool = False
     categories: tuple[str, ...] = ()
     """Names of the positions 0, 1, 2, … where x is not a number."""
+    y_categories: tuple[str, ...] = ()
+    """The same for y, from below."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
 from srgdqn.figures import check_figure
-from srgdqn.figures.charts import Chart, Panel, Series
+from srgdqn.figures.charts import MANY_POINTS, Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, default_axes, learning_panel
 from srgdqn.results.curves import AXES, Axis
 from srgdqn.results.result import Result
@@ -121,8 +121,9 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool
 def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int) -> Any:
     """Draws a series of the group in that place among the groups."""
     look: dict[str, Any] = {"color": series.style.color, "label": series.label, "zorder": _ABOVE_BANDS}
+    many = len(x) > MANY_POINTS
     if series.kind == "points":
-        look |= {"linestyle": "none", "marker": _pick(_POINT_MARKERS, place), "markersize": 5}
+        look |= {"linestyle": "none", "marker": _pick(_POINT_MARKERS, place), "markersize": 1 if many else 5}
     else:
         look |= {"linestyle": series.style.dashes, "linewidth": 1.6}
         if marker := _pick(_LINE_MARKERS, place):
@@ -130,7 +131,7 @@ def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int) -> Any:
     (handle,) = axes.plot(x, np.asarray(series.y, float), **look)
     if series.low is not None and series.high is not None:
         if series.kind == "points":
-            axes.vlines(x, series.low, series.high, color=series.style.color, linewidth=1.3)
+            axes.vlines(x, series.low, series.high, color=series.style.color, linewidth=0.4 if many else 1.3)
         else:
             axes.fill_between(x, series.low, series.high, color=series.style.color, alpha=0.18, linewidth=0)
     return handle
@@ -162,6 +163,9 @@ def _format_axes(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) 
         axes.grid(False, axis="x")
     elif along in ("steps", "queries") and not panel.log_x:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if panel.y_categories:
+        axes.set_yticks(range(len(panel.y_categories)), panel.y_categories, fontsize="xx-small")
+        axes.set_ylim(-0.5, len(panel.y_categories) - 0.5)
 
 
 def _legend_text(label: str, group: str) -> str:

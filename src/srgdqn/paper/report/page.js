@@ -102,11 +102,12 @@
 
   function looksOf(series) {
     const errors = series.low && {
-      type: "data", symmetric: false, thickness: 1.5, width: 3, color: series.color,
+      type: "data", symmetric: false, color: series.color,
+      thickness: series.small ? 0.5 : 1.5, width: series.small ? 0 : 3,
       array: series.y.map((y, i) => difference(series.high[i], y)),
       arrayminus: series.y.map((y, i) => difference(y, series.low[i])),
     };
-    const marker = { color: series.color, symbol: series.symbol, size: 8 };
+    const marker = { color: series.color, symbol: series.symbol, size: series.small ? 3 : 8 };
     if (series.kind === "points") {
       return { type: "scatter", mode: "markers", marker, error_y: errors || {}, offsetgroup: series.name };
     }
@@ -115,6 +116,7 @@
   }
 
   function hoverOf(series, panel) {
+    if (panel.layout.yaxis.ticktext) return { hoverinfo: "skip" }; // its names are on the axis
     const x = panel.layout.xaxis.ticktext ? "" : "%{x:,}: ";
     const edges = series.low ? " [%{customdata[0]:.4g}, %{customdata[1]:.4g}]" : "";
     return {

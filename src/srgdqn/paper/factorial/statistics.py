@@ -29,14 +29,14 @@ class Scored(NamedTuple):
     diverged: np.ndarray
 
 
-def scored(means: np.ndarray, arms: Sequence[str], learning: Sequence[str]) -> Scored:
+def scored(means: np.ndarray, arms: Sequence[str]) -> Scored:
     """The score of every round, from means with axes of readings, arms and rounds, NaN where a round diverged.
 
-    In each reading a diverged round scores as the worst finished one of all arms that learn, or as the random policy's
-    mean where that is worse or no round has finished.
+    In each reading a diverged round scores as the worst finished one of all arms. The yardsticks are among them: where
+    every other round diverged, none of them may count as better than an agent that never learned.
     """
     diverged = np.isnan(means)
-    floors = [floor_of(dict(zip(arms, reading, strict=True)), among=learning) for reading in means]
+    floors = [floor_of(dict(zip(arms, reading, strict=True)), among=arms) for reading in means]
     return Scored(np.where(diverged, np.reshape(floors, (-1, 1, 1)), means), diverged)
 
 
