@@ -51,12 +51,12 @@ def _found(tables: Mapping[str, pl.DataFrame]) -> str:
         f"random policy in {_counted(readings, 'beat random')}. Of {rounds:,} rounds of the six algorithms {lost:,} "
         f"({lost / rounds:.0%}) diverged."
     ]
-    by_task = ", ".join(f"{_percent(_share(shares, task, 'best', OURS))} on {task}" for task in TASKS)
+    by_task = ", ".join(f"{_percent(_share(shares, task, 'best', OURS))} of the readings of {task}" for task in TASKS)
     everywhere = _share(shares, _EVERYWHERE, "best", OURS)
     others = [_share(shares, _EVERYWHERE, "best", arm)["estimate"] for arm in LEARNING if arm != OURS]
     second = (
         f"SRG-DQN has the highest mean of the six in {by_task}, and on all three tasks at once in "
-        f"{_percent(everywhere)} of the readings (the other five: {min(others):.1%} to {max(others):.1%}). If all six "
+        f"{_percent(everywhere)} (the other five: {min(others):.1%} to {max(others):.1%}). If all six "
         "were alike, each would be best in 17 % of the readings of a task, and on all three in 0.5 %."
     )
     third = []
@@ -148,8 +148,8 @@ def _shares(shares: pl.DataFrame) -> Table:
     note = (
         "An algorithm has learned in a reading if it is above the untrained agent beyond doubt: p⁺ at most 2.5 % "
         "divided by the six algorithms. Intervals are over rounds: the same round numbers are drawn for all readings, "
-        "algorithms and tasks, and the test is made again, in its normal form, in every one of the resamples. Drawing "
-        "adds noise, so that an interval may lie above a small share."
+        "algorithms and tasks, and the test is made again, in its normal form, in every resample. That meets the noise "
+        "of rounds twice, which moves shares: the resamples are moved back, to have the estimate as their mean."
     )
     return Table("factorial-shares", "In what share of the readings anybody learned", pl.DataFrame(rows), note)
 

@@ -3,6 +3,11 @@
 Rounds are resampled, and nothing else: a resample draws round numbers once, and takes the same ones in every reading,
 arm and task. Readings are not a sample of anything, so that no interval is over them. `weights`, an array (resamples,
 rounds), says how often each resample has drawn each round.
+
+Means have percentile intervals. Shares of readings have such that are moved: whether an arm is the best, or passes a
+test, is decided by noisy means, and in a resample by means with twice the noise. This moves shares (those of arms that
+pass a test up, those of the best towards one in six) by more than they vary, as all readings are averaged. So the
+resamples are moved by one amount, to have the estimate as their mean.
 """
 
 from __future__ import annotations
@@ -88,8 +93,7 @@ def above(values: np.ndarray, yardstick: np.ndarray, weights: np.ndarray) -> Abo
 
     The estimates are shares of readings whose p⁺ is small enough, as `verdicts.arms_above` has it. For the intervals
     the test itself is made again in every resample. As a resample of resamples would take too long, it has the normal
-    form there: the resample's mean is above 0 by z times its own standard error. Resampling adds noise to what is
-    tested, so that these shares tend to be too high where few arms are above: an interval may begin above 0.
+    form there: the resample's mean is above 0 by z times its own standard error.
     """
     readings, arms, rounds = values.shape
     level = ERROR_RATE / arms
@@ -144,7 +148,9 @@ def shares_best(tasks: Mapping[str, np.ndarray], weights: np.ndarray) -> Best:
 
 
 def _shares(estimates: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    return np.column_stack([estimates, np.quantile(drawn, (0.025, 0.975), axis=0).T])
+    """(arms, 3): shares, and the quantiles of their resamples, moved to have the estimates as their means."""
+    bounds = np.quantile(drawn, (0.025, 0.975), axis=0) + (estimates - drawn.mean(0))
+    return np.column_stack([estimates, np.clip(bounds, 0.0, 1.0).T])
 
 
 def _means(values: np.ndarray, weights: np.ndarray) -> np.ndarray:

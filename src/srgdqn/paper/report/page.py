@@ -21,7 +21,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from srgdqn.figures.charts import MANY_POINTS, Chart, Panel, Series
+from srgdqn.figures.charts import Chart, Panel, Series, point_size
 from srgdqn.paper.report.contents import Report, readings_of
 from srgdqn.paper.report.markdown import text_of, time_text
 from srgdqn.results.curves import AXES
@@ -190,6 +190,7 @@ def _panel(panel: Panel, groups: Sequence[str]) -> dict[str, Any]:
         "positions": [list(values) for values in places],
         "series": series,
         "layout": _layout(panel),
+        "points": point_size(panel),
     }
 
 
@@ -208,7 +209,6 @@ def _series(series: Series, place: int) -> dict[str, Any]:
         "symbol": _SYMBOLS[place % len(_SYMBOLS)][0],
         # Lines of the first group are bare; those of others have a few marks to differ from them.
         "marked": place > 0,
-        "small": len(series.y) > MANY_POINTS,
     }
     if series.low is not None and series.high is not None:
         found |= {"low": rounded(series.low), "high": rounded(series.high)}
