@@ -517,6 +517,8 @@ def test_the_curve_is_sorted_and_has_its_options_below() -> None:
         shown = {rows[int(y)] for y in dots.y[dots.x["reading"] == place]}
         levels = zip(FACTORS, reading_of(readings[place]), strict=True)
         assert shown == {f"{factor.name}: {factor.levels[level].name}" for factor, level in levels}
+    assert len(rows) == 18
+    assert [name for name in options[2].y_categories if name.startswith("time limit")] == ["time limit: 500"]
     # Huber's loss is what puts SRG-DQN ahead.
     huber = dots.x["reading"][dots.y == rows.index("loss: Huber")]
     assert huber.min() == 256

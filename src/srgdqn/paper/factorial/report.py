@@ -122,16 +122,18 @@ def _curve(task: str, own: pl.DataFrame, contrast: str) -> Panel:
 
 
 def _options(task: str, own: pl.DataFrame) -> Panel:
-    """Which option each reading has, a row for each."""
+    """Which option each reading has, a row for each that some reading has."""
     names = [f"{factor.name}: {level.name}" for factor in FACTORS for level in factor.levels]
     starts = np.cumsum([0, *(len(factor.levels) for factor in FACTORS)])[:-1]
     levels = np.array([reading_of(code) for code in own["reading"]])
     rows = (levels + starts).ravel()
     if task == "CartPole":
         names = ["time limit: 500" if name == "time limit: none" else name for name in names]
-    x = np.repeat(np.arange(own.height), len(FACTORS))
-    dots = Series("options", Style(BLACK), {"reading": x}, len(names) - 1 - rows, kind="points")
-    return Panel(f"{task}: options", "", {"reading": "readings, sorted"}, (dots,), y_categories=tuple(reversed(names)))
+    used = np.unique(rows)[::-1]  # from below
+    x, y = np.repeat(np.arange(own.height), len(FACTORS)), len(used) - 1 - np.searchsorted(used[::-1], rows)
+    dots = Series("options", Style(BLACK), {"reading": x}, y, kind="points")
+    shown = tuple(names[row] for row in used)
+    return Panel(f"{task}: options", "", {"reading": "readings, sorted"}, (dots,), y_categories=shown)
 
 
 # Tables
