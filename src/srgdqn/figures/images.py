@@ -28,7 +28,7 @@ _ABOVE_BANDS = 3
 _LINE_MARKERS = ("", "s", "^", "D", "v")
 _POINT_MARKERS = ("o", "s", "^", "D", "v")
 # Error bars of points, and those of small points.
-_BARS: tuple[dict[str, float], ...] = ({"linewidth": 1.3}, {"linewidth": 0.5, "alpha": 0.35})
+_BARS: tuple[dict[str, Any], ...] = ({"linewidth": 1.3}, {"linewidth": 0.5, "alpha": 0.35})
 
 
 def draw_chart(chart: Chart) -> Figure:
