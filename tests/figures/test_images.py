@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.errors import InputError
 from srgdqn.figures import check_figure
-from srgdqn.figures.charts import STYLES
+from srgdqn.figures.charts import STYLES, Chart, point_size
 from srgdqn.figures.images import comparison_figure, draw_chart, save_figure
 from srgdqn.results.curves import Axis, curve
 from synthetic_report import LABELS, costs_chart, curves_chart, points_chart
@@ -171,3 +171,17 @@ def test_panels_are_in_rows_and_the_caption_is_not_drawn() -> None:
     texts = [text.get_text() for text in figure.findobj(matplotlib.text.Text)]
     assert chart.caption not in texts
     assert chart.title not in texts
+
+
+def test_many_points_are_small_and_names_of_rows_stand_on_the_y_axis() -> None:
+    (few,) = points_chart().panels
+    many = replace(few.series[0], x={"task": np.arange(200.0)}, y=np.zeros(200), low=None, high=None)
+    crowded = replace(few, series=(*few.series, many), categories=())
+    rows = replace(few, categories=(), y_categories=("below", "above"))
+    assert [point_size(panel) for panel in (few, crowded, rows)] == ["large", "small", "ticks"]
+    large, small, ticks = draw_chart(Chart("name", "", "", (few, crowded, rows))).axes
+    sizes = [{line.get_markersize() for line in axes.get_lines()} for axes in (large, small)]
+    assert max(sizes[1]) < min(sizes[0])
+    assert {line.get_marker() for line in ticks.get_lines()} == {"|"}
+    assert [text.get_text() for text in ticks.get_yticklabels()] == ["below", "above"]
+    assert ticks.get_ylim() == (-0.5, 1.5)

@@ -75,6 +75,8 @@ class Panel:
     log_y: bool = False
     categories: tuple[str, ...] = ()
     """Names of the positions 0, 1, 2, … where x is not a number."""
+    y_categories: tuple[str, ...] = ()
+    """The same for y, from below."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +89,17 @@ class Chart:
     caption: str
     panels: tuple[Panel, ...]
     columns: int = 3
+
+
+PointSize = Literal["large", "small", "ticks"]
+_MANY_POINTS = 100
+
+
+def point_size(panel: Panel) -> PointSize:
+    """How the points of a panel are drawn: small if some series has many, as ticks if y has names instead of values."""
+    if panel.y_categories:
+        return "ticks"
+    return "small" if any(len(each.y) > _MANY_POINTS for each in panel.series if each.kind == "points") else "large"
 
 
 def data_of(chart: Chart) -> pl.DataFrame:

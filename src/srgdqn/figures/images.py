@@ -15,7 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import EngFormatter
 
 from srgdqn.figures import check_figure
-from srgdqn.figures.charts import Chart, Panel, Series
+from srgdqn.figures.charts import Chart, Panel, PointSize, Series, point_size
 from srgdqn.figures.learning_panels import Band, default_axes, learning_panel
 from srgdqn.results.curves import AXES, Axis
 from srgdqn.results.result import Result
@@ -27,6 +27,8 @@ _ABOVE_BANDS = 3
 # Series of one style in several groups differ in these: the first for the first group, and so on.
 _LINE_MARKERS = ("", "s", "^", "D", "v")
 _POINT_MARKERS = ("o", "s", "^", "D", "v")
+# Error bars of points, and those of small points.
+_BARS: tuple[dict[str, Any], ...] = ({"linewidth": 1.3}, {"linewidth": 0.5, "alpha": 0.35})
 
 
 def draw_chart(chart: Chart) -> Figure:
@@ -68,12 +70,12 @@ def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[
     order = list(dict.fromkeys((*groups, *(each.group for each in drawn))))
     # Points of one category stand beside each other.
     beside = [series for series in drawn if panel.categories and series.kind == "points"]
-    handles = {}
+    handles, size = {}, point_size(panel)
     for series in drawn:
         x = np.asarray(series.x[along], float)
         if series in beside:
             x = x + 0.8 / len(beside) * (beside.index(series) - (len(beside) - 1) / 2)
-        handles[series.label, series.group] = _draw_series(axes, series, x, order.index(series.group))
+        handles[series.label, series.group] = _draw_series(axes, series, x, order.index(series.group), size)
     _format_axes(axes, panel, along, drawn)
     return handles
 
@@ -118,11 +120,13 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool
     return target
 
 
-def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int) -> Any:
+def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int, size: PointSize) -> Any:
     """Draws a series of the group in that place among the groups."""
     look: dict[str, Any] = {"color": series.style.color, "label": series.label, "zorder": _ABOVE_BANDS}
     if series.kind == "points":
-        look |= {"linestyle": "none", "marker": _pick(_POINT_MARKERS, place), "markersize": 5}
+        look |= {"linestyle": "none", "marker": _pick(_POINT_MARKERS, place), "markersize": 1 if size == "small" else 5}
+        if size == "ticks":
+            look |= {"marker": "|", "markersize": 4, "markeredgewidth": 0.4}
     else:
         look |= {"linestyle": series.style.dashes, "linewidth": 1.6}
         if marker := _pick(_LINE_MARKERS, place):
@@ -130,7 +134,7 @@ def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int) -> Any:
     (handle,) = axes.plot(x, np.asarray(series.y, float), **look)
     if series.low is not None and series.high is not None:
         if series.kind == "points":
-            axes.vlines(x, series.low, series.high, color=series.style.color, linewidth=1.3)
+            axes.vlines(x, series.low, series.high, color=series.style.color, **_BARS[size == "small"])
         else:
             axes.fill_between(x, series.low, series.high, color=series.style.color, alpha=0.18, linewidth=0)
     return handle
@@ -162,6 +166,9 @@ def _format_axes(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) 
         axes.grid(False, axis="x")
     elif along in ("steps", "queries") and not panel.log_x:
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if panel.y_categories:
+        axes.set_yticks(range(len(panel.y_categories)), panel.y_categories, fontsize="xx-small")
+        axes.set_ylim(-0.5, len(panel.y_categories) - 0.5)
 
 
 def _legend_text(label: str, group: str) -> str:

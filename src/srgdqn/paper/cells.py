@@ -81,6 +81,8 @@ class MeasurementCell:
     measure: Measure
     plan: Any
     alone: bool = False
+    computation: str = ""
+    """The version that its bits depend on, where it is not one of its own: by default that of the function's module."""
 
     def compute(
         self, report: Report, stop: threading.Event, manager: CheckpointManager | None, ran_by: str
@@ -109,8 +111,8 @@ class MeasurementCell:
 
     @property
     def _computation(self) -> str:
-        """Its name among the versions: the name of the measurement's module."""
-        return f"measurement.{self.measure.__module__.rpartition('.')[2]}"
+        """Its name among the versions."""
+        return self.computation or f"measurement.{self.measure.__module__.rpartition('.')[2]}"
 
     def _question(self) -> Any:
         return json.loads(json.dumps(dataclasses.asdict(self.plan)))

@@ -6,7 +6,7 @@ finished, among the arms that define it, or the random policy's mean where that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -78,12 +78,15 @@ def scored(arms: Mapping[str, Values], worst: Callable[..., float] = min) -> dic
     return {name: Scores(np.where(arm.diverged, floor, means[name]), arm.diverged) for name, arm in arms.items()}
 
 
-def floor_of(means: Mapping[str, np.ndarray], worst: Callable[..., float] = min) -> float:
-    """What a diverged round scores, given one value per round of each arm, NaN where it diverged."""
+def floor_of(
+    means: Mapping[str, np.ndarray], worst: Callable[..., float] = min, among: Sequence[str] = REFERENCE
+) -> float:
+    """What a diverged round scores, given one value per round of each arm, NaN where it diverged.
+
+    `among` are the arms whose worst finished round it is.
+    """
     chance = float(np.mean(means[RANDOM]))
-    finished = [
-        float(worst(mine)) for name in REFERENCE if name in means for mine in [_known(means[name])] if len(mine)
-    ]
+    finished = [float(worst(mine)) for name in among if name in means for mine in [_known(means[name])] if len(mine)]
     return float(worst([*finished, chance]))
 
 

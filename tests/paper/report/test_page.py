@@ -227,6 +227,15 @@ def test_texts_are_no_markup_to_plotly() -> None:
     assert drawn["layout"]["xaxis"]["ticktext"] == ["&lt;u&gt;", "&amp;"]
 
 
+def test_rows_have_names_that_are_no_markup() -> None:
+    series = Series("x", STYLES["srg-dqn"], {"n": np.arange(2.0)}, np.arange(2.0), kind="points")
+    panel = Panel("", "", {"n": "n"}, (series,), y_categories=("<u>", "b"))
+    (drawn,) = plot_data(Chart("name", "", "", (panel,)))["panels"]
+    assert drawn["layout"]["yaxis"]["ticktext"] == ["&lt;u&gt;", "b"]
+    assert drawn["layout"]["yaxis"]["range"] == [-0.5, 1.5]
+    assert drawn["points"] == "ticks"
+
+
 def test_axes_are_as_the_panel_wants_them() -> None:
     left, right = (panel["layout"] for panel in plot_data(costs_chart())["panels"])
     assert (left["xaxis"]["type"], left["yaxis"]["type"]) == ("linear", "log")

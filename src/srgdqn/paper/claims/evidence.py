@@ -159,7 +159,7 @@ def _rows(content: Any) -> pl.DataFrame:
     for row in _typed(content, list):
         for value in row.values():
             _typed(value, str, int, float, bool, type(None))
-    return pl.DataFrame(content)
+    return pl.DataFrame(content, infer_schema_length=None)  # a column may begin with many nulls
 
 
 def _typed(value: Any, *kinds: type) -> Any:

@@ -131,9 +131,10 @@ def _key(chart: Chart) -> str:
     digest = hashlib.sha256(_drawing())
     digest.update(repr((chart.name, chart.title, chart.columns)).encode())
     for panel in chart.panels:
-        axes = panel.title, panel.y_label, dict(panel.x_labels), panel.log_x, panel.log_y, panel.categories
+        axes = panel.title, panel.y_label, dict(panel.x_labels), panel.log_x, panel.log_y
+        names = panel.categories, panel.y_categories
         lines = [(series.label, series.style, series.kind, series.group, series.shown) for series in panel.series]
-        digest.update(repr((axes, lines)).encode())
+        digest.update(repr((axes, names, lines)).encode())
     digest.update(data_of(chart).write_csv().encode())
     return digest.hexdigest()
 

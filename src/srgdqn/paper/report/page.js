@@ -95,18 +95,24 @@
           fillcolor: series.color + "2e", line: { width: 0 }, hoverinfo: "skip",
         });
       }
-      marks.push({ ...shared, x, y: series.y, ...looksOf(series), ...hoverOf(series, panel) });
+      marks.push({ ...shared, x, y: series.y, ...looksOf(series, panel.points), ...hoverOf(series, panel) });
     });
     return [...bands, ...marks];
   }
 
-  function looksOf(series) {
+  const pointLooks = {
+    large: { marker: { size: 8 }, errors: { thickness: 1.5, width: 3 } },
+    small: { marker: { size: 3 }, errors: { thickness: 0.5, width: 0 } },
+    ticks: { marker: { size: 6, symbol: "line-ns-open", line: { width: 0.5 } }, errors: {} },
+  };
+
+  function looksOf(series, points) {
     const errors = series.low && {
-      type: "data", symmetric: false, thickness: 1.5, width: 3, color: series.color,
+      type: "data", symmetric: false, color: series.color, ...pointLooks[points].errors,
       array: series.y.map((y, i) => difference(series.high[i], y)),
       arrayminus: series.y.map((y, i) => difference(y, series.low[i])),
     };
-    const marker = { color: series.color, symbol: series.symbol, size: 8 };
+    const marker = { color: series.color, symbol: series.symbol, ...pointLooks[points].marker };
     if (series.kind === "points") {
       return { type: "scatter", mode: "markers", marker, error_y: errors || {}, offsetgroup: series.name };
     }
@@ -115,6 +121,7 @@
   }
 
   function hoverOf(series, panel) {
+    if (panel.layout.yaxis.ticktext) return { hoverinfo: "skip" }; // its names are on the axis
     const x = panel.layout.xaxis.ticktext ? "" : "%{x:,}: ";
     const edges = series.low ? " [%{customdata[0]:.4g}, %{customdata[1]:.4g}]" : "";
     return {

@@ -21,7 +21,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from srgdqn.figures.charts import Chart, Panel, Series
+from srgdqn.figures.charts import Chart, Panel, Series, point_size
 from srgdqn.paper.report.contents import Report, readings_of
 from srgdqn.paper.report.markdown import text_of, time_text
 from srgdqn.results.curves import AXES
@@ -190,6 +190,7 @@ def _panel(panel: Panel, groups: Sequence[str]) -> dict[str, Any]:
         "positions": [list(values) for values in places],
         "series": series,
         "layout": _layout(panel),
+        "points": point_size(panel),
     }
 
 
@@ -229,6 +230,13 @@ def _layout(panel: Panel) -> dict[str, Any]:
         }
     elif lines_only and not panel.log_x and all(name in AXES for name in panel.x_labels):
         horizontal["rangemode"] = "tozero"  # what is spent starts at nothing
+    if panel.y_categories:
+        vertical |= {
+            "tickvals": list(range(len(panel.y_categories))),
+            "ticktext": [_text(name) for name in panel.y_categories],
+            "range": [-0.5, len(panel.y_categories) - 0.5],
+            "tickfont": {"size": 10},
+        }
     layout: dict[str, Any] = {
         "font": {"family": "system-ui, sans-serif", "size": 14, "color": _INK},
         "margin": {"l": 10, "r": 10, "t": 8, "b": 10},
