@@ -6,7 +6,7 @@ finished, among the arms that define it, or the random policy's mean where that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -67,22 +67,26 @@ def _values(rows: pl.DataFrame, by: str, column: str, rounds: pl.DataFrame, dive
     return Values(windows, lost)
 
 
-def scored(arms: Mapping[str, Values], worst: Callable[..., float] = min) -> dict[str, Scores]:
+def scored(
+    arms: Mapping[str, Values], worst: Callable[..., float] = min, reference: Sequence[str] = REFERENCE
+) -> dict[str, Scores]:
     """The score of every round of all arms; `worst` is `max` where less is better.
 
-    What a diverged round scores is computed here once, from the arms of `REFERENCE` that there are and the random
+    What a diverged round scores is computed here once, from the arms of `reference` that there are and the random
     policy. The yardsticks do not learn, and so do not diverge.
     """
     means = {name: arm.means for name, arm in arms.items()}
-    floor = floor_of(means, worst)
+    floor = floor_of(means, worst, reference)
     return {name: Scores(np.where(arm.diverged, floor, means[name]), arm.diverged) for name, arm in arms.items()}
 
 
-def floor_of(means: Mapping[str, np.ndarray], worst: Callable[..., float] = min) -> float:
+def floor_of(
+    means: Mapping[str, np.ndarray], worst: Callable[..., float] = min, reference: Sequence[str] = REFERENCE
+) -> float:
     """What a diverged round scores, given one value per round of each arm, NaN where it diverged."""
     chance = float(np.mean(means[RANDOM]))
     finished = [
-        float(worst(mine)) for name in REFERENCE if name in means for mine in [_known(means[name])] if len(mine)
+        float(worst(mine)) for name in reference if name in means for mine in [_known(means[name])] if len(mine)
     ]
     return float(worst([*finished, chance]))
 
