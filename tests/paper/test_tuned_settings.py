@@ -101,7 +101,7 @@ def test_arms_that_all_diverged_are_not_compared() -> None:
 
 def group(tuned: np.ndarray, own: np.ndarray) -> Group:
     none = np.zeros(len(own), bool)
-    return Group({"srg-dqn": Scores(tuned, none)}, {"srg-dqn": Scores(own, none)}, {}, 0.0)
+    return Group({"srg-dqn": Scores(tuned, none)}, {"srg-dqn": Scores(own, none)}, {}, 0.0, 0.0)
 
 
 def test_worse_than_untuned_at_99_percent_is_a_defect() -> None:
@@ -177,6 +177,7 @@ def test_a_diverged_round_scores_the_same_tuned_or_not() -> None:
     np.testing.assert_allclose(found.tuned["srg-dqn"].values, [-4.0, -4.0, 6.0])
     np.testing.assert_allclose(found.own["srg-dqn"].values, [1.0, 2.0, -4.0])
     assert found.tuned["dqn-sgd"] is found.own["dqn-sgd"]
+    assert found.floor == -4.0
     np.testing.assert_allclose(found.tuned["untrained"].values, -2.0)
     assert found.columns["srg-dqn"]["diverged"].startswith("1 of 3")
     assert found.columns["srg-dqn"]["score"].startswith("-0.667 [")

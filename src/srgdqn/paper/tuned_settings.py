@@ -38,9 +38,10 @@ from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, con
 from srgdqn.paper.halving import PAPERS_OWN, Choice
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import PAPER_SCALE
-from srgdqn.paper.scores import REFERENCE, scored, values_of
+from srgdqn.paper.scores import REFERENCE, floor_of, scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuning_search import PROCEDURE, STEP, Arm, Procedure, step_sizes, tune
+from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 
 ARMS = (*PAPER, "sgd-inner", "sgd-inner-adam", "dqn-adam", "dqn-adam-repeated")
@@ -122,25 +123,36 @@ class Group(NamedTuple):
     """With the paper's own settings."""
     columns: Mapping[str, Mapping[str, str]]
     """What the table says of each tuned arm."""
+    floor: float
+    """What a diverged round scores."""
     seconds: float
 
 
-def group_of(outcomes: Outcomes, choices: Mapping[Arm, Choice]) -> Group:
-    """The arms' scores; a diverged round scores the same with both settings: the worst of either's finished rounds."""
+def group_of(outcomes: Outcomes, choices: Mapping[Arm, Choice], reference: Sequence[str] = REFERENCE) -> Group:
+    """The arms' scores; a diverged round scores the same with both settings: the worst of either's finished rounds.
+
+    `reference` are the algorithms among whose rounds the worst one is taken.
+    """
     first = next(iter(choices))
     names = (*(arm.algorithm for arm in choices), *YARDSTICKS)
     own = {name: outcomes[cell_name(first._replace(algorithm=name), tuned=False)] for name in names}
-    tuned = {
-        arm.algorithm: outcomes[cell_name(arm, tuned=True)]
-        for arm, choice in choices.items()
-        if choice.candidate != PAPERS_OWN
-    }
-    runs = own | {f"{name} tuned": run for name, run in tuned.items()}
-    reference = [*REFERENCE, *(f"{name} tuned" for name in REFERENCE)]
-    scores = scored({name: values_of(run, "final") for name, run in runs.items()}, reference=reference)
-    best = {name: scores.get(f"{name} tuned", scores[name]) for name in names}
+    tuned = tuned_runs(outcomes, choices)
+    changed = {arm.algorithm for arm, choice in choices.items() if choice.candidate != PAPERS_OWN}
+    runs = own | {f"{name} tuned": tuned[name] for name in changed}
+    worst = [*reference, *(f"{name} tuned" for name in reference)]
+    values = {name: values_of(run, "final") for name, run in runs.items()}
+    scores = scored(values, reference=worst)
+    floor = floor_of({name: each.means for name, each in values.items()}, reference=worst)
+    best = {name: scores[f"{name} tuned" if name in changed else name] for name in names}
     columns = {name: arm_columns(best[name], tuned.get(name, own[name])) for name in names}
-    return Group(best, {name: scores[name] for name in names}, columns, seconds_of(outcomes, outcomes))
+    return Group(best, {name: scores[name] for name in names}, columns, floor, seconds_of(outcomes, outcomes))
+
+
+def tuned_runs(outcomes: Outcomes, choices: Mapping[Arm, Choice]) -> dict[str, Result]:
+    """Each algorithm's run with its chosen settings."""
+    return {
+        arm.algorithm: outcomes[cell_name(arm, tuned=choice.candidate != PAPERS_OWN)] for arm, choice in choices.items()
+    }
 
 
 # Judging
@@ -199,7 +211,10 @@ def scores_table(
             arm = Arm(task, name, readings)
             shown_sizes = {"η": "–", "α": "–"}
             if arm in choices:
-                shown_sizes = {"η": _step_size(arm, choices[arm], "eta"), "α": _step_size(arm, choices[arm], "alpha")}
+                shown_sizes = {
+                    "η": step_size_text(arm, choices[arm], "eta"),
+                    "α": step_size_text(arm, choices[arm], "alpha"),
+                }
             difference = checks.get(arm)
             rows.append(
                 {"task": task, "readings": readings, "algorithm": name, **shown_sizes, **group.columns[name]}
@@ -217,7 +232,8 @@ def scores_table(
     return Table("tuned-scores", "Scores with tuned step sizes", pl.DataFrame(rows), note)
 
 
-def _step_size(arm: Arm, choice: Choice, axis: Any) -> str:
+def step_size_text(arm: Arm, choice: Choice, axis: Any) -> str:
+    """A chosen step size; one that is not used is a dash, one at an edge of its grid is marked."""
     used = dict(zip(("eta", "alpha"), step_sizes(arm.algorithm), strict=True))
     if not used[axis]:
         return "–"
@@ -230,9 +246,9 @@ def search_table(choices: Mapping[Arm, Choice]) -> Table:
     rows = [
         {
             **arm._asdict(),
-            "η": _step_size(arm, choice, "eta"),
+            "η": step_size_text(arm, choice, "eta"),
             "tried from, to": _range(arm, choice.grid.eta, "eta"),
-            "α": _step_size(arm, choice, "alpha"),
+            "α": step_size_text(arm, choice, "alpha"),
             "tried from, to ": _range(arm, choice.grid.alpha, "alpha"),
             "widened": choice.widenings,
             "score on pilot seeds": f"{choice.trial.score:.3f}",
