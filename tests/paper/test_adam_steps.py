@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from srgdqn.config.configure import configure
@@ -30,13 +31,14 @@ from srgdqn.paper.adam_steps import (
     run,
     section,
 )
-from srgdqn.paper.cells import QUIET, Console
+from srgdqn.paper.cells import QUIET, Console, MeasurementCell
 from srgdqn.paper.claims.evidence import find_evidence, write_evidence
 from srgdqn.paper.claims.verdicts import MARGINS, Judgement, Scores, holm
 from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
 from srgdqn.paper.report.contents import Report
 from srgdqn.paper.report.files import write_report
 from srgdqn.paper.tuning_search import Arm, Procedure, Stage, Tuned
+from srgdqn.runs.measurement import Measured
 from srgdqn.session.prepare import prepare
 from synthetic_outcomes import TASKS, planted_run
 from tiny import TINY, tiny
@@ -210,6 +212,11 @@ def test_the_command_compares_tuned_arms(tmp_path: Path, monkeypatch: pytest.Mon
         assert folder == tmp_path / "adam-steps"
         made = {}
         for cell in cells:
+            if isinstance(cell, MeasurementCell):
+                assert cell.alone
+                times = [(name, turn, 1e-6 * (place + 1)) for place, name in enumerate(ARMS) for turn in range(3)]
+                table = pl.DataFrame(times, ("name", "turn", "seconds_per_step"), orient="row")
+                return {cell.name: Measured({"times": table}, {})}
             asked.append(cell)
             task, _, rest = cell.name.partition("-")
             name = rest.removesuffix("-tuned").removesuffix("-own").removesuffix("-mnih")
@@ -232,13 +239,14 @@ def test_the_command_compares_tuned_arms(tmp_path: Path, monkeypatch: pytest.Mon
     rows = {(row["task"], row["algorithm"]): row for row in table.frame.to_dicts()}
     assert len(rows) == 3 * (len(ARMS) + 2)
     assert rows["Pendulum", ONCE]["diverged"].startswith("1 of 20")
-    assert (rows["Pendulum", SRG]["α"], rows["Pendulum", FULL]["α"]) == ("0.0032", "0.001")
+    assert (rows["Pendulum", SRG]["α"], rows["Pendulum", FULL]["α"]) == ("0.0018", "0.001")
     assert rows["Pendulum", SRG]["tuned − paper's [99 %]"].startswith("+0.100 [")
     assert rows["Pendulum", FULL]["defect"] == "–"
     assert contrasts.frame["queries"].to_list() == ["equal"] * 6 + ["other"] * 18
     assert contrasts.frame["finding"].to_list()[:6] == ["above"] * 6
     spent = costs.frame.filter(task="MountainCar", algorithm=SRG).row(0, named=True)
     assert (spent["steps per round"], spent["queries per round"]) == ("1e+04", "6e+04")
+    assert spent["seconds per round"] == "0.01"
     assert float(spent["score at equal queries"]) == pytest.approx(3.0)
     path = write_evidence(evidence, tmp_path)
     assert path.stat().st_size < 200_000
@@ -266,6 +274,7 @@ def test_a_tiny_run_for_real_renders(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert table.frame["algorithm"].to_list() == [*ARMS, "random", "untrained"]
     assert table.frame.filter(algorithm=SRG)["queries per batch"][0] == "8"
     assert contrasts.frame.height == 8
+    assert all(float(text) > 0 for text in costs.frame["seconds per round"])
     assert curves.frame.height == len(ARMS) * 20
     steps = costs.frame.filter(algorithm=PLAIN_2)["steps per round"][0]
     assert float(steps) > 101

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from srgdqn.paper.equal_cost import POINTS, Round, curve_rows, rounds_of, scores_after, total_cost
-from srgdqn.results.curves import seconds_at
 from srgdqn.session.prepare import prepare
 from synthetic_outcomes import WINDOW, WINDOWS, planted_run
 from tiny import tiny
@@ -76,13 +75,14 @@ def test_few_windows_have_as_many_points() -> None:
 
 
 def test_rounds_of_windows_and_of_episodes() -> None:
-    car = rounds_of(planted_run("MountainCar", "srg-dqn", [1.0, 2.0, 3.0], earlies=[0.0] * 3, diverged={2: 4_500}))
+    car = rounds_of(planted_run("MountainCar", "srg-dqn", [1.0, 2.0, 3.0], earlies=[0.0] * 3, diverged={2: 4_500}), 0.5)
     assert [each.diverged for each in car] == [False, False, True]
     np.testing.assert_array_equal(car[1].values, [0.0] * 5 + [2.0] * 5)
     np.testing.assert_array_equal(car[1].spent["steps"], WINDOW * np.arange(1, WINDOWS + 1))
     np.testing.assert_array_equal(car[1].spent["queries"], 6 * car[1].spent["steps"])
+    np.testing.assert_array_equal(car[1].spent["seconds"], car[1].spent["steps"] / 2)
     assert car[2].spent["steps"][-1] == 4_500
-    pole = rounds_of(planted_run("CartPole", "srg-dqn", [4.0], lengths=[30.0]))[0]
+    pole = rounds_of(planted_run("CartPole", "srg-dqn", [4.0], lengths=[30.0]), 0.5)[0]
     np.testing.assert_array_equal(pole.values, 4.0)
     np.testing.assert_array_equal(pole.spent["steps"], 30 * np.arange(1, 121))
     np.testing.assert_allclose(pole.spent["queries"], 180 * np.arange(1, 121))
@@ -90,10 +90,10 @@ def test_rounds_of_windows_and_of_episodes() -> None:
 
 def test_a_real_run_spends_what_its_tables_say() -> None:
     result = prepare(tiny("srg-adam-steps", rounds=2, episodes=30)[0]).train()
-    for number, each in enumerate(rounds_of(result)):
+    for number, each in enumerate(rounds_of(result, 0.25)):
         mine = result.episodes.filter(round=number)
         np.testing.assert_array_equal(each.values, mine["return"].to_numpy())
         steps = mine["step"].to_numpy()
-        np.testing.assert_array_equal(each.spent["seconds"], seconds_at(result, number, steps))
+        np.testing.assert_array_equal(each.spent["seconds"], steps / 4)
         assert each.spent["queries"][-1] <= result.rounds.filter(round=number)["queries"][0]
         assert (np.diff(each.spent["queries"]) >= 0).all()

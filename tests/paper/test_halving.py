@@ -29,11 +29,11 @@ World = Callable[[int, Candidate], Trial]
 """What a candidate comes to in a stage."""
 
 
-def search(grid: Grid, world: World, stages: int = 3) -> tuple[Choice, list[Wanted]]:
+def search(grid: Grid, world: World, stages: int = 3, by: int = 1) -> tuple[Choice, list[Wanted]]:
     """The choice in a world, and everything that had to run for it."""
     tables: list[dict[Candidate, Trial]] = [{} for _ in range(stages)]
     asked: list[Wanted] = []
-    while isinstance(step := next_step(grid, tables), Wanted):
+    while isinstance(step := next_step(grid, tables, by), Wanted):
         asked.append(step)
         for candidate in step.candidates:
             assert candidate not in tables[step.stage]  # nothing runs twice
@@ -113,6 +113,13 @@ def test_after_three_widenings_an_edge_is_marked(at: Candidate, sides: tuple, ma
 def test_a_peak_just_inside_the_third_widening_is_not_marked() -> None:
     choice, _ = search(BOTH, peak(4))
     assert (choice.candidate, choice.widenings, choice.marks) == (Candidate(4, 0), 3, ())
+
+
+def test_a_fine_grid_is_widened_by_several_values_at_a_time() -> None:
+    choice, _ = search(Grid((-4, 4), (0, 0)), peak(7), by=2)
+    assert (choice.candidate, choice.grid, choice.widenings) == (Candidate(7, 0), Grid((-4, 8), (0, 0)), 2)
+    far, _ = search(Grid((-4, 4), (0, 0)), peak(99), by=2)
+    assert (far.candidate, far.edges) == (Candidate(10, 0), (("eta", "high"),))
 
 
 def test_it_is_the_last_stages_choice_that_widens() -> None:

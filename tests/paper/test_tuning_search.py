@@ -64,8 +64,17 @@ def test_grids_have_the_step_sizes_that_count(algorithm: str) -> None:
 
 def test_candidates_are_factors_on_the_papers_own() -> None:
     arm = Arm("Pendulum", "srg-dqn", "corrected")
-    assert arm.settings(PAPERS_OWN) == {"eta": 1e-3, "alpha": 1e-3}
-    assert arm.settings(Candidate(2, -1)) == pytest.approx({"eta": 1e-2, "alpha": 1e-3 / 10**0.5})
+    assert PROCEDURE.settings(arm, PAPERS_OWN) == {"eta": 1e-3, "alpha": 1e-3}
+    assert PROCEDURE.settings(arm, Candidate(2, -1)) == pytest.approx({"eta": 1e-2, "alpha": 1e-3 / 10**0.5})
+
+
+@pytest.mark.parametrize(("fineness", "reach", "widening"), [(1, 1, 1), (2, 2, 1), (4, 4, 2)])
+def test_a_finer_grid_reaches_as_far(fineness: int, reach: int, widening: int) -> None:
+    """A decade to either side of the paper's own, and half a decade more each time (a whole one if there is none)."""
+    fine = Procedure(values_per_decade=fineness)
+    assert fine.grid("dqn-sgd") == Grid((-reach, reach), (0, 0))
+    assert fine.settings(Arm("CartPole", "dqn-sgd", "mnih"), Candidate(reach, 0))["eta"] == pytest.approx(0.1)
+    assert fine.widening == widening
 
 
 def test_candidates_trained_together_score_as_each_does_alone(tmp_path: Path) -> None:

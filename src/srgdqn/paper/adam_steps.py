@@ -5,8 +5,8 @@ The rule, written before any round of the seeds that it is for (43,001 on):
 - *Arms*, with the readings `mnih`, on the three tasks at the paper's budgets: Adam at every inner step along SRG's
   direction, along SVRG's, along plain gradients with b = 1 and with b = 2, along full-batch gradients
   (`dqn-adam-repeated`), and once per batch (`dqn-adam`). All draw the same batches; those with equal b the same picks.
-- Every arm's α is tuned by `paper.tuning_search` on pilot seeds. A tuned arm below its untuned self at 99 % is a defect
-  of the tuning, and is shown as one.
+- Every arm's α is tuned by `paper.tuning_search` on pilot seeds, four values to a decade. A tuned arm below its
+  untuned self at 99 % is a defect of the tuning, and is shown as one.
 - *Score*: the final score. A diverged round scores the worst finished round among all arms of the study on the task,
   with either α, or the random policy's mean where that is worse.
 - *The question* is asked at equal queries: SRG and SVRG each against plain gradients with b = 2, which ask for as many
@@ -19,7 +19,8 @@ The rule, written before any round of the seeds that it is for (43,001 on):
   otherwise. The marks `small` and `below random` are those of all verdicts, the first only if each contrast that holds
   has it.
 - SRG and SVRG against plain gradients with b = 1, against `dqn-adam` and against `dqn-adam-repeated`, which ask for
-  other numbers of gradients, are shown. These 18 contrasts have a Holm correction of their own and decide nothing.
+  other numbers of gradients, are shown. These 18 contrasts have a Holm correction of their own and decide nothing. So
+  are all arms' scores after as many steps, queries and seconds as plain gradients with b = 2 spend.
 """
 
 from __future__ import annotations
@@ -34,9 +35,8 @@ import polars as pl
 
 from srgdqn.config.algorithms import ADAM_STEPS
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
-from srgdqn.figures.learning_panels import X_LABELS
 from srgdqn.paper.arm_columns import NOTE
-from srgdqn.paper.cells import Console, run_cells
+from srgdqn.paper.cells import Console, MeasurementCell, run_cells
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.claims.verdicts import (
     MARGINS,
@@ -53,9 +53,11 @@ from srgdqn.paper.claims.verdicts import (
     seed_of,
 )
 from srgdqn.paper.equal_cost import COSTS, Cost, Round, curve_rows, rounds_of, scores_after, total_cost
-from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, interval_text
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text
 from srgdqn.paper.halving import PAPERS_OWN, Choice
+from srgdqn.paper.measurements import step_times
 from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuned_settings import (
     Group,
@@ -70,11 +72,16 @@ from srgdqn.paper.tuned_settings import (
 from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, tune
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
+from srgdqn.runs.measurement import Measured
+from srgdqn.session.prepare import with_kernel
 
 READINGS = "mnih"
 SEED = 43_001
 ROUNDS: Mapping[str, int] = {"MountainCar": 1_000, "Pendulum": 400, "CartPole": 600}
 KIND = "adam-steps"
+FINE = dataclasses.replace(PROCEDURE, values_per_decade=4)
+"""There is one step size to tune, and so room for a finer grid."""
+_TURNS = 6  # of the measurement of seconds per step
 
 SRG, SVRG, PLAIN, PLAIN_2 = ADAM_STEPS
 FULL, ONCE = "dqn-adam-repeated", "dqn-adam"
@@ -90,6 +97,7 @@ _NAMES = {
     ONCE: "one Adam step per batch",
 }
 _CURVES = "adam-steps-curves"
+_X_LABELS = {"steps": "environment steps", "queries": "gradient queries", "seconds": "seconds of one core per round"}
 
 
 # Judging
@@ -157,7 +165,7 @@ def answer_of(contrasts: Sequence[Judgement]) -> Answer:
 def run(
     folder: Path,
     console: Console,
-    procedure: Procedure = PROCEDURE,
+    procedure: Procedure = FINE,
     rounds: Mapping[str, int] = ROUNDS,
     seed: int = SEED,
     resamples: int = RESAMPLES,
@@ -170,9 +178,12 @@ def run(
     costs: dict[str, TaskCosts] = {}
     for task in TASKS:  # one after the other, as their runs are large
         mine = {arm: choice for arm, choice in tuned.choices.items() if arm.task == task}
-        outcomes = run_cells(f"Adam steps, {task}", fresh_cells(mine, procedure, rounds[task], seed), place, console)
+        cells = fresh_cells(mine, procedure, rounds[task], seed)
+        outcomes = run_cells(f"Adam steps, {task}", cells, place, console)
+        times = times_cell(task, procedure)
+        measured = run_cells(f"seconds per step, {task}", [times], place, console)[times.name]
         groups[task] = group_of(outcomes, mine, ARMS)
-        costs[task] = costs_of(outcomes, mine, groups[task].floor)
+        costs[task] = costs_of(outcomes, mine, groups[task].floor, seconds_per_step(measured))
     answers = judged({task: group.tuned for task, group in groups.items()}, resamples)
     checks = {
         arm: below_own(groups[arm.task], arm.algorithm)
@@ -180,7 +191,7 @@ def run(
         if choice.candidate != PAPERS_OWN
     }
     tables = [
-        scores_table(tuned.choices, groups, costs, checks),
+        scores_table(tuned.choices, groups, costs, checks, procedure),
         costs_table(costs),
         contrasts_table(answers),
         curves_table(costs),
@@ -212,10 +223,28 @@ class TaskCosts(NamedTuple):
     curves: Mapping[str, list[dict[str, float | None]]]
 
 
-def costs_of(outcomes: Outcomes, choices: Mapping[Arm, Choice], floor: float) -> TaskCosts:
-    """The costs of all arms of a task; a diverged round scores the floor."""
+def times_cell(task: str, procedure: Procedure) -> MeasurementCell:
+    """What a step of each arm costs: measured in turn, and alone on this machine."""
+    configurations = {
+        name: with_kernel(configured(PAPER_SCALE, task, name, READINGS, **procedure.shorter.get(task, {})))
+        for name in ARMS
+    }
+    plan = step_times.Plan(configurations, _TURNS)
+    return MeasurementCell(f"{task}-step-times", step_times.measure, plan, alone=True)
+
+
+def seconds_per_step(measured: Measured) -> dict[str, float]:
+    """The median over turns, by algorithm."""
+    medians = measured.tables["times"].group_by("name").agg(pl.col("seconds_per_step").median())
+    return {str(name): float(seconds) for name, seconds in medians.iter_rows()}
+
+
+def costs_of(
+    outcomes: Outcomes, choices: Mapping[Arm, Choice], floor: float, seconds: Mapping[str, float]
+) -> TaskCosts:
+    """The costs of all arms of a task; a diverged round scores the floor, and a step takes so many `seconds`."""
     runs = tuned_runs(outcomes, choices)
-    rounds = {name: rounds_of(run) for name, run in runs.items()}
+    rounds = {name: rounds_of(run, seconds[name]) for name, run in runs.items()}
     totals = {name: {cost: total_cost(mine, cost) for cost in COSTS} for name, mine in rounds.items()}
     return TaskCosts(
         {name: queries_per_batch(run) for name, run in runs.items()},
@@ -243,6 +272,7 @@ def scores_table(
     groups: Mapping[str, Group],
     costs: Mapping[str, TaskCosts],
     checks: Mapping[Arm, Interval],
+    procedure: Procedure = FINE,
 ) -> Table:
     """What every arm came to, and what it spends."""
     rows = []
@@ -255,7 +285,7 @@ def scores_table(
                 {
                     "task": task,
                     "algorithm": name,
-                    "α": step_size_text(arm, choices[arm], "alpha") if arm in choices else "–",
+                    "α": step_size_text(procedure, arm, choices[arm], "alpha") if arm in choices else "–",
                     "queries per batch": f"{costs[task].per_batch[name]:.0f}" if spends else "–",
                     **group.columns[name],
                     "paper's α": f"{group.own[name].values.mean():.3f}",
@@ -282,8 +312,8 @@ def costs_table(costs: Mapping[str, TaskCosts]) -> Table:
     ]
     note = (
         f"At equal cost: the mean over the last fifth of what {PLAIN_2} spends in a whole round; an arm that spends "
-        "less in all has its own last fifth. Per round: of rounds that finished. Seconds are a round's share of the "
-        "wall clock of the machine that ran this."
+        "less in all has its own last fifth. Per round: of rounds that finished. Seconds: steps times what "
+        "a step costs, measured for all arms in turn on one core of the machine that ran this."
     )
     return Table("adam-steps-costs", "At equal steps, gradient queries and seconds", pl.DataFrame(rows), note)
 
@@ -351,12 +381,12 @@ def chart_of(curves: pl.DataFrame) -> Chart:
             low, high = (rows[name_].cast(pl.Float64).to_numpy() for name_ in ("low", "high"))
             series.append(Series(name, STYLES[name], x, rows["mean"].to_numpy(), low, high))
         label = "return per episode" if task == "CartPole" else "reward per action"
-        panels.append(Panel(task, label, {cost: X_LABELS[cost] for cost in COSTS}, tuple(series)))
+        panels.append(Panel(task, label, _X_LABELS, tuple(series)))
     return Chart(
         "adam-steps",
         "Adam at every inner step",
         "Means over the rounds that have got so far, and their 95 % intervals, α tuned; each point is a twentieth of a "
-        "round. Can be shown against environment steps, gradient queries and a round's share of the wall clock.",
+        "round. Can be shown against environment steps, gradient queries and seconds of one core.",
         tuple(panels),
     )
 

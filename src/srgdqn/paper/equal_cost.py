@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.paper.experiment import LAST_SHARE
-from srgdqn.results.curves import Curve, seconds_at
+from srgdqn.results.curves import Curve
 from srgdqn.results.result import Result
 
 Cost = Literal["steps", "queries", "seconds"]
@@ -28,8 +28,11 @@ class Round(NamedTuple):
     diverged: bool
 
 
-def rounds_of(result: Result) -> list[Round]:
-    """Every round of a run; seconds are a round's share of the wall clock, as `results.curves` defines it."""
+def rounds_of(result: Result, seconds_per_step: float) -> list[Round]:
+    """Every round of a run.
+
+    Its seconds are its steps times what a step costs, as runs beside other work do not tell how fast an arm is.
+    """
     by_episode = result.configuration.training.episodes is not None
     table, column = (result.episodes, "return") if by_episode else (result.curves, "reward")
     rows, windows = _by_round(table), _by_round(result.curves)
@@ -44,7 +47,7 @@ def rounds_of(result: Result) -> list[Round]:
         spent: dict[Cost, np.ndarray] = {
             "steps": steps.astype(float),
             "queries": np.interp(steps, np.append(0, ends), np.append(0, queries)),
-            "seconds": seconds_at(result, number, steps),
+            "seconds": steps * seconds_per_step,
         }
         found.append(Round(rows[number][column].to_numpy(), spent, lost[number]))
     return found

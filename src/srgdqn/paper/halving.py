@@ -59,12 +59,12 @@ class Grid:
                 sides.append((axis, "low" if getattr(candidate, axis) == low else "high"))
         return sides
 
-    def widened(self, sides: Sequence[Side]) -> Grid:
-        """The grid with another value on each of the sides."""
+    def widened(self, sides: Sequence[Side], by: int = 1) -> Grid:
+        """The grid with so many more values on each of the sides."""
         grid = self
         for axis, side in sides:
             low, high = getattr(grid, axis)
-            grid = dataclasses.replace(grid, **{axis: (low - 1, high) if side == "low" else (low, high + 1)})
+            grid = dataclasses.replace(grid, **{axis: (low - by, high) if side == "low" else (low, high + by)})
         return grid
 
 
@@ -131,10 +131,11 @@ def kept(count: int) -> int:
     return min(count, max(FEWEST_KEPT, -(-count // 3)))
 
 
-def next_step(grid: Grid, stages: Sequence[Trials]) -> Wanted | Choice:
+def next_step(grid: Grid, stages: Sequence[Trials], by: int = 1) -> Wanted | Choice:
     """What has to run next, given what has run in each stage; the choice once nothing has to.
 
-    It starts over from the first grid each time, and so does not depend on how often it was interrupted.
+    A side of the grid is widened `by` so many values at a time. It starts over from the first grid each time, and so
+    does not depend on how often it was interrupted.
     """
     for widenings in itertools.count():
         left = grid.candidates()
@@ -148,5 +149,5 @@ def next_step(grid: Grid, stages: Sequence[Trials]) -> Wanted | Choice:
         edges = grid.edges(order[0])
         if not edges or widenings == MOST_WIDENINGS:
             return Choice(order[0], stages[-1][order[0]], grid, widenings, tuple(edges))
-        grid = grid.widened(edges)
+        grid = grid.widened(edges, by)
     raise AssertionError

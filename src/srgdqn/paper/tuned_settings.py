@@ -35,12 +35,12 @@ from srgdqn.paper.claims.verdicts import (
     seed_of,
 )
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text, seconds_of
-from srgdqn.paper.halving import PAPERS_OWN, Choice
+from srgdqn.paper.halving import PAPERS_OWN, Choice, Grid
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.scores import REFERENCE, floor_of, scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS
-from srgdqn.paper.tuning_search import PROCEDURE, STEP, Arm, Procedure, step_sizes, tune
+from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, step_sizes, tune
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 
@@ -79,8 +79,8 @@ def run(
         if choice.candidate != PAPERS_OWN
     }
     tables = [
-        scores_table(tuned.choices, groups, checks),
-        search_table(tuned.choices),
+        scores_table(tuned.choices, groups, checks, procedure),
+        search_table(tuned.choices, procedure),
         verdicts_table(judgements),
     ]
     evidence = evidence_of(
@@ -104,7 +104,7 @@ def fresh_cells(choices: Mapping[Arm, Choice], procedure: Procedure, rounds: int
         yardsticks = ((arm._replace(algorithm=name), PAPERS_OWN) for name in YARDSTICKS)
         for each, candidate in ((arm, PAPERS_OWN), (arm, choice.candidate), *yardsticks):
             tuned = candidate != PAPERS_OWN
-            settings = each.settings(candidate) if tuned else {}
+            settings = procedure.settings(each, candidate) if tuned else {}
             configuration = configured(PAPER_SCALE, each.task, each.algorithm, each.readings, **options, **settings)
             cells[cell_name(each, tuned=tuned)] = configuration
     return list(itertools.starmap(RunCell, cells.items()))
@@ -202,7 +202,10 @@ def is_defect(difference: Interval) -> bool:
 
 
 def scores_table(
-    choices: Mapping[Arm, Choice], groups: Mapping[tuple[str, str], Group], checks: Mapping[Arm, Interval]
+    choices: Mapping[Arm, Choice],
+    groups: Mapping[tuple[str, str], Group],
+    checks: Mapping[Arm, Interval],
+    procedure: Procedure = PROCEDURE,
 ) -> Table:
     """What every arm came to with its tuned settings, and beside it with the paper's own."""
     rows = []
@@ -212,8 +215,8 @@ def scores_table(
             shown_sizes = {"η": "–", "α": "–"}
             if arm in choices:
                 shown_sizes = {
-                    "η": step_size_text(arm, choices[arm], "eta"),
-                    "α": step_size_text(arm, choices[arm], "alpha"),
+                    "η": step_size_text(procedure, arm, choices[arm], "eta"),
+                    "α": step_size_text(procedure, arm, choices[arm], "alpha"),
                 }
             difference = checks.get(arm)
             rows.append(
@@ -232,24 +235,24 @@ def scores_table(
     return Table("tuned-scores", "Scores with tuned step sizes", pl.DataFrame(rows), note)
 
 
-def step_size_text(arm: Arm, choice: Choice, axis: Any) -> str:
+def step_size_text(procedure: Procedure, arm: Arm, choice: Choice, axis: Any) -> str:
     """A chosen step size; one that is not used is a dash, one at an edge of its grid is marked."""
     used = dict(zip(("eta", "alpha"), step_sizes(arm.algorithm), strict=True))
     if not used[axis]:
         return "–"
     at_edge = any(side[0] == axis for side in choice.edges)
-    return f"{arm.settings(choice.candidate)[axis]:.2g}{'*' if at_edge else ''}"
+    return f"{procedure.settings(arm, choice.candidate)[axis]:.2g}{'*' if at_edge else ''}"
 
 
-def search_table(choices: Mapping[Arm, Choice]) -> Table:
+def search_table(choices: Mapping[Arm, Choice], procedure: Procedure = PROCEDURE) -> Table:
     """How every arm's step sizes were found."""
     rows = [
         {
             **arm._asdict(),
-            "η": step_size_text(arm, choice, "eta"),
-            "tried from, to": _range(arm, choice.grid.eta, "eta"),
-            "α": step_size_text(arm, choice, "alpha"),
-            "tried from, to ": _range(arm, choice.grid.alpha, "alpha"),
+            "η": step_size_text(procedure, arm, choice, "eta"),
+            "tried from, to": _range(procedure, arm, choice.grid, "eta"),
+            "α": step_size_text(procedure, arm, choice, "alpha"),
+            "tried from, to ": _range(procedure, arm, choice.grid, "alpha"),
             "widened": choice.widenings,
             "score on pilot seeds": f"{choice.trial.score:.3f}",
             "diverged": f"{choice.trial.diverged:.0%}",
@@ -257,18 +260,20 @@ def search_table(choices: Mapping[Arm, Choice]) -> Table:
         }
         for arm, choice in choices.items()
     ]
+    factor = 10 ** (1 / procedure.values_per_decade)
     note = (
-        f"Neighbours on a grid differ by a factor of {STEP:.2f}. A grid whose best candidate lies at an edge is "
+        f"Neighbours on a grid differ by a factor of {factor:.2f}. A grid whose best candidate lies at an edge is "
         "widened there, three times at most. A candidate with more than a twentieth of its rounds diverged is not "
         "chosen unless there is no other."
     )
     return Table("tuned-search", "How the step sizes were found", pl.DataFrame(rows), note)
 
 
-def _range(arm: Arm, bounds: tuple[int, int], axis: str) -> str:
+def _range(procedure: Procedure, arm: Arm, grid: Grid, axis: str) -> str:
+    bounds = getattr(grid, axis)
     if bounds == (0, 0):
         return "–"
-    low, high = (arm.settings(PAPERS_OWN)[axis] * STEP**each for each in bounds)
+    low, high = (procedure.settings(arm, PAPERS_OWN._replace(**{axis: each}))[axis] for each in bounds)
     return f"{low:.2g}, {high:.2g}"
 
 

@@ -39,9 +39,6 @@ from srgdqn.session.run_session import stamp_of
 from srgdqn.tasks import task_of
 from srgdqn.training import train_side_by_side
 
-STEP = 10**0.5
-"""The factor between neighbours of the grid."""
-
 
 class Arm(NamedTuple):
     """What is tuned."""
@@ -49,11 +46,6 @@ class Arm(NamedTuple):
     task: str
     algorithm: str
     readings: str
-
-    def settings(self, candidate: Candidate) -> dict[str, float]:
-        """The candidate's η and α."""
-        paper = PRESETS[self.task]
-        return {axis: paper[axis] * STEP ** getattr(candidate, axis) for axis in AXES}
 
 
 class Stage(NamedTuple):
@@ -65,17 +57,29 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Procedure:
-    """How large a search is: its stages, the first grid's reach to either side, and shorter budgets by task."""
+    """How large a search is."""
 
     stages: tuple[Stage, ...] = (Stage(32, 10_101), Stage(96, 10_102), Stage(288, 10_103))
-    reach: int = 2
+    values_per_decade: int = 2
+    """How fine the grid is."""
     shorter: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Budgets that replace the paper's, by task."""
 
     def grid(self, algorithm: str) -> Grid:
-        """The first grid of an arm: of the step sizes that it uses."""
-        both = (-self.reach, self.reach)
+        """The first grid of an arm: a decade to either side of the step sizes that it uses."""
+        both = (-self.values_per_decade, self.values_per_decade)
         uses_eta, uses_alpha = step_sizes(algorithm)
         return Grid(both if uses_eta else (0, 0), both if uses_alpha else (0, 0))
+
+    @property
+    def widening(self) -> int:
+        """Values by which a side of the grid is widened: half a decade."""
+        return max(1, self.values_per_decade // 2)
+
+    def settings(self, arm: Arm, candidate: Candidate) -> dict[str, float]:
+        """The candidate's η and α."""
+        paper, factor = PRESETS[arm.task], 10 ** (1 / self.values_per_decade)
+        return {axis: paper[axis] * factor ** getattr(candidate, axis) for axis in AXES}
 
     def configuration(self, arm: Arm, stage: int) -> Configuration:
         """An arm with the paper's own settings in a stage."""
@@ -181,7 +185,10 @@ def tune(
     search.run("the paper's own settings", {arm: Wanted(last, (PAPERS_OWN,)) for arm in arms})
     floors = search.floors(reference)
     for step in itertools.count(1):
-        found = {arm: next_step(procedure.grid(arm.algorithm), search.trials(arm, floors)) for arm in arms}
+        found = {
+            arm: next_step(procedure.grid(arm.algorithm), search.trials(arm, floors), procedure.widening)
+            for arm in arms
+        }
         wanted = {arm: each for arm, each in found.items() if isinstance(each, Wanted)}
         if not wanted:
             break
@@ -220,7 +227,9 @@ class _Search:
         call = self._calls[arm, wanted.stage] + 1
         name = f"{arm.task}-{arm.algorithm}-{arm.readings}-stage-{wanted.stage + 1}-{call}"
         # The random policy's step sizes are 0.
-        settings = [{} if arm.algorithm == RANDOM else arm.settings(each) for each in wanted.candidates]
+        settings = [
+            {} if arm.algorithm == RANDOM else self._procedure.settings(arm, each) for each in wanted.candidates
+        ]
         return StageCell(name, configuration, tuple(settings))
 
     def floors(self, reference: Sequence[str]) -> dict[tuple[str, str], float]:
