@@ -48,9 +48,7 @@ def outer_batch(
     return make_batch(settings, network, transitions, target_parameters(settings, online, target))
 
 
-def target_parameters(
-    settings: GradientSettings, online: Parameters, target: Parameters | None
-) -> Parameters | None:
+def target_parameters(settings: GradientSettings, online: Parameters, target: Parameters | None) -> Parameters | None:
     """What y is computed with in an outer iteration that begins at `online`; None: with each gradient's own θ."""
     return {"current": None, "outer": online}.get(settings.target, target)
 

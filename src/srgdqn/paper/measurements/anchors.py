@@ -111,9 +111,7 @@ class _Look:
         actions = action_count(self.run.task.environment)
         return batch_at(self.plain, self.run.network, recording, number, block, actions)
 
-    def _distances(
-        self, estimator: str, theta: Any, target: Any, recording: Any, number: Any, block: Any
-    ) -> Distances:
+    def _distances(self, estimator: str, theta: Any, target: Any, recording: Any, number: Any, block: Any) -> Distances:
         transitions, picks = self._batch(recording, number, block)
         return anchor_distances(self.plain, self.run.network, theta, transitions, picks, recording, estimator, target)
 

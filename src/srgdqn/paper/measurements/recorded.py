@@ -231,9 +231,7 @@ def rounds_table(run: RecordedRun, **more: int) -> pl.DataFrame:
     return pl.DataFrame([{"rounds": rounds, "diverged": rounds - len(run.finite), **more}])
 
 
-def frozen_parameters(
-    configuration: Configuration, theta: Parameters, target: Parameters | None
-) -> Parameters | None:
+def frozen_parameters(configuration: Configuration, theta: Parameters, target: Parameters | None) -> Parameters | None:
     """What y is computed with in an outer iteration from θ; None: with each gradient's own θ."""
     return target_parameters(configuration.gradients, theta, target)
 
