@@ -71,6 +71,10 @@ ALGORITHMS = {
     "dqn-gd-adam": Algorithm("full", adam_process=True),
     "dqn-adam": Algorithm(None, adam_steps=True),
     "dqn-adam-repeated": Algorithm("full", adam_steps=True),
+    "srg-adam-steps": Algorithm("srg", adam_steps=True),
+    "svr-adam-steps": Algorithm("svrg", adam_steps=True),
+    "sgd-adam-steps": Algorithm("sgd", adam_steps=True),
+    "sgd-adam-steps-b2": Algorithm("sgd", adam_steps=True),  # its picks are pairs, nothing else
 }
 
 

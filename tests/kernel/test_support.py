@@ -9,6 +9,7 @@ import pytest
 
 import srgdqn
 from srgdqn.config import Configuration, option_names, sections
+from srgdqn.config.algorithms import ADAM_STEPS
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.kernel import support
@@ -30,7 +31,7 @@ def a_compiler_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("task", ["MountainCar", "Pendulum", "CartPole"])
-@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-sgd-queries", "dqn-adam-repeated"])
+@pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-sgd-queries", "dqn-adam-repeated", *ADAM_STEPS])
 def test_the_papers_own_runs_are_the_kernels(task: str, algorithm: str) -> None:
     assert kernel_of(configure(task, algorithm)) == "native"
     assert kernel_of(configure(task, algorithm, readings="printed")) == "native"

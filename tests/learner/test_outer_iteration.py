@@ -269,6 +269,10 @@ def test_every_option_is_the_references(which: str) -> None:
         ("dqn-adam", dict(clip_norm=0.2, schedule="cosine", progress=0.5)),
         ("dqn-adam-repeated", dict(clip_norm=0.2, schedule="linear", progress=0.5)),
         ("dqn-adam-repeated", dict(anchor_step=False, adam_denominator="norm")),
+        ("srg-adam-steps", dict(target="hard", target_period=2, loss="huber", huber_delta=0.5, iterations=4)),
+        ("svr-adam-steps", dict(target="hard", target_period=2, loss="huber", huber_delta=0.5, iterations=4)),
+        ("sgd-adam-steps-b2", dict(target="hard", target_period=2, loss="huber", huber_delta=0.5, iterations=4)),
+        ("sgd-adam-steps", dict(clip_norm=0.2, schedule="linear", progress=0.5, adam_denominator="norm")),
     ],
 )
 def test_options_together_are_the_references(name: str, options: dict[str, Any]) -> None:
@@ -445,7 +449,7 @@ def test_no_inner_iterations(name: str, which: str) -> None:
     # Adam's first step: both bias corrections undo the decay, so m̂ = Δ_0 and v̂ = Δ_0².
     size = np.sqrt(np.linalg.norm(delta**2)) if which == "printed" else np.abs(delta)
     first_adam = 0.01 * delta / (size + 1e-8)
-    if name in ("dqn-adam", "dqn-adam-repeated"):
+    if reference.ALGORITHMS[name].adam_steps:
         expected = theta - first_adam
     elif name in ("srg-dqn", "svr-dqn", "sgd-inner-adam", "dqn-gd-adam"):
         expected = (theta if which == "printed" else theta - 0.05 * delta) - first_adam
@@ -523,6 +527,10 @@ COSTS = {  # N = 5, M = 3, b = 2: queries by the formula, and gradients evaluate
     "dqn-gd": (4 * 5, 4 * 5),
     "dqn-gd-adam": (4 * 5, 4 * 5),
     "dqn-adam-repeated": (4 * 5, 4 * 5),
+    "srg-adam-steps": (5 + 2 * 2 * 3, 5 + (2 * 3 + 1) * 2),
+    "svr-adam-steps": (5 + 2 * 2 * 3, 5 + 2 * 2 * 3),
+    "sgd-adam-steps": (5 + 2 * 3, 5 + 2 * 3),
+    "sgd-adam-steps-b2": (5 + 2 * 3, 5 + 2 * 3),
 }
 
 

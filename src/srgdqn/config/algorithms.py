@@ -22,6 +22,10 @@ def _inner(estimator: str, *, adam: bool) -> dict[str, Any]:
     return dict(estimator=estimator, adam_process=adam)
 
 
+def _adam_steps(estimator: str) -> dict[str, Any]:
+    return dict(estimator=estimator, adam_process=False, step="adam")
+
+
 def _single(**options: Any) -> dict[str, Any]:
     return dict(estimator="none", adam_process=False, **options)
 
@@ -50,12 +54,27 @@ ALGORITHMS: dict[str, Algorithm] = {
     "dqn-adam": Algorithm("Adam once, on the full-batch gradient.", _single(step="adam")),
     "dqn-adam-repeated": Algorithm(
         "Control: Adam M + 1 times, each on the full-batch gradient.",
-        dict(**_inner("full", adam=False), step="adam"),
+        _adam_steps("full"),
+    ),
+    "srg-adam-steps": Algorithm(
+        "Adam M + 1 times: on the full-batch gradient, then along the recursive gradient.", _adam_steps("srg")
+    ),
+    "svr-adam-steps": Algorithm(
+        "Adam M + 1 times: on the full-batch gradient, then along SVRG's direction.", _adam_steps("svrg")
+    ),
+    "sgd-adam-steps": Algorithm(
+        "Control: Adam M + 1 times: on the full-batch gradient, then along plain gradients.", _adam_steps("sgd")
+    ),
+    "sgd-adam-steps-b2": Algorithm(
+        "Control: the same with b = 2, which asks for as many gradients as srg-adam-steps does with b = 1.",
+        dict(**_adam_steps("sgd"), inner_batch=2),
     ),
 }
 
 # The four curves of the paper's Figure 2.
 PAPER = ("dqn-sgd", "svr-dqn", "srg-dqn-no-adam", "srg-dqn")
+# Every inner step is Adam's: in place of the paper's algorithms, not controls for them.
+ADAM_STEPS = ("srg-adam-steps", "svr-adam-steps", "sgd-adam-steps", "sgd-adam-steps-b2")
 
 
 def algorithm(name: str) -> Algorithm:

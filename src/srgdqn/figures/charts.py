@@ -39,6 +39,10 @@ STYLES: dict[str, Style] = {
     "dqn-gd-adam": Style(GREY),
     "dqn-adam": Style(RED),
     "dqn-adam-repeated": Style(RED, "--"),
+    "srg-adam-steps": Style(ORANGE, "--"),
+    "svr-adam-steps": Style(GREEN, "-."),
+    "sgd-adam-steps": Style(SKY, ":"),
+    "sgd-adam-steps-b2": Style(SKY, "-."),
     "random": Style(BLACK, ":"),
 }
 

@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from srgdqn.config.algorithms import ALGORITHMS, PAPER
+from srgdqn.config.algorithms import ADAM_STEPS, ALGORITHMS, PAPER
 from srgdqn.config.presets import FIGURE_2_ROUNDS
 
-CONTROLS = tuple(name for name in ALGORITHMS if name not in PAPER)
+CONTROLS = tuple(name for name in ALGORITHMS if name not in (*PAPER, *ADAM_STEPS))
 
 # No seed of one scale is one of another: what is seen while building must not decide.
 PILOT_SEED, CONFIRMATORY_SEED = 0, 30_001

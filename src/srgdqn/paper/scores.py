@@ -67,14 +67,16 @@ def _values(rows: pl.DataFrame, by: str, column: str, rounds: pl.DataFrame, dive
     return Values(windows, lost)
 
 
-def scored(arms: Mapping[str, Values], worst: Callable[..., float] = min) -> dict[str, Scores]:
+def scored(
+    arms: Mapping[str, Values], worst: Callable[..., float] = min, among: Sequence[str] = REFERENCE
+) -> dict[str, Scores]:
     """The score of every round of all arms; `worst` is `max` where less is better.
 
-    What a diverged round scores is computed here once, from the arms of `REFERENCE` that there are and the random
+    What a diverged round scores is computed here once, from the arms of `among` that there are and the random
     policy. The yardsticks do not learn, and so do not diverge.
     """
     means = {name: arm.means for name, arm in arms.items()}
-    floor = floor_of(means, worst)
+    floor = floor_of(means, worst, among)
     return {name: Scores(np.where(arm.diverged, floor, means[name]), arm.diverged) for name, arm in arms.items()}
 
 

@@ -1,0 +1,405 @@
+"""Adam at every inner step: does variance reduction do what the paper promises, at equal queries?
+
+The rule, written before any round of the seeds that it is for (43,001 on):
+
+- *Arms*, with the readings `mnih`, on the three tasks at the paper's budgets: Adam at every inner step along SRG's
+  direction, along SVRG's, along plain gradients with b = 1 and with b = 2, along full-batch gradients
+  (`dqn-adam-repeated`), and once per batch (`dqn-adam`). All draw the same batches; those with equal b the same picks.
+- Every arm's α is tuned by `paper.tuning_search` on pilot seeds, four values to a decade. A tuned arm below its
+  untuned self at 99 % is a defect of the tuning, and is shown as one.
+- *Score*: the final score. A diverged round scores the worst finished round among all arms of the study on the task,
+  with either α, or the random policy's mean where that is worse.
+- *The question* is asked at equal queries: SRG and SVRG each against plain gradients with b = 2, which ask for as many
+  gradients per batch (N + 2M). Each of these six contrasts (three tasks × SRG, SVRG) has p⁺ and p⁻ as `claims.verdicts`
+  has them, with its margins and 100,000 joint resamples of rounds; Holm's procedure at 2.5 % over the six P⁺ and, apart
+  from it, over the six P⁻.
+- On a task, "variance reduction does what the paper promises" is *moot* if none of SRG, SVRG and plain gradients with
+  b = 2 has learned (p⁺ of arm − untrained agent at most 0.025 / 3), or if both contrasts are void; it *holds* if P⁺ of
+  SRG or of SVRG is rejected; it *fails* if P⁻ of every contrast that is not void is rejected; it is *undecided*
+  otherwise. The marks `small` and `below random` are those of all verdicts, the first only if each contrast that holds
+  has it.
+- SRG and SVRG against plain gradients with b = 1, against `dqn-adam` and against `dqn-adam-repeated`, which ask for
+  other numbers of gradients, are shown. These 18 contrasts have a Holm correction of their own and decide nothing. So
+  are all arms' scores after as many steps, queries and seconds as plain gradients with b = 2 spend.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from srgdqn.config.algorithms import ADAM_STEPS
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
+from srgdqn.paper.arm_columns import NOTE
+from srgdqn.paper.cells import Console, MeasurementCell, run_cells
+from srgdqn.paper.claims.evidence import Evidence, evidence_of
+from srgdqn.paper.claims.verdicts import (
+    MARGINS,
+    RESAMPLES,
+    REWARDS,
+    Case,
+    Judgement,
+    Scores,
+    Verdict,
+    arms_above,
+    higher,
+    judge,
+    measure,
+    seed_of,
+)
+from srgdqn.paper.equal_cost import COSTS, Cost, Round, curve_rows, rounds_of, scores_after, total_cost
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text
+from srgdqn.paper.halving import PAPERS_OWN, Choice
+from srgdqn.paper.measurements import step_times
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import PAPER_SCALE
+from srgdqn.paper.studies.figure_2 import TASKS
+from srgdqn.paper.tuned_settings import (
+    Group,
+    below_own,
+    defects_sentence,
+    fresh_cells,
+    group_of,
+    is_defect,
+    step_size_text,
+    tuned_runs,
+)
+from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, tune
+from srgdqn.results.result import Result
+from srgdqn.results.statistics import Interval
+from srgdqn.runs.measurement import Measured
+from srgdqn.session.prepare import with_kernel
+
+READINGS = "mnih"
+SEED = 43_001
+ROUNDS: Mapping[str, int] = {"MountainCar": 1_000, "Pendulum": 400, "CartPole": 600}
+KIND = "adam-steps"
+FINE = dataclasses.replace(PROCEDURE, values_per_decade=4)
+"""There is one step size to tune, and so room for a finer grid."""
+_TURNS = 6  # of the measurement of seconds per step
+
+SRG, SVRG, PLAIN, PLAIN_2 = ADAM_STEPS
+FULL, ONCE = "dqn-adam-repeated", "dqn-adam"
+ARMS = (SRG, SVRG, PLAIN_2, PLAIN, FULL, ONCE)
+REDUCED = (SRG, SVRG)
+_BESIDE = (PLAIN, ONCE, FULL)
+_NAMES = {
+    SRG: "SRG",
+    SVRG: "SVRG",
+    PLAIN: "plain gradients, b = 1",
+    PLAIN_2: "plain gradients, b = 2",
+    FULL: "full batch",
+    ONCE: "one Adam step per batch",
+}
+_CURVES = "adam-steps-curves"
+_X_LABELS = {"steps": "environment steps", "queries": "gradient queries", "seconds": "seconds of one core per round"}
+
+
+# Judging
+
+
+class Answer(NamedTuple):
+    """Whether variance reduction does what the paper promises on a task."""
+
+    verdict: Verdict
+    marks: tuple[str, ...]
+    contrasts: tuple[Judgement, ...]
+    """SRG and SVRG against plain gradients with b = 2."""
+
+
+class Answers(NamedTuple):
+    """The answers by task, and the contrasts that decide nothing."""
+
+    tasks: dict[str, Answer]
+    beside: list[Judgement]
+
+
+def judged(scores: Mapping[str, Mapping[str, Scores]], resamples: int = RESAMPLES) -> Answers:
+    """The rule above, given all arms' and yardsticks' scores by task."""
+    asked, beside = {}, []
+    for task, mine in scores.items():
+        seed = seed_of(KIND, task)
+        pairs = [(ours, theirs) for theirs in (PLAIN_2, *_BESIDE) for ours in REDUCED]
+        contrasts = [
+            higher(f"{_NAMES[a]} against {_NAMES[b]}", mine[a], mine[b], MARGINS[task], REWARDS[task]) for a, b in pairs
+        ]
+        measured = dict(zip(pairs, measure(contrasts, seed, resamples), strict=True))
+        arms = {name: mine[name] for name in (*REDUCED, PLAIN_2)}
+        learned, beats = (arms_above(arms, mine[each].values, seed, resamples) for each in (UNTRAINED, RANDOM))
+        for (ours, theirs), each in measured.items():
+            name = f"{task}: {each.label}"
+            if theirs == PLAIN_2:
+                asked[task, ours] = Case(name, (each,), learned=learned, beats_random=beats)
+            else:
+                beside.append(Case(name, (each,)))
+    decided = dict(zip(asked, judge(list(asked.values())), strict=True))
+    answers = {task: answer_of([decided[task, ours] for ours in REDUCED]) for task in scores}
+    return Answers(answers, judge(beside))
+
+
+def answer_of(contrasts: Sequence[Judgement]) -> Answer:
+    """The answer on a task from the verdicts on its contrasts: one that holds is enough, and all must fail."""
+    left = [each for each in contrasts if each.verdict != "moot"]
+    holding = [each for each in left if each.verdict == "holds"]
+    verdict: Verdict = "undecided"
+    if not left:
+        verdict = "moot"
+    elif holding:
+        verdict = "holds"
+    elif all(each.verdict == "fails" for each in left):
+        verdict = "fails"
+    marks = ["small"] if holding and all("small" in each.marks for each in holding) else []
+    if any("below random" in each.marks for each in contrasts):
+        marks.append("below random")
+    return Answer(verdict, tuple(marks), tuple(contrasts))
+
+
+# The command
+
+
+def run(
+    folder: Path,
+    console: Console,
+    procedure: Procedure = FINE,
+    rounds: Mapping[str, int] = ROUNDS,
+    seed: int = SEED,
+    resamples: int = RESAMPLES,
+) -> Evidence:
+    """Every arm's α tuned on pilot seeds, the arms compared on fresh ones, and the answers."""
+    place = folder / KIND
+    arms = [Arm(task, name, READINGS) for task in TASKS for name in ARMS]
+    tuned = tune(arms, place, console, procedure, reference=ARMS)
+    groups: dict[str, Group] = {}
+    costs: dict[str, TaskCosts] = {}
+    for task in TASKS:  # one after the other, as their runs are large
+        mine = {arm: choice for arm, choice in tuned.choices.items() if arm.task == task}
+        cells = fresh_cells(mine, procedure, rounds[task], seed)
+        outcomes = run_cells(f"Adam steps, {task}", cells, place, console)
+        times = times_cell(task, procedure)
+        measured = run_cells(f"seconds per step, {task}", [times], place, console)[times.name]
+        groups[task] = group_of(outcomes, mine, ARMS)
+        costs[task] = costs_of(outcomes, mine, groups[task].floor, seconds_per_step(measured))
+    answers = judged({task: group.tuned for task, group in groups.items()}, resamples)
+    checks = {
+        arm: below_own(groups[arm.task], arm.algorithm)
+        for arm, choice in tuned.choices.items()
+        if choice.candidate != PAPERS_OWN
+    }
+    tables = [
+        scores_table(tuned.choices, groups, costs, checks, procedure),
+        costs_table(costs),
+        contrasts_table(answers),
+        curves_table(costs),
+    ]
+    evidence = evidence_of(
+        KIND,
+        {},
+        tables,
+        seed=seed,
+        rounds=", ".join(f"{count} on {task}" for task, count in rounds.items()),
+        seconds=tuned.seconds + sum(group.seconds for group in groups.values()),
+    )
+    about = {
+        "verdicts": {task: answer.verdict for task, answer in answers.tasks.items()},
+        "found": [*(answer_sentence(task, answer) for task, answer in answers.tasks.items()), defects_sentence(checks)],
+    }
+    return dataclasses.replace(evidence, about={**evidence.about, **about})
+
+
+class TaskCosts(NamedTuple):
+    """What the arms of a task spend, and what they come to at equal cost."""
+
+    per_batch: Mapping[str, float]
+    """Gradient queries per batch, by algorithm."""
+    totals: Mapping[str, Mapping[Cost, float]]
+    """What a round spends until its end."""
+    at_equal: Mapping[str, Mapping[Cost, float]]
+    """The mean score after as much as plain gradients with b = 2 spend."""
+    curves: Mapping[str, list[dict[str, float | None]]]
+
+
+def times_cell(task: str, procedure: Procedure) -> MeasurementCell:
+    """What a step of each arm costs: measured in turn, and alone on this machine."""
+    configurations = {
+        name: with_kernel(configured(PAPER_SCALE, task, name, READINGS, **procedure.shorter.get(task, {})))
+        for name in ARMS
+    }
+    plan = step_times.Plan(configurations, _TURNS)
+    return MeasurementCell(f"{task}-step-times", step_times.measure, plan, alone=True)
+
+
+def seconds_per_step(measured: Measured) -> dict[str, float]:
+    """The median over turns, by algorithm."""
+    medians = measured.tables["times"].group_by("name").agg(pl.col("seconds_per_step").median())
+    return {str(name): float(seconds) for name, seconds in medians.iter_rows()}
+
+
+def costs_of(
+    outcomes: Outcomes, choices: Mapping[Arm, Choice], floor: float, seconds: Mapping[str, float]
+) -> TaskCosts:
+    """The costs of all arms of a task; a diverged round scores the floor, and a step takes so many `seconds`."""
+    runs = tuned_runs(outcomes, choices)
+    rounds = {name: rounds_of(run, seconds[name]) for name, run in runs.items()}
+    totals = {name: {cost: total_cost(mine, cost) for cost in COSTS} for name, mine in rounds.items()}
+    return TaskCosts(
+        {name: queries_per_batch(run) for name, run in runs.items()},
+        totals,
+        {name: _at_equal(mine, totals[PLAIN_2], floor) for name, mine in rounds.items()},
+        {name: curve_rows(mine) for name, mine in rounds.items()},
+    )
+
+
+def _at_equal(rounds: list[Round], spent: Mapping[Cost, float], floor: float) -> dict[Cost, float]:
+    return {cost: float(np.mean(scores_after(rounds, cost, spent[cost], floor))) for cost in COSTS}
+
+
+def queries_per_batch(result: Result) -> float:
+    """Gradient queries of an outer iteration."""
+    queries, batches = (int(result.rounds[name].sum()) for name in ("queries", "outer_iterations"))
+    return queries / max(1, batches)
+
+
+# Showing
+
+
+def scores_table(
+    choices: Mapping[Arm, Choice],
+    groups: Mapping[str, Group],
+    costs: Mapping[str, TaskCosts],
+    checks: Mapping[Arm, Interval],
+    procedure: Procedure = FINE,
+) -> Table:
+    """What every arm came to, and what it spends."""
+    rows = []
+    for task, group in groups.items():
+        for name in (*ARMS, *YARDSTICKS):
+            arm = Arm(task, name, READINGS)
+            difference = checks.get(arm)
+            spends = name in costs[task].per_batch
+            rows.append(
+                {
+                    "task": task,
+                    "algorithm": name,
+                    "α": step_size_text(procedure, arm, choices[arm], "alpha") if arm in choices else "–",
+                    "queries per batch": f"{costs[task].per_batch[name]:.0f}" if spends else "–",
+                    **group.columns[name],
+                    "paper's α": f"{group.own[name].values.mean():.3f}",
+                    "tuned − paper's [99 %]": "–" if difference is None else interval_text(difference),
+                    "defect": "–" if difference is None else "yes" if is_defect(difference) else "no",
+                }
+            )
+    note = (
+        f"{NOTE} A diverged round scores the worst round that finished in any of these arms, or the random policy's "
+        "mean where that is worse. α at an edge of its grid is marked *. Where the paper's own α was chosen there is "
+        "nothing to compare. Defect: worse than with the paper's own α at 99 %."
+    )
+    return Table("adam-steps-scores", "Adam at every inner step, α tuned", pl.DataFrame(rows), note)
+
+
+def costs_table(costs: Mapping[str, TaskCosts]) -> Table:
+    """What arms come to at equal steps, queries and seconds."""
+    rows = [
+        {"task": task, "algorithm": name}
+        | {f"{cost} per round": f"{mine.totals[name][cost]:.3g}" for cost in COSTS}
+        | {f"score at equal {cost}": f"{mine.at_equal[name][cost]:.3f}" for cost in COSTS}
+        for task, mine in costs.items()
+        for name in ARMS
+    ]
+    note = (
+        f"At equal cost: the mean over the last fifth of what {PLAIN_2} spends in a whole round; an arm that spends "
+        "less in all has its own last fifth. Per round: of rounds that finished. Seconds: steps times what "
+        "a step costs, measured for all arms in turn on one core of the machine that ran this."
+    )
+    return Table("adam-steps-costs", "At equal steps, gradient queries and seconds", pl.DataFrame(rows), note)
+
+
+def contrasts_table(answers: Answers) -> Table:
+    """Every contrast of the study."""
+    families = [(each, "equal") for answer in answers.tasks.values() for each in answer.contrasts]
+    families += [(each, "other") for each in answers.beside]
+    rows: list[dict[str, Any]] = [
+        {
+            "task": judgement.name.split(": ")[0],
+            "contrast": contrast.label,
+            "queries": queries,
+            "difference [95 %]": contrast.void or contrast.unit.text(contrast.interval),
+            "p⁺": f"{contrast.p_holds:.2g}",
+            "p⁻": f"{contrast.p_fails:.2g}",
+            "finding": {"holds": "above", "fails": "not above by what matters"}.get(
+                judgement.verdict, judgement.verdict
+            ),
+        }
+        for judgement, queries in families
+        for contrast in judgement.contrasts
+    ]
+    note = (
+        "Only contrasts at equal queries per batch decide. p⁺ speaks for a difference above 0, p⁻ for one below what "
+        "would matter (0.0056, 0.222 and 0.444 on MountainCar, Pendulum and CartPole). Holm's procedure at 2.5 % over "
+        "the six contrasts at equal queries and, apart from them, over the eighteen others, for each side."
+    )
+    return Table("adam-steps-contrasts", "Variance reduction against plain gradients", pl.DataFrame(rows), note)
+
+
+def curves_table(costs: Mapping[str, TaskCosts]) -> Table:
+    """The points of the learning curves."""
+    rows = [
+        {"task": task, "algorithm": name, **point}
+        for task, mine in costs.items()
+        for name, points in mine.curves.items()
+        for point in points
+    ]
+    return Table(_CURVES, "Learning curves", pl.DataFrame(rows))
+
+
+def answer_sentence(task: str, answer: Answer) -> str:
+    """The answer on a task in words."""
+    effects = "; ".join(measured.text() for each in answer.contrasts for measured in each.contrasts)
+    marks = f" ({', '.join(answer.marks)})" if answer.marks else ""
+    words = {
+        "holds": "variance reduction does what the paper promises",
+        "fails": "variance reduction does not do what the paper promises",
+        "undecided": "it cannot be told whether variance reduction does what the paper promises",
+        "moot": "there is nothing to compare",
+    }[answer.verdict]
+    return f"On {task} {words}{marks}: {effects}."
+
+
+def chart_of(curves: pl.DataFrame) -> Chart:
+    """The learning curves, which can be shown against steps, gradient queries and seconds."""
+    panels = []
+    for task in curves["task"].unique(maintain_order=True):
+        mine = curves.filter(task=task)
+        series = []
+        for name in mine["algorithm"].unique(maintain_order=True):
+            rows = mine.filter(algorithm=name)
+            x: dict[str, np.ndarray] = {cost: rows[cost].to_numpy() for cost in COSTS}
+            low, high = (rows[name_].cast(pl.Float64).to_numpy() for name_ in ("low", "high"))
+            series.append(Series(name, STYLES[name], x, rows["mean"].to_numpy(), low, high))
+        label = "return per episode" if task == "CartPole" else "reward per action"
+        panels.append(Panel(task, label, _X_LABELS, tuple(series)))
+    return Chart(
+        "adam-steps",
+        "Adam at every inner step",
+        "Means over the rounds that have got so far, and their 95 % intervals, α tuned; each point is a twentieth of a "
+        "round. Can be shown against environment steps, gradient queries and seconds of one core.",
+        tuple(panels),
+    )
+
+
+def section(evidence: Evidence) -> Section:
+    """Whether variance reduction pays where every inner step is Adam's."""
+    curves = [table for table in evidence.tables if table.name == _CURVES]
+    return Section(
+        name=KIND,
+        title="Adam at every inner step, at equal queries",
+        paper_says="Nothing: in the paper inner steps have length η, and Adam makes one step per batch. It promises "
+        "that variance-reduced gradients make learning better.",
+        found=" ".join(evidence.about.get("found", ())) + evidence.made(),
+        charts=tuple(chart_of(table.frame) for table in curves),
+        tables=tuple(table for table in evidence.tables if table.name != _CURVES),
+    )

@@ -1,0 +1,51 @@
+"""What tables say of an arm: its score, how many of its rounds diverged, and its greedy episodes."""
+
+from __future__ import annotations
+
+import polars as pl
+import scipy.stats
+
+from srgdqn.paper.claims.verdicts import Scores
+from srgdqn.results.result import Result
+from srgdqn.results.statistics import bootstrap_interval
+
+ONLY_AT_THE_END = 10**9
+"""An evaluation interval that no budget reaches: greedy episodes only at the end of training."""
+
+NOTE = (
+    "Score: mean reward per action over the last 20 % of steps (MountainCar, Pendulum) or mean return over the last "
+    "100 episodes (CartPole), and its 95 % interval. Diverged: rounds, and the share's 95 % interval. Greedy return, "
+    "success and length: of greedy episodes on Gymnasium's own reward at the end of training, in rounds that finished."
+)
+
+
+def arm_columns(scores: Scores, result: Result) -> dict[str, str]:
+    """The columns of one arm."""
+    low, mean, high = (getattr(bootstrap_interval(scores.values), name) for name in ("low", "estimate", "high"))
+    return {
+        "score": f"{mean:.3f} [{low:.3f}, {high:.3f}]",
+        "diverged": share_text(int(scores.diverged.sum()), len(scores.diverged)),
+        **_greedy(result),
+    }
+
+
+def share_text(count: int, total: int) -> str:
+    """A count and Wilson's 95 % interval of its share.
+
+    >>> share_text(5, 100)
+    '5 of 100 [2 %, 11 %]'
+    """
+    interval = scipy.stats.binomtest(count, total).proportion_ci(method="wilson")
+    return f"{count} of {total} [{100 * interval.low:.0f} %, {100 * interval.high:.0f} %]"
+
+
+def _greedy(result: Result) -> dict[str, str]:
+    finished = result.rounds.filter(pl.col("diverged_at").is_null())["round"]
+    mine = result.evaluations.filter(pl.col("round").is_in(finished.to_list()))
+    last = mine.filter(pl.col("step") == pl.col("step").max().over("round"))
+    known = last["success"].drop_nulls()
+    return {
+        "greedy return": f"{last['return'].to_numpy().mean():.1f}" if last.height else "–",
+        "success": f"{known.to_numpy().mean():.0%}" if len(known) else "–",
+        "length": f"{last['length'].to_numpy().mean():.0f}" if last.height else "–",
+    }

@@ -1,0 +1,290 @@
+"""The rule of the study of Adam steps on made-up scores, and a small run for real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from srgdqn.config.configure import configure
+from srgdqn.paper import adam_steps
+from srgdqn.paper.adam_steps import (
+    ARMS,
+    FULL,
+    ONCE,
+    PLAIN,
+    PLAIN_2,
+    READINGS,
+    ROUNDS,
+    SEED,
+    SRG,
+    SVRG,
+    Answer,
+    answer_of,
+    answer_sentence,
+    judged,
+    queries_per_batch,
+    run,
+    section,
+)
+from srgdqn.paper.cells import QUIET, Console, MeasurementCell
+from srgdqn.paper.claims.evidence import find_evidence, write_evidence
+from srgdqn.paper.claims.verdicts import MARGINS, Judgement, Scores, holm
+from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
+from srgdqn.paper.report.contents import Report
+from srgdqn.paper.report.files import write_report
+from srgdqn.paper.tuning_search import Arm, Procedure, Stage, Tuned
+from srgdqn.runs.measurement import Measured
+from srgdqn.session.prepare import prepare
+from synthetic_outcomes import TASKS, planted_run
+from tiny import TINY, tiny
+
+COUNT = 60
+RESAMPLES = 4_000
+
+
+def scores(level: float, seed: int, lost: int = 0, spread: float = 0.01) -> Scores:
+    """Scores with exactly this mean and spread."""
+    values = np.random.default_rng(seed).normal(size=COUNT)
+    values = (values - values.mean()) / values.std()
+    return Scores(level + spread * values, np.arange(COUNT) < lost)
+
+
+def world(spread: float = 0.01, **levels: float) -> dict[str, Scores]:
+    """One task's arms: all at 1 unless told, the yardsticks at 0."""
+    names = dict(srg=SRG, svrg=SVRG, plain=PLAIN, plain_2=PLAIN_2, full=FULL, once=ONCE)
+    given = {name: levels.get(short, 1.0) for short, name in names.items()}
+    given |= {"random": levels.get("random", 0.0), "untrained": levels.get("untrained", 0.0)}
+    return {name: scores(level, seed, spread=spread) for seed, (name, level) in enumerate(given.items())}
+
+
+def answers(**tasks: Mapping[str, Scores]) -> dict[str, Answer]:
+    usual = dict.fromkeys(TASKS, world())
+    return judged({**usual, **tasks}, RESAMPLES).tasks
+
+
+# The rule
+
+
+def test_srg_or_svrg_above_plain_gradients_at_equal_queries_is_enough() -> None:
+    found = answers(MountainCar=world(srg=2.0), Pendulum=world(svrg=2.0), CartPole=world(srg=2.0, svrg=2.0))
+    assert {task: answer.verdict for task, answer in found.items()} == dict.fromkeys(TASKS, "holds")
+    assert [each.verdict for each in found["Pendulum"].contrasts] == ["fails", "holds"]
+    assert all(answer.marks == () for answer in found.values())
+
+
+def test_other_arms_decide_nothing() -> None:
+    """SRG and SVRG are above b = 1 and far below the full batch; at equal queries there is no difference."""
+    found = judged(dict.fromkeys(TASKS, world(plain=-1.0, full=9.0)), RESAMPLES)
+    assert {answer.verdict for answer in found.tasks.values()} == {"fails"}
+    beside = {each.name: each.verdict for each in found.beside}
+    assert len(beside) == 18
+    assert beside["Pendulum: SRG against plain gradients, b = 1"] == "holds"
+    assert beside["Pendulum: SVRG against full batch"] == "fails"
+
+
+def test_both_must_be_short_of_what_matters_to_fail() -> None:
+    """With a wide spread, SVRG's contrast says nothing."""
+    mixed = world(srg=0.0)
+    mixed[SVRG] = scores(1.0, 99, spread=5.0)
+    found = answers(Pendulum=mixed)["Pendulum"]
+    assert [each.verdict for each in found.contrasts] == ["fails", "undecided"]
+    assert found.verdict == "undecided"
+    assert answers(Pendulum=world(srg=0.0, svrg=0.0))["Pendulum"].verdict == "fails"
+
+
+def test_a_difference_that_is_real_but_small_is_marked() -> None:
+    found = answers(CartPole=world(srg=1.0 + MARGINS["CartPole"] / 2))["CartPole"]
+    assert (found.verdict, found.marks) == ("holds", ("small",))
+    large = answers(CartPole=world(srg=1.0 + MARGINS["CartPole"] / 2, svrg=3.0))["CartPole"]
+    assert (large.verdict, large.marks) == ("holds", ())
+
+
+def test_moot_if_none_of_the_three_has_learned() -> None:
+    found = answers(MountainCar=world(srg=0.0, svrg=-1.0, plain_2=-2.0, untrained=0.5))["MountainCar"]
+    assert found.verdict == "moot"
+    assert {each.reason for each in found.contrasts} == {"none of its arms has learned"}
+    # One that has learned is enough, be it plain gradients.
+    assert answers(MountainCar=world(srg=0.0, svrg=0.0, untrained=0.5))["MountainCar"].verdict == "fails"
+
+
+def test_below_the_random_policy_is_marked() -> None:
+    found = answers(Pendulum=world(srg=2.0, random=5.0))["Pendulum"]
+    assert (found.verdict, found.marks) == ("holds", ("below random",))
+
+
+def test_a_contrast_of_arms_that_mostly_diverged_is_left_out() -> None:
+    lost = world(svrg=0.0)
+    for name in (SRG, PLAIN_2):
+        lost[name] = Scores(lost[name].values, np.arange(COUNT) < 40)
+    one = answers(CartPole=lost)["CartPole"]
+    assert [each.verdict for each in one.contrasts] == ["moot", "fails"]
+    assert one.verdict == "fails"
+    lost[SVRG] = Scores(lost[SVRG].values, np.arange(COUNT) < 40)
+    assert answers(CartPole=lost)["CartPole"].verdict == "moot"
+
+
+def test_the_correction_is_over_tasks_and_both_estimators() -> None:
+    """A p⁺ between 0.025 / 6 and 0.025 is not enough if the other five are large, and is once they are small."""
+    weak = world(spread=1.0)
+    rng = np.random.default_rng(5)
+    noise = rng.normal(size=COUNT)
+    noise = (noise - noise.mean()) / noise.std(ddof=1)
+    weak[SRG] = Scores(weak[PLAIN_2].values + noise + 2.3 / np.sqrt(COUNT), weak[SRG].diverged)
+    alone = answers(Pendulum=weak)["Pendulum"]
+    p_holds = alone.contrasts[0].p_holds
+    assert 0.025 / 6 < p_holds < 0.025
+    assert alone.verdict == "undecided"
+    strong = world(srg=3.0, svrg=3.0)
+    weak[SVRG] = Scores(weak[PLAIN_2].values + 3.0, weak[SVRG].diverged)
+    together = answers(MountainCar=strong, Pendulum=weak, CartPole=strong)["Pendulum"]
+    assert [each.verdict for each in together.contrasts] == ["holds", "holds"]
+    assert holm([p_holds, *[1.0] * 5], 0.025)[0] is False
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "answer"),
+    [
+        (("holds", "holds"), "holds"),
+        (("fails", "holds"), "holds"),
+        (("undecided", "holds"), "holds"),
+        (("moot", "holds"), "holds"),
+        (("fails", "fails"), "fails"),
+        (("moot", "fails"), "fails"),
+        (("undecided", "fails"), "undecided"),
+        (("undecided", "undecided"), "undecided"),
+        (("moot", "undecided"), "undecided"),
+        (("moot", "moot"), "moot"),
+    ],
+)
+def test_every_pair_of_verdicts(verdicts: Sequence[Any], answer: str) -> None:
+    for order in (verdicts, verdicts[::-1]):
+        assert answer_of([Judgement("", each, ()) for each in order]).verdict == answer
+
+
+def test_answers_in_words() -> None:
+    found = answers(Pendulum=world(srg=2.0, random=5.0))["Pendulum"]
+    told = answer_sentence("Pendulum", found)
+    assert told.startswith("On Pendulum variance reduction does what the paper promises (below random): SRG against")
+    assert "plain gradients, b = 2: +1 reward per action [" in told
+    moot = answer_sentence("CartPole", answers(CartPole=world(srg=-1.0, svrg=-1.0, plain_2=-1.0))["CartPole"])
+    assert moot.startswith("On CartPole there is nothing to compare (below random)")
+
+
+# What runs
+
+
+def test_the_study_is_what_the_rule_says() -> None:
+    assert (READINGS, SEED) == ("mnih", 43_001)
+    assert ROUNDS == {"MountainCar": 1_000, "Pendulum": 400, "CartPole": 600}
+    for task in TASKS:
+        configurations = {name: configure(task, name, readings=READINGS) for name in ARMS}
+        assert all(each.optimiser.step == "adam" for each in configurations.values())
+        assert not any(each.optimiser.adam_process for each in configurations.values())
+        assert configurations[PLAIN_2].estimator.inner_batch == 2
+        assert configurations[SRG].estimator.inner_batch == configurations[PLAIN].estimator.inner_batch == 1
+
+
+def test_srg_svrg_and_b_2_ask_for_as_many_gradients() -> None:
+    """N = 4, M = 2."""
+    spent = {name: queries_per_batch(prepare(tiny(name, rounds=2)[0]).train()) for name in ARMS}
+    assert spent == {SRG: 8, SVRG: 8, PLAIN_2: 8, PLAIN: 6, FULL: 12, ONCE: 4}
+
+
+LEVELS = {SRG: 3.0, SVRG: 2.0, PLAIN_2: 1.0, PLAIN: 0.5, FULL: 4.0, ONCE: 0.25, "random": 0.0, "untrained": -1.0}
+
+
+def test_the_command_compares_tuned_arms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def tune(arms: Sequence[Arm], folder: Path, *_: Any, reference: Sequence[str]) -> Tuned:
+        assert reference == ARMS
+        assert {arm.readings for arm in arms} == {"mnih"}
+        best = {arm: PAPERS_OWN if arm.algorithm == FULL else Candidate(0, 1) for arm in arms}
+        grid = Grid((0, 0), (-2, 2))
+        return Tuned({arm: Choice(each, Trial(1.0, 0.0), grid, 0, ()) for arm, each in best.items()}, 60.0)
+
+    def run_cells(title: str, cells: Sequence[Any], folder: Path, console: Console) -> dict[str, Any]:
+        assert folder == tmp_path / "adam-steps"
+        made = {}
+        for cell in cells:
+            if isinstance(cell, MeasurementCell):
+                assert cell.alone
+                times = [(name, turn, 1e-6 * (place + 1)) for place, name in enumerate(ARMS) for turn in range(3)]
+                table = pl.DataFrame(times, ("name", "turn", "seconds_per_step"), orient="row")
+                return {cell.name: Measured({"times": table}, {})}
+            asked.append(cell)
+            task, _, rest = cell.name.partition("-")
+            name = rest.removesuffix("-tuned").removesuffix("-own").removesuffix("-mnih")
+            level = LEVELS[name] - (
+                0.0 if cell.name.endswith("-tuned") or name in (FULL, "random", "untrained") else 0.1
+            )
+            noise = np.linspace(-0.01, 0.01, 20) * (1 + len(asked) % 3)
+            lost = {0: 1_500} if name == ONCE and task == "Pendulum" else None
+            made[cell.name] = planted_run(task, cell.configuration.algorithm, level + noise, diverged=lost)
+        return made
+
+    monkeypatch.setattr(adam_steps, "tune", tune)
+    monkeypatch.setattr(adam_steps, "run_cells", run_cells)
+    evidence = run(tmp_path, QUIET, rounds=dict.fromkeys(TASKS, 20), seed=10_900, resamples=RESAMPLES)
+    assert {cell.configuration.training.seed for cell in asked} == {10_900}
+    assert len(asked) == 3 * (2 * len(ARMS) - 1 + 2)
+    assert evidence.about["verdicts"] == dict.fromkeys(TASKS, "holds")
+    assert "None of 15 arms" in evidence.about["found"][-1]
+    table, costs, contrasts, _ = evidence.tables
+    rows = {(row["task"], row["algorithm"]): row for row in table.frame.to_dicts()}
+    assert len(rows) == 3 * (len(ARMS) + 2)
+    assert rows["Pendulum", ONCE]["diverged"].startswith("1 of 20")
+    assert (rows["Pendulum", SRG]["α"], rows["Pendulum", FULL]["α"]) == ("0.0018", "0.001")
+    assert rows["Pendulum", SRG]["tuned − paper's [99 %]"].startswith("+0.100 [")
+    assert rows["Pendulum", FULL]["defect"] == "–"
+    assert contrasts.frame["queries"].to_list() == ["equal"] * 6 + ["other"] * 18
+    assert contrasts.frame["finding"].to_list()[:6] == ["above"] * 6
+    spent = costs.frame.filter(task="MountainCar", algorithm=SRG).row(0, named=True)
+    assert (spent["steps per round"], spent["queries per round"]) == ("1e+04", "6e+04")
+    assert spent["seconds per round"] == "0.01"
+    assert float(spent["score at equal queries"]) == pytest.approx(3.0)
+    path = write_evidence(evidence, tmp_path)
+    assert path.stat().st_size < 200_000
+    read = find_evidence("adam-steps", tmp_path)
+    assert read is not None
+    shown = section(read)
+    assert [each.name for each in shown.tables] == ["adam-steps-scores", "adam-steps-costs", "adam-steps-contrasts"]
+    [chart] = shown.charts
+    assert [panel.title for panel in chart.panels] == list(TASKS)
+    for panel in chart.panels:
+        assert list(panel.x_labels) == ["steps", "queries", "seconds"]
+        assert {series.label for series in panel.series} == set(ARMS)
+    last = next(series for series in chart.panels[0].series if series.label == SVRG)
+    assert last.y[-1] == pytest.approx(2.0, rel=1e-3)
+    assert "On Pendulum variance reduction does what the paper promises: SRG against" in shown.found
+
+
+def test_a_tiny_run_for_real_renders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adam_steps, "TASKS", ("CartPole",))
+    options = {name: value for name, value in TINY.items() if name not in ("steps", "evaluation_interval")}
+    small = Procedure((Stage(2, 10_001), Stage(3, 10_002)), 1, {"CartPole": {**options, "episodes": 101}})
+    evidence = run(tmp_path, QUIET, small, {"CartPole": 4}, 10_900, 500)
+    assert set(evidence.about["verdicts"]) == {"CartPole"}
+    table, costs, contrasts, curves = evidence.tables
+    assert table.frame["algorithm"].to_list() == [*ARMS, "random", "untrained"]
+    assert table.frame.filter(algorithm=SRG)["queries per batch"][0] == "8"
+    assert contrasts.frame.height == 8
+    assert all(float(text) > 0 for text in costs.frame["seconds per round"])
+    assert curves.frame.height == len(ARMS) * 20
+    steps = costs.frame.filter(algorithm=PLAIN_2)["steps per round"][0]
+    assert float(steps) > 101
+    write_evidence(evidence, tmp_path)
+    read = find_evidence("adam-steps", tmp_path)
+    assert read is not None
+    shown = section(read)
+    report = Report("", "", "", (), "", (shown,), {}, {})
+    write_report(report, tmp_path / "shown")
+    page = (tmp_path / "shown" / "report.html").read_text(encoding="utf-8")
+    assert "Adam at every inner step, at equal queries" in page
+    assert "gradient queries" in page
+    assert (tmp_path / "shown" / "figures" / "adam-steps.png").stat().st_size > 10_000
