@@ -102,7 +102,8 @@ def programs_for(
 
     An environment or a network of the user's is known by its identity: changing its attributes changes no program.
     Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them. Where
-    nobody has decided on a `kernel` (`auto`) it is XLA, as it must be wherever a study adds to the loop.
+    nobody has decided on a `kernel` (`auto`) it is XLA, as it must be where a study adds to the loop what the kernel
+    does not have.
     """
     shape, native = shape_of_program(configuration), configuration.training.kernel == "native"
     environments = (Identity(task.environment), Identity(task.raw), task.evaluation_limit)

@@ -28,7 +28,6 @@ from srgdqn.learner.outer_iteration import init_learner, outer_iteration
 from srgdqn.learner.replay import unpack
 from srgdqn.paper.measurements.recorded import (
     ESTIMATORS,
-    FirstLayer,
     RecordedRun,
     Report,
     alike,
@@ -39,6 +38,7 @@ from srgdqn.paper.measurements.recorded import (
     record,
     rounds_table,
 )
+from srgdqn.training.probes import FirstLayer, first_layer
 
 QUANTITIES = ("delta", "gradient")
 _TRAINING_SHARE = 0.5  # of the time, roughly
@@ -114,7 +114,7 @@ def redrawn(
 
         def with_picks(chosen: Array) -> FirstLayer:
             _, trace = outer_iteration(configuration, network, state, drawn, chosen, keep_gradient=True)
-            return first_layers(state, trace)[1]
+            return first_layer(state, trace)
 
         return jax.vmap(with_picks)(jax.random.randint(picks_key, shape, 0, rows))
 
