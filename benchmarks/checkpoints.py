@@ -25,7 +25,7 @@ from reporting import place_for, print_table, write_report
 from srgdqn.adapters.replay_memory import FrameMemory
 from srgdqn.runs.checkpoint_manager import EVERY
 from srgdqn.runs.checkpoints import CheckpointFolder, Snapshot
-from srgdqn.runs.run_folder import DEFAULT_KEEP
+from srgdqn.runs.unfinished import DEFAULT_KEEP
 
 # Transitions that a minute of an Atari game makes at the fastest that was seen here, 156 a second.
 A_MINUTE = 9_360

@@ -37,6 +37,7 @@ from srgdqn.engines.threads import Threads
 from srgdqn.kernel.program_cache import enable_program_cache
 from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import EXPERIMENTS
+from srgdqn.runs.provenance import LOCAL
 
 FENCED = "SRGDQN_BENCHMARK_FENCED"
 NODES = (1, 10, 100, 1_000)
@@ -116,7 +117,7 @@ def _compute(cell: Any, stop: threading.Event, send: Any) -> float:
     """The seconds that a cell takes."""
     enable_program_cache()
     start = time.perf_counter()
-    cell.compute(lambda share: None, stop)
+    cell.compute(lambda share: None, stop, None, LOCAL)
     return time.perf_counter() - start
 
 

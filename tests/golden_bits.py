@@ -43,7 +43,7 @@ from srgdqn.paper.measurements import (
 )
 from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES
 from srgdqn.paper.studies import EXPERIMENTS
-from srgdqn.runs.provenance import VERSIONS, identity, provenance
+from srgdqn.runs.provenance import VERSIONS, provenance, version_of
 from synthetic_outcomes import CHANCE, PILOT, world
 from tiny import TINY, tiny
 
@@ -210,7 +210,7 @@ def recorded(computation: str, entries: list[dict[str, Any]], kind: dict[str, An
 
 def problem(computation: str, known: dict[str, str], found: str) -> str | None:
     """What is wrong if a computation has these bits; None if nothing is."""
-    its = identity(computation)
+    its = version_of(computation)
     if its not in known:
         return f"{its} has no golden bits. Run: python tests/golden_bits.py --record"
     if known[its] != found:
@@ -227,7 +227,7 @@ def with_record(
     """The entries with what was found, and what of it was refused, as its version was not raised."""
     refused, entries = [], [{**entry, "bits": dict(entry["bits"])} for entry in entries]
     for computation, bits in found.items():
-        its = identity(computation)
+        its = version_of(computation)
         known = recorded(computation, entries, kind)
         if known is None:
             known = {}

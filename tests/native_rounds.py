@@ -62,7 +62,9 @@ def native(task: str, algorithm: str = "srg-dqn", *, probe: Probe | None = None,
     configuration = configure(task, algorithm, **options)
     made = tasks.make(configuration.task)
     sizes = observation_size(made.environment), action_count(made.environment)
-    program = Program(configuration.shape(), made, make_network(configuration.network, *sizes), Instruments(probe=probe))
+    program = Program(
+        configuration.shape(), made, make_network(configuration.network, *sizes), Instruments(probe=probe)
+    )
     return Native(configuration, program, NativeProgram(program))
 
 

@@ -64,9 +64,15 @@ def from_transitions(transitions: Transitions) -> list[reference.Transition]:
     ]
 
 
-def mean_gradient(o: reference.Options, theta: np.ndarray, data: Sequence[reference.Transition]) -> np.ndarray:
-    """The gradient over all the data at θ, with y at the same θ."""
-    return sum(reference.gradient(o, theta, x, reference.bellman_target(o, theta, x)) for x in data) / len(data)
+def mean_gradient(
+    o: reference.Options,
+    theta: np.ndarray,
+    data: Sequence[reference.Transition],
+    frozen: np.ndarray | None = None,
+) -> np.ndarray:
+    """The gradient over all the data at θ, with y by `frozen` parameters, or else at the same θ."""
+    behind = theta if frozen is None else frozen
+    return sum(reference.gradient(o, theta, x, reference.bellman_target(o, behind, x)) for x in data) / len(data)
 
 
 def distance(got: Any, expected: Any, scale: float = 0.0) -> float:

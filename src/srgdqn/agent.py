@@ -31,8 +31,8 @@ from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.learner.networks import NetworkFactory, named
-from srgdqn.results.user_code import user_code
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
+from srgdqn.session.user_code import user_code
 from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
 from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.gradient_noise import GradientNoise

@@ -25,11 +25,11 @@ from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.progress import reporting
 from srgdqn.learner.networks import NetworkFactory, named
-from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result, load_result
-from srgdqn.results.session import run_session
 from srgdqn.runs.provenance import LOCAL
-from srgdqn.runs.run_folder import CheckpointOptions, claimed
+from srgdqn.runs.unfinished import CheckpointOptions, claimed
+from srgdqn.session.prepare import prepare
+from srgdqn.session.run_session import run_session
 from srgdqn.training.reports import Listener
 
 

@@ -22,7 +22,7 @@ from srgdqn.paper.studies.figure_2 import EXPERIMENT
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoints import CheckpointFolder
-from srgdqn.runs.run_folder import beside
+from srgdqn.runs.unfinished import beside
 from tiny import TINY, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64}
@@ -42,7 +42,7 @@ def whole() -> Result:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.session.prepare.train_rounds")
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_second_ctrl_c_tells_what_is_kept(
 
     killed(cut, *TRAIN, "--out", str(out))
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)
+        patched.setattr(srgdqn.session.prepare.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--resume"]) == 130
     assert capsys.readouterr().err == told
     assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
@@ -147,7 +147,7 @@ def test_ctrl_c_once_the_run_is_saved_says_so(
     assert capsys.readouterr().err.endswith(f"interrupted: what was reached is saved in {out}.\n")
     # What was there before is not told as saved.
     with monkeypatch.context() as patched:
-        patched.setattr(srgdqn.results.prepare.PreparedRun, "train", interrupted)
+        patched.setattr(srgdqn.session.prepare.PreparedRun, "train", interrupted)
         assert main([*TRAIN, "--out", str(out), "--overwrite"]) == 130
     assert capsys.readouterr().err == "interrupted: nothing was saved.\n"
 

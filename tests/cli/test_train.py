@@ -12,10 +12,10 @@ from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
-from srgdqn.results.prepare import PreparedRun, with_kernel
 from srgdqn.results.result import Result
 from srgdqn.runs.configurations import dumps
 from srgdqn.runs.tables import SCHEMAS
+from srgdqn.session.prepare import PreparedRun, with_kernel
 from synthetic_runs import synthetic
 
 

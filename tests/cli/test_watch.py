@@ -21,7 +21,7 @@ from srgdqn.cli import main
 from srgdqn.config.configure import configure
 from srgdqn.integrations import JsonLines
 from srgdqn.integrations.watching import rows_file, rows_for_watching
-from srgdqn.runs.run_folder import CheckpointOptions, beside, claimed, has_checkpoints
+from srgdqn.runs.unfinished import CheckpointOptions, beside, claimed, has_checkpoints
 from synthetic_runs import synthetic
 
 

@@ -17,9 +17,9 @@ from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.engines.on_ray import Ray
 from srgdqn.engines.ray_connection import connected
-from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs.checkpoint_manager import CheckpointManager
+from srgdqn.session.prepare import prepare
 from srgdqn.training.reports import Progress
 from tiny import STUBBORN, TINY, bits, levers
 

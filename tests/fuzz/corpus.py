@@ -49,7 +49,7 @@ def make_corpus(folder: Path) -> Path:
     from srgdqn.runs.configurations import dumps
     from srgdqn.runs.measurement import Measured, save
     from srgdqn.runs.provenance import provenance
-    from srgdqn.runs.run_folder import Request, write_request
+    from srgdqn.runs.unfinished import Request, write_request
 
     for name in FORMATS:
         (folder / name).mkdir(parents=True)

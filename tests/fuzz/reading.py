@@ -303,10 +303,10 @@ def _job(place: Path) -> Any:
         from srgdqn.runs.configurations import loads
         from srgdqn.training.job import Job, JobTrainer
         from srgdqn.training.job_split import Share
-        from srgdqn.training.loop import identity
+        from srgdqn.training.loop import configuration_digest
 
         configuration = loads((place / "configuration.toml").read_text())
-        job = Job((Share(identity(configuration), range(configuration.training.rounds), 0),))
+        job = Job((Share(configuration_digest(configuration), range(configuration.training.rounds), 0),))
         trainer = JobTrainer((configuration,), tasks.make(configuration.task))
         _jobs["job"] = trainer, job, trainer.programs()[0]
     return _jobs["job"]
@@ -318,11 +318,11 @@ def _checkpoint(place: Path) -> Any:
     from srgdqn.runs.checkpoints import CheckpointFolder
     from srgdqn.training.job import restored_job
     from srgdqn.training.job_split import saved_shares
-    from srgdqn.training.loop import identity
+    from srgdqn.training.loop import configuration_digest
 
     trainer, job, programs = _job(place)
     folder, found = place / "checkpoints", []
-    saved_shares(CheckpointManager(folder), [identity(trainer.configurations[0])], len(job.rounds))
+    saved_shares(CheckpointManager(folder), [configuration_digest(trainer.configurations[0])], len(job.rounds))
     for journal in sorted(folder.iterdir()) if folder.is_dir() else ():
         restored = CheckpointFolder(journal).restore(
             lambda checkpoint: restored_job(checkpoint, trainer, job, programs), lambda problem: None
@@ -392,7 +392,7 @@ def _use_checkpoint(loaded: Any, thorough: bool) -> None:
 
 def _unfinished(place: Path) -> Any:
     from srgdqn.errors import InputError
-    from srgdqn.runs.run_folder import beside, read_request
+    from srgdqn.runs.unfinished import beside, read_request
 
     request = read_request(beside(place / "run"))
     if request is None:
@@ -401,10 +401,10 @@ def _unfinished(place: Path) -> Any:
 
 
 def _use_unfinished(request: Any, thorough: bool) -> None:
-    from srgdqn.results.session import _options as options_of
     from srgdqn.runs.checkpoint_manager import CheckpointManager
     from srgdqn.runs.configurations import loads
-    from srgdqn.runs.run_folder import CheckpointOptions
+    from srgdqn.runs.unfinished import CheckpointOptions
+    from srgdqn.session.run_session import _options as options_of
 
     loads(request.configuration)
     options = options_of(CheckpointOptions(Path("run")), request.options)

@@ -18,9 +18,10 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.inspection.differences import Condition, differing_conditions
 from srgdqn.inspection.saved_run import open_run
-from srgdqn.results.prepare import result_of, task_of, with_kernel
 from srgdqn.runs.provenance import provenance
 from srgdqn.runs.run import load
+from srgdqn.session.prepare import result_of, with_kernel
+from srgdqn.tasks import task_of
 from srgdqn.training.rounds import train_rounds
 from tiny import LEVERS, STUBBORN, TINY, Stubborn, tiny
 

@@ -21,7 +21,7 @@ from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.integrations import JsonLines, logging_to
 from srgdqn.integrations.watching import LineReader, is_abandoned, rows_file, rows_for_watching
-from srgdqn.runs.run_folder import CheckpointOptions, claimed
+from srgdqn.runs.unfinished import CheckpointOptions, claimed
 from srgdqn.training import Progress, train_rounds
 from tiny import tiny
 
@@ -140,7 +140,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from srgdqn.integrations.watching import rows_for_watching
-from srgdqn.runs.run_folder import CheckpointOptions, claimed
+from srgdqn.runs.unfinished import CheckpointOptions, claimed
 folder = Path(sys.argv[1])
 with claimed(CheckpointOptions(folder)), rows_for_watching(folder):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -15,9 +15,9 @@ from reported import report
 from srgdqn.errors import InputError
 from srgdqn.integrations import TensorBoard, logging_to
 from srgdqn.integrations.loggers import Scalars
-from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs.configurations import loads
+from srgdqn.session.prepare import prepare
 from srgdqn.training.reports import GreedyEpisodes
 from tiny import tiny
 

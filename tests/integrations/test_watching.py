@@ -10,7 +10,7 @@ import pytest
 
 from srgdqn.integrations import JsonLines, logging_to
 from srgdqn.integrations.watching import LineReader, RunState, state_of_result
-from srgdqn.results.prepare import prepare
+from srgdqn.session.prepare import prepare
 from synthetic_runs import synthetic
 from tiny import tiny
 

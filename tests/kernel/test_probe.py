@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from srgdqn import tasks
-from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.lane import PLAIN, Instruments
@@ -69,12 +68,13 @@ def test_vectors_are_those_of_xla(algorithm: str, hidden: tuple[int, ...], readi
 @pytest.mark.parametrize("starts", [64, 1_000])
 def test_so_they_are_at_the_papers_own_sizes(algorithm: str, starts: int) -> None:
     budget = dict(rounds=9, steps=1_312, learning_starts=starts, evaluation_interval=None, seed=7)
+    first = configure("MountainCar", algorithm, **budget).training.first_learning_block
     both = [
         train_rounds(
             configuration,
             tasks.make(configuration.task),
             instruments=Instruments(probe=first_layer),
-            probe_at=lambda blocks: blocks >= blocks_from(configuration),
+            probe_at=lambda blocks: blocks >= first,
         )
         for kernel in ("native", "xla")
         for configuration in [configure("MountainCar", algorithm, kernel=kernel, **budget)]
@@ -83,10 +83,6 @@ def test_so_they_are_at_the_papers_own_sizes(algorithm: str, starts: int) -> Non
         assert made(found).all()
         assert apart(found[:, :1], wanted[:, :1]) < CLOSE
         assert apart(found[:, :10], wanted[:, :10]) < GROWN
-
-
-def blocks_from(configuration: Configuration) -> int:
-    return configuration.training.first_learning_block
 
 
 def test_without_inner_iterations_there_is_only_delta_0() -> None:

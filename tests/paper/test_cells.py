@@ -23,7 +23,7 @@ from srgdqn.paper.scale import QUICK
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.runs import measurement
 from srgdqn.runs.measurement import Measured
-from srgdqn.runs.provenance import VERSIONS, identity, provenance
+from srgdqn.runs.provenance import VERSIONS, provenance, version_of
 from tiny import TINY
 
 
@@ -91,7 +91,7 @@ def test_a_cell_that_is_not_valid_is_computed_again_and_said(
         damage(tmp_path / cell.name / "curves.parquet")
     elif change == "version":
         here = provenance()
-        monkeypatch.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
+        monkeypatch.setattr("srgdqn.session.prepare.provenance", lambda module: {**here, "computation": "training 0"})
     else:
         request.getfixturevalue("kernel")
 
@@ -159,7 +159,7 @@ def test_a_measurement_is_made_once(tmp_path: Path) -> None:
     assert first.tables["squares"]["square"].to_list() == [1, 4, 9]
     assert first.about["plan"]["numbers"] == [1, 2, 3]
     assert first.about["plan"]["configuration"]["algorithm"] == "dqn-sgd"
-    assert first.about["computation"] == identity("measurement.anchors")
+    assert first.about["computation"] == version_of("measurement.anchors")
     second = compute([cell], tmp_path, hearing(heard, []))["squares"]
     assert squares.made == 1
     assert second.about == first.about

@@ -44,7 +44,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
     monkeypatch.setattr("srgdqn.engines.executor.usable_cores", lambda: 1)
-    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.session.prepare.train_rounds")
 
 
 @pytest.mark.parametrize("how", ["kill", "interrupt"])

@@ -12,7 +12,7 @@ from srgdqn.paper import experiment, pilot, readings_study, tuning
 from srgdqn.paper.claims import rules, statements
 from srgdqn.paper.scale import CONFIRMATORY
 from srgdqn.paper.studies import dose_response, figure_1, figure_3_right, theorem_1, training_time
-from srgdqn.runs.provenance import VERSIONS, identity
+from srgdqn.runs.provenance import VERSIONS, version_of
 
 ENTRIES = json.loads(golden_bits.FILE.read_text("utf-8"))
 
@@ -116,4 +116,4 @@ def test_what_is_run_for_verdicts_is_among_the_golden_bits_of_claims(
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_what_is_recorded_everywhere_is_free_of_training(name: str) -> None:
-    assert ("training" in identity(name)) == (name not in EVERYWHERE)
+    assert ("training" in version_of(name)) == (name not in EVERYWHERE)

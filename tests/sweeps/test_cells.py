@@ -10,8 +10,8 @@ import pytest
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result
+from srgdqn.session.prepare import PreparedRun
 from srgdqn.sweeps import cells as sweep_cells
 from srgdqn.training import Progress
 from tiny import tiny

@@ -23,7 +23,7 @@ from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.tasks import Task
 from srgdqn.training import Progress, Trained, train_rounds, train_side_by_side
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.loop import identity
+from srgdqn.training.loop import configuration_digest
 from srgdqn.training.reports import RoundReport
 from tiny import LANES, bits, reproducible, tiny
 
@@ -238,7 +238,7 @@ def test_the_rounds_of_another_configuration_are_not_resumed(tmp_path: Path) -> 
     assert same(train_rounds(*other, manager=manager), train_rounds(*other))
     assert len(manager.jobs()) == 3
     assert {name.rpartition("-")[2] for name in manager.jobs()} == {
-        identity(tiny(rounds=3, seed=seed)[0]) for seed in range(3)
+        configuration_digest(tiny(rounds=3, seed=seed)[0]) for seed in range(3)
     }
 
 

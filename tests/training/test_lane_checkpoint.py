@@ -19,7 +19,7 @@ from srgdqn.training import Trained, train_rounds
 from srgdqn.training.job import Job, JobTrainer, restored_job
 from srgdqn.training.job_split import Share
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.loop import identity, owners_of, position_of, record, segments, snapshot
+from srgdqn.training.loop import configuration_digest, owners_of, position_of, record, segments, snapshot
 from srgdqn.training.program import Programs, programs_for
 from srgdqn.training.recorder import Recorder
 from tiny import bits, lane_segments, reproducible, tiny
@@ -67,7 +67,7 @@ def newest(job: Path) -> Checkpoint:
 
 
 def restored(checkpoint: Checkpoint, programs: Programs, rounds: int = ROUNDS) -> tuple[LaneRounds, Recorder]:
-    job = Job((Share(identity(RUN[0]), range(rounds), 0),))
+    job = Job((Share(configuration_digest(RUN[0]), range(rounds), 0),))
     return restored_job(checkpoint, JobTrainer((RUN[0],), RUN[1]), job, programs)
 
 
@@ -75,7 +75,7 @@ def test_what_is_stored_is_what_is_restored(job: Path, programs: Programs) -> No
     """Stored once more, all of it anew, it is the same to the bit."""
     checkpoint = newest(job)
     assert position_of(checkpoint) == (10, False)
-    assert owners_of(checkpoint) == [(identity(RUN[0]), 0, ROUNDS)]
+    assert owners_of(checkpoint) == [(configuration_digest(RUN[0]), 0, ROUNDS)]
     again = snapshot(*restored(checkpoint, programs))
     assert again.about == {name: value for name, value in checkpoint.about.items() if name != "stamp"}
     assert sorted(again.tensors) == sorted(checkpoint.tensors)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from srgdqn.cli.parsing import Arg
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.presets import PRESETS
-from srgdqn.runs.run_folder import DEFAULT_KEEP
+from srgdqn.runs.unfinished import DEFAULT_KEEP
 
 if TYPE_CHECKING:
     from srgdqn.runs.checkpoint_manager import Pace

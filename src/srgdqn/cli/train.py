@@ -23,11 +23,11 @@ from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.loggers import loggers_with_options
 from srgdqn.runs.configurations import LONGEST, UserOptions, options_from_toml
-from srgdqn.runs.run_folder import CheckpointOptions, claimed
+from srgdqn.runs.unfinished import CheckpointOptions, claimed
 
 if TYPE_CHECKING:
     from srgdqn.results.result import Result
-    from srgdqn.results.session import Outcome
+    from srgdqn.session.run_session import Outcome
 
 
 LoggerOptions = make_dataclass(
@@ -125,8 +125,8 @@ def _train(asked: Train, configuration: Configuration, checkpoints: CheckpointOp
         ready(asked.engine.engine, asked.engine.address),
     ):
         from srgdqn.kernel.program_cache import enable_program_cache
-        from srgdqn.results.prepare import prepare
-        from srgdqn.results.session import NotSavedError, run_session
+        from srgdqn.session.prepare import prepare
+        from srgdqn.session.run_session import NotSavedError, run_session
 
         def resuming(blocks: list[int]) -> None:
             if blocks and not (asked.quiet or asked.json):
@@ -223,7 +223,7 @@ def _read(words: Sequence[str]) -> tuple[Train, UserOptions]:
 
 def _unfinished_configuration(out: Path) -> Path:
     """The configuration of the run to resume, or of one that is finished already."""
-    from srgdqn.runs.run_folder import configuration_file
+    from srgdqn.runs.unfinished import configuration_file
 
     for file in (configuration_file(out), out / "configuration.toml"):
         if file.is_file():

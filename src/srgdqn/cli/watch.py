@@ -15,7 +15,7 @@ from srgdqn.cli.parsing import parse
 from srgdqn.errors import InputError
 from srgdqn.integrations.watching import LineReader, RunState, is_abandoned, rows_file, state_of_result
 from srgdqn.runs.destination import MANIFEST
-from srgdqn.runs.run_folder import how_to_resume
+from srgdqn.runs.unfinished import how_to_resume
 
 _PAUSE = 0.5  # seconds between two looks
 _GONE = "its process is gone"

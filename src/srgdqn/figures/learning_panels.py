@@ -51,7 +51,7 @@ def learning_panel(
       results: the runs; where every budget is in episodes, or all were trained in Gymnasium's environments, curves show
         returns per episode, and rewards per action otherwise.
       axes: what the curves can be shown against, the default first: `episodes` (only where budgets are in episodes),
-        `steps`, `queries` or `seconds` (a round's share of the wall clock, as `runs.curves` defines it); by default
+        `steps`, `queries` or `seconds` (a round's share of the wall clock, as `results.curves` defines it); by default
         all that there are, the budget's unit first.
       band: the mean's 95 % bootstrap `interval`, one `sd` over rounds to either side, or `none`.
       labels: one per run, which has the style of that name, if there is one, and of its algorithm otherwise; by

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from srgdqn.inspection.saved_run import SavedRun
-from srgdqn.results.prepare import provenance_of
-from srgdqn.results.user_code import user_code
 from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.tables import SCHEMAS, frame
+from srgdqn.session.prepare import provenance_of
+from srgdqn.session.user_code import user_code
 from srgdqn.training.tables import Tables
 
 COMPARED = tuple(name for name in SCHEMAS if name != "timings")

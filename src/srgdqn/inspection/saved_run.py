@@ -21,12 +21,12 @@ from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network, NetworkFactory, make_network
-from srgdqn.results.prepare import task_of, with_kernel
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import warn
 from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder
-from srgdqn.runs.run_folder import CHECKPOINTS
-from srgdqn.tasks import Task
+from srgdqn.runs.unfinished import CHECKPOINTS
+from srgdqn.session.prepare import with_kernel
+from srgdqn.tasks import Task, task_of
 from srgdqn.training.host.evaluation import same_task
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.interaction import action_count, observation_size
@@ -34,7 +34,7 @@ from srgdqn.training.jax_setup import is_double
 from srgdqn.training.job import Job, JobTrainer, restored_job
 from srgdqn.training.job_split import owned_shares
 from srgdqn.training.lane import Lane
-from srgdqn.training.loop import Owners, identity, owners_of, position_of
+from srgdqn.training.loop import Owners, configuration_digest, owners_of, position_of
 from srgdqn.training.program import Programs, programs_for
 
 OwnNetwork = eqx.Module | NetworkFactory | None
@@ -165,7 +165,7 @@ class RoundCheckpoint(NamedTuple):
         place = self.place
         assert place is not None
         # Nothing is trained here, so that whose rounds the others are does not matter.
-        owned = owned_shares(owners_of(self.checkpoint), [identity(saved.configuration)])
+        owned = owned_shares(owners_of(self.checkpoint), [configuration_digest(saved.configuration)])
         job = Job(tuple(share._replace(place=0) for share in owned))
         trainer = JobTrainer((saved.configuration,), saved.task, saved.network)
         rounds, _ = restored_job(self.checkpoint, trainer, job, saved.programs)
@@ -199,7 +199,7 @@ def checkpoints_of(saved: SavedRun, number: int) -> list[RoundCheckpoint]:
 
 def _place_of(saved: SavedRun, number: int, owners: Owners) -> int | None:
     """The place of a round among those of a checkpoint; None if it is not there."""
-    before, whose = 0, identity(saved.configuration)
+    before, whose = 0, configuration_digest(saved.configuration)
     for who, first, stop in owners:
         if who == whose and first <= number < stop:
             return before + number - first

@@ -15,7 +15,7 @@ from srgdqn.integrations.loggers import EPISODES, ITERATIONS, LENGTH, LOSS, MAX_
 from srgdqn.integrations.loggers.json_lines import JsonLines, Line, header
 from srgdqn.runs.locks import is_locked
 from srgdqn.runs.provenance import is_count
-from srgdqn.runs.run_folder import beside
+from srgdqn.runs.unfinished import beside
 from srgdqn.runs.untrusted import open_file, parse_json
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Cells of studies: training runs, and measurements that give tables. Each is cached (`srgdqn.results.cache`)."""
+"""Cells of studies: training runs, and measurements that give tables. Each is cached (`srgdqn.session.cache`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from srgdqn.engines.threads import Threads
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.kernel.build import toolchain
 from srgdqn.paper.measurements.recorded import Report
-from srgdqn.results.cache import Cell, CellFolder, Say, TrainingCell
-from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
-from srgdqn.results.session import stamp_of
 from srgdqn.runs import measurement
 from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, CheckpointManager, Pace
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.provenance import LOCAL, hashed, provenance, stale, what_bits_depend_on
-from srgdqn.runs.run_folder import UNFINISHED_CELLS, check_stays_within
+from srgdqn.runs.unfinished import UNFINISHED_CELLS, check_stays_within
+from srgdqn.session.cache import Cell, CellFolder, Say, TrainingCell
+from srgdqn.session.prepare import prepare
+from srgdqn.session.run_session import stamp_of
 from srgdqn.training.distribute import distribute
 from srgdqn.training.reports import Listener, Progress
 

@@ -1,1 +1,1 @@
-"""A run as a whole: from claim to save, its `Result`, whether a stored one still answers; curves and comparison."""
+"""What a run came to: its `Result`, curves, comparison and statistics."""

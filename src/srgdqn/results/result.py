@@ -213,7 +213,7 @@ class Result:
         import jax
 
         from srgdqn.learner.normalisation import Normaliser
-        from srgdqn.results.prepare import task_of
+        from srgdqn.tasks import task_of
         from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
 
         configuration, network = self.configuration, self._network()

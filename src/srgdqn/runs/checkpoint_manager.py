@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
 from srgdqn.runs.checkpoints import Checkpoint, CheckpointFolder, Snapshot
-from srgdqn.runs.run_folder import DEFAULT_KEEP
+from srgdqn.runs.unfinished import DEFAULT_KEEP
 
 EVERY = 60.0
 """Seconds between two checkpoints, where nobody says otherwise."""

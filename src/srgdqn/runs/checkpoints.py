@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from srgdqn.errors import InputError
 from srgdqn.runs.destination import disk_errors_reported, sync_folder, write_file
-from srgdqn.runs.run_folder import DEFAULT_KEEP
 from srgdqn.runs.snapshots import Rows, Snapshot, Spans, Stream, rows_among, rows_as_tensors, spans_of
 from srgdqn.runs.tensors import Form, Opened, Tensors, seal, unseal
+from srgdqn.runs.unfinished import DEFAULT_KEEP
 from srgdqn.runs.untrusted import read_file
 
 _CHECKPOINT = Form("checkpoint", "srgdqn-checkpoint", 4, oldest=4)

@@ -35,12 +35,12 @@ compares them with `tests/golden_bits.json`. Moving or rewording a file changes 
 """
 
 
-def identity(computation: str) -> str:
+def version_of(computation: str) -> str:
     """The computation with its version; and with training's, on which the others but the claims depend.
 
-    >>> identity("training")
+    >>> version_of("training")
     'training 1'
-    >>> identity("measurement.anchors")
+    >>> version_of("measurement.anchors")
     'measurement.anchors 1, training 1'
     """
     names = [computation] if computation in ("training", "claims") else [computation, "training"]
@@ -67,7 +67,7 @@ def provenance(computation: str = "training") -> dict[str, Any]:
     """
     model, flags = _processor()
     return {
-        "computation": identity(computation),
+        "computation": version_of(computation),
         "versions": {"python": platform.python_version(), **{package: _version(package) for package in PACKAGES}},
         "system": platform.system(),
         "machine": platform.machine(),
@@ -154,7 +154,7 @@ _LENGTH = 16  # letters of a digest
 
 def inputs_of(configuration: Configuration, user_code: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The inputs of a run, as JSON values: the digest of its configuration, the identity of the user's code by part
-    (`results.user_code`), and the `digest` of both.
+    (`session.user_code`), and the `digest` of both.
     """
     text = configurations.dumps(configuration)
     return hashed({"configuration": digest_of_bytes(text.encode()), "user_code": dict(user_code or {})})

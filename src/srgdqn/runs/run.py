@@ -17,8 +17,8 @@ from srgdqn.runs import configurations, manifest, tables
 from srgdqn.runs.destination import MANIFEST, check_destination, write_folder
 from srgdqn.runs.manifest import read_folder
 from srgdqn.runs.provenance import check_metadata
-from srgdqn.runs.run_folder import how_to_resume
 from srgdqn.runs.tensors import Tensors, decode_parameters, encode_parameters
+from srgdqn.runs.unfinished import how_to_resume
 from srgdqn.runs.untrusted import damaged, decoded
 
 _CONFIGURATION = "configuration.toml"

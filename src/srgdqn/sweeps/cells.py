@@ -17,18 +17,19 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import executor_of
 from srgdqn.engines.executor import Send
 from srgdqn.engines.threads import Threads
-from srgdqn.results.cache import CellFolder, Say, TrainingCell
-from srgdqn.results.prepare import prepare, result_of, task_of, with_kernel
 from srgdqn.results.result import Result
-from srgdqn.results.session import stamp_of
 from srgdqn.runs.checkpoint_manager import CheckpointManager, Pace
 from srgdqn.runs.provenance import LOCAL
-from srgdqn.runs.run_folder import UNFINISHED_CELLS
+from srgdqn.runs.unfinished import UNFINISHED_CELLS
+from srgdqn.session.cache import CellFolder, Say, TrainingCell
+from srgdqn.session.prepare import prepare, result_of, with_kernel
+from srgdqn.session.run_session import stamp_of
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
+from srgdqn.tasks import task_of
 from srgdqn.training import Progress, train_side_by_side
 from srgdqn.training.jax_setup import in_this_precision
-from srgdqn.training.loop import identity
+from srgdqn.training.loop import configuration_digest
 from srgdqn.training.rounds import Listener
 
 
@@ -148,7 +149,7 @@ def train_each(
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
             one = prepare(resolved[place])
-            stamp, below = stamp_of(one.identity), identity(one.configuration)
+            stamp, below = stamp_of(one.identity), configuration_digest(one.configuration)
             checkpoints = None if manager is None else manager.stamped(stamp, below)
             result = one.train(listener=progress.of(index), manager=checkpoints, executor=executor, ran_by=engine)
         except EnvironmentFailedError as error:

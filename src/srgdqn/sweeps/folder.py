@@ -18,7 +18,7 @@ from srgdqn.config.checks import check_option
 from srgdqn.errors import InputError
 from srgdqn.runs.destination import check_destination, is_scratch, make_folder, write_file
 from srgdqn.runs.locks import LOCK, locked
-from srgdqn.runs.run_folder import UNFINISHED_CELLS, changes, check_stays_within
+from srgdqn.runs.unfinished import UNFINISHED_CELLS, changes, check_stays_within
 from srgdqn.runs.untrusted import parse_json, read_file
 from srgdqn.sweeps.grid import Base, Score, Values, check_score, read_value, written
 

@@ -11,9 +11,9 @@ from typing import Any
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.progress import reporting
-from srgdqn.results.cache import Say
 from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, Pace
 from srgdqn.runs.provenance import LOCAL
+from srgdqn.session.cache import Say
 from srgdqn.sweeps.cells import SweepCells
 from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, GridPlan, Score, SweepCell, Values, check_score, name_of

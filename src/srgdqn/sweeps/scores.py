@@ -13,9 +13,9 @@ from typing import Any
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.results.cache import CellFolder, TrainingCell
 from srgdqn.results.comparison import Spread, final_rewards, greedy_returns, spread_of
 from srgdqn.results.result import Result
+from srgdqn.session.cache import CellFolder, TrainingCell
 from srgdqn.sweeps.cells import train_each
 from srgdqn.sweeps.grid import Score
 

@@ -16,11 +16,12 @@ import gymnasium
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Box, Discrete
 
+from srgdqn.config import Configuration
 from srgdqn.config.discovery import COMPILED_TASKS, Success
 from srgdqn.config.options import TaskSettings, shape_of
 from srgdqn.errors import InputError, unknown
 
-__all__ = ["Success", "Task", "adopt", "make", "with_evaluation_limit"]
+__all__ = ["Success", "Task", "adopt", "make", "task_of", "with_evaluation_limit"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,16 @@ def _make(settings: TaskSettings) -> Task:
         evaluation_limit=task.evaluation_limit,
         success=task.success,
     )
+
+
+def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> Task:
+    """The compiled task that a configuration names, or the user's own environment as one."""
+    if environment is None:
+        task = make(configuration.task)
+    else:
+        settings = configuration.task
+        task = adopt(environment, name=settings.task, time_limit=settings.time_limit)
+    return with_evaluation_limit(task, configuration.training.evaluation_limit)
 
 
 def adopt(

@@ -19,7 +19,7 @@ from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, fill
 from srgdqn.training.budget import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane
-from srgdqn.training.loop import Halt, Owners, identity, never, policy_arrays
+from srgdqn.training.loop import Halt, Owners, configuration_digest, never, policy_arrays
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers
 
 
@@ -57,7 +57,7 @@ class LaneRounds:
         self._limits = limits_of(settings, configuration.task.time_limit)
         self._last_block = total_blocks(settings)
         self._keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
-        self.owners = [(identity(configuration), 0, len(rounds))] if owners is None else owners
+        self.owners = [(configuration_digest(configuration), 0, len(rounds))] if owners is None else owners
         self.blocks = 0
         self._chunks: list[Chunk] = []
         self._everyone: Lane | None = None  # every round's state on the host, where there are several chunks

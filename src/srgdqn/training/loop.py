@@ -200,7 +200,7 @@ def position_of(checkpoint: Checkpoint) -> tuple[int, bool]:
     return int(blocks), last
 
 
-def identity(configuration: Configuration) -> str:
+def configuration_digest(configuration: Configuration) -> str:
     """What a checkpoint knows a configuration by."""
     return hashlib.sha256(dumps(configuration).encode()).hexdigest()[:16]
 

@@ -1,5 +1,4 @@
-"""Records the rounds of a chunk: the one place where windows, episodes and diagnostics are computed, for the tables and
-for the reports to loggers.
+"""Records the rounds of a chunk for tables and loggers alike; `window_rows` has the sums of windows and episodes.
 
 A chunk's log becomes rows page by page; nothing of a step is stored once its page is full. The rows depend neither on
 how the log was cut into segments nor on where recording was interrupted and resumed.

@@ -22,7 +22,7 @@ from srgdqn.training.distribute import distribute
 from srgdqn.training.job import Choice, Job, JobTrainer, ShareResult, every_block, train_job
 from srgdqn.training.job_split import most_rounds, rounds_left, saved_shares, shared_out, shares_of
 from srgdqn.training.lane import PLAIN, Instruments
-from srgdqn.training.loop import identity, policy_arrays
+from srgdqn.training.loop import configuration_digest, policy_arrays
 from srgdqn.training.program import SEGMENT_BLOCKS
 from srgdqn.training.reports import Listener, Progress, SharedProgress
 from srgdqn.training.tables import Tables, merge_tables
@@ -101,13 +101,13 @@ def train_side_by_side(
     programs, fresh = trainer.programs()
     executor = executor or Threads(workers)
     workers = workers or executor.cores
-    rounds, identities = first.training.rounds, [identity(configuration) for configuration in configurations]
-    saved = {} if manager is None else saved_shares(manager, identities, rounds)
+    rounds, digests = first.training.rounds, [configuration_digest(each) for each in configurations]
+    saved = {} if manager is None else saved_shares(manager, digests, rounds)
     left = rounds_left(len(configurations), rounds, saved.values())
     new = shared_out(left, programs.together, workers, most_rounds(programs))
     jobs = [
         *(Job(shares, name) for name, shares in saved.items()),
-        *(Job(shares_of(stretch, identities, rounds)) for stretch in new),
+        *(Job(shares_of(stretch, digests, rounds)) for stretch in new),
     ]
     if fresh:
         jobs[0] = jobs[0]._replace(compile_seconds=programs.compile_seconds)

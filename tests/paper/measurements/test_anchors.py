@@ -18,7 +18,7 @@ from srgdqn.paper.measurements.anchors import Plan, fresh_transitions
 from srgdqn.paper.measurements.recorded import RecordedRun, alike, batch_at
 from srgdqn.paper.measurements.smoothness import local_smoothness
 from tiny import BLOCK, HIDDEN, tiny
-from translation import CLOSE, flat, from_packed, from_transitions, mean_gradient, options_of, to_transitions
+from translation import CLOSE, distance, flat, from_packed, from_transitions, mean_gradient, options_of, to_transitions
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -44,6 +44,8 @@ def measured(double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
         None,
         # Whose run it is does not matter.
         dict(inner_batch=2, coefficient=0.5, mask_terminal=False, anchor_step=False, algorithm="sgd-inner-adam"),
+        dict(target="hard", target_period=4, loss="huber", huber_delta=0.3),
+        dict(target="outer"),
     ],
     ids=str,
 )
@@ -53,6 +55,13 @@ def varied(request: pytest.FixtureRequest, measured: Any) -> tuple[RecordedRun, 
 
 def probed(run: RecordedRun, number: int, position: int) -> Any:
     return jax.tree.map(lambda leaf: leaf[number, position], run.probed[0])
+
+
+def frozen_at(run: RecordedRun, number: int, position: int) -> np.ndarray | None:
+    """The parameters that y is computed with; None: each gradient's own."""
+    thetas, _, targets = run.probed
+    behind = {"outer": thetas, "hard": targets}.get(run.configuration.gradients.target)
+    return None if behind is None else flat(jax.tree.map(lambda leaf: leaf[number, position], behind))
 
 
 def moments(run: RecordedRun) -> list[tuple[dict[str, int], int, np.ndarray, list[reference.Transition], Any]]:
@@ -72,18 +81,20 @@ def test_distances_of_every_round_step_estimator_and_inner_iteration(varied: Any
     run, tables = varied
     o = options_of(run.configuration, SIZES)
     expected = []
-    for place, _, theta, batch, picks in moments(run):
+    for place, block, theta, batch, picks in moments(run):
         everything = from_packed(run.recording[place["round"]])
+        frozen = frozen_at(run, place["round"], list(STEPS.values()).index(block))
+        start = reference.init(o, theta)._replace(target=frozen)
         for estimator, name in NAMES.items():
-            _, told = reference.outer_iteration(name, o, reference.init(o, theta), batch, picks)
-            exact = [mean_gradient(o, theta_m, everything) for theta_m in told.theta]
+            _, told = reference.outer_iteration(name, o, start, batch, picks)
+            exact = [mean_gradient(o, theta_m, everything, frozen) for theta_m in told.theta]
             for m in range(1, INNER + 1):
                 owner = m - 1 if estimator == "srg" else 0
                 vectors = dict(
                     own=told.delta[owner] - exact[owner],
                     present=told.delta[owner] - exact[m],
                     estimate=told.delta[m] - exact[m],
-                    floor=mean_gradient(o, told.theta[m], batch) - exact[m],
+                    floor=mean_gradient(o, told.theta[m], batch, frozen) - exact[m],
                     own_norm=exact[owner],
                     norm=exact[m],
                 )
@@ -92,8 +103,19 @@ def test_distances_of_every_round_step_estimator_and_inner_iteration(varied: Any
     compare(tables["distances"], expected)
 
 
-def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
-    run, tables = measured
+def test_the_target_networks_parameters_are_those_of_the_moment(varied: Any) -> None:
+    run, _ = varied
+    if run.configuration.gradients.target != "hard":
+        assert run.probed[2] is None
+        return
+    first, last = (frozen_at(run, 0, position) for position in range(2))
+    assert distance(first, flat(probed(run, 0, 0))) == 0  # before the first iteration
+    assert distance(last, flat(probed(run, 0, 1))) > CLOSE
+    assert distance(last, first) > CLOSE
+
+
+def test_the_anatomy_of_every_round_and_step(varied: Any) -> None:
+    run, tables = varied
     o, acting = options_of(run.configuration, SIZES), run.configuration.acting
     fresh_program = jax.jit(
         lambda theta, exploration, key: fresh_transitions(
@@ -109,9 +131,10 @@ def test_the_anatomy_of_every_round_and_step(measured: Any) -> None:
         now = probed(run, number, list(STEPS.values()).index(block))
         fresh = [fresh_program(now, exploration, each) for each in jax.random.split(key)]
         rows = run.recording[number]
+        frozen = frozen_at(run, number, list(STEPS.values()).index(block))
         parts = (rows[max(0, written - CAPACITY) : written], rows, *fresh)
-        replay, everything, one, other = (mean_gradient(o, theta, from_packed(part)) for part in parts)
-        anchor = mean_gradient(o, theta, batch)
+        replay, everything, one, other = (mean_gradient(o, theta, from_packed(part), frozen) for part in parts)
+        anchor = mean_gradient(o, theta, batch, frozen)
         expected.append(
             {
                 **place,

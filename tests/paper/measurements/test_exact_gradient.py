@@ -61,6 +61,18 @@ def test_it_is_the_gradient_that_the_configuration_asks_for(options: dict[str, A
     assert (distance(got, plain) < CLOSE) == ("differentiation" in options)
 
 
+def test_y_may_be_frozen_elsewhere() -> None:
+    configuration = configure("CartPole", hidden=SIZES[1:-1])
+    network = make_network(configuration.network, SIZES[0], SIZES[-1])
+    theta, data, _ = reference.random_problem(1, SIZES, 9, 1)
+    other, _, _ = reference.random_problem(2, SIZES, 9, 1)
+    at, frozen = (to_parameters(each, SIZES, configuration.network.activation) for each in (theta, other))
+    got = jax.jit(lambda rows: exact_gradient(configuration, network, at, rows, frozen))(to_packed(data))
+    o = options_of(configuration, SIZES)
+    assert distance(flat(got), mean_gradient(o, theta, data, other)) < CLOSE
+    assert distance(flat(got), mean_gradient(o, theta, data)) > CLOSE
+
+
 @pytest.mark.parametrize("target", ["outer", "hard", "polyak"])
-def test_y_is_at_the_same_theta_whatever_the_target(target: str) -> None:
+def test_y_is_at_the_same_theta_unless_it_is_frozen(target: str) -> None:
     np.testing.assert_array_equal(both(3, 9, target=target)[0], both(3, 9)[0])

@@ -75,9 +75,16 @@ def plan(**options: Any) -> Plan:
     return Plan(configuration, tuple(WINDOWS), window=48, batches=BATCHES, picks=PICKS)
 
 
-@pytest.fixture(scope="module")
-def measured(double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
-    return watched(gradient_spread, plan())
+@pytest.fixture(scope="module", params=[{}, dict(target="hard", target_period=3, loss="huber")], ids=str)
+def measured(request: pytest.FixtureRequest, double: None) -> tuple[RecordedRun, dict[str, pl.DataFrame]]:
+    return watched(gradient_spread, plan(**request.param))
+
+
+def started(run: RecordedRun, o: reference.Options, number: int, position: int) -> reference.State:
+    """What the outer iteration of a round at a probed block began with."""
+    thetas, _, targets = run.probed
+    start = reference.init(o, flat(thetas, axes=2)[number, position])
+    return start if targets is None else start._replace(target=flat(targets, axes=2)[number, position])
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +93,12 @@ def vectors(measured: Any) -> dict[tuple[int, int, str], np.ndarray]:
     run, _ = measured
     o = options_of(run.configuration, SIZES)
     again = jax.jit(lambda rows, number, block: batch_at(run.configuration, run.network, rows, number, block, 2))
-    thetas = flat(run.probed[0], axes=2)
     found = {}
     for block in itertools.chain(*WINDOWS.values()):
         position = run.blocks.tolist().index(block)
         for number in range(ROUNDS):
             batch, picks = again(run.recording[number], np.uint32(number), jnp.int32(block))
-            start = reference.init(o, thetas[number, position])
+            start = started(run, o, number, position)
             _, told = reference.outer_iteration(
                 "srg-dqn", o, start, from_transitions(batch), np.asarray(picks).tolist()
             )
@@ -136,14 +142,13 @@ def test_redraws_at_a_frozen_theta_follow_their_random_numbers(measured: Any) ->
     """D from the replay of that moment and picks from D, for both estimators the same."""
     run, tables = measured
     o = options_of(run.configuration, SIZES)
-    thetas = flat(run.probed[0], axes=2)
     assert tables["redraws"].height == len(WINDOWS) * len(NAMES) * len(QUANTITIES) * ROUNDS
     for step, blocks in WINDOWS.items():
         written = (blocks[-1] + 1) * 16
         position = run.blocks.tolist().index(blocks[-1])
         for number in range(ROUNDS):
             replay = from_packed(run.recording[number, max(0, written - CAPACITY) : written])
-            start = reference.init(o, thetas[number, position])
+            start = started(run, o, number, position)
             key = jax.random.fold_in(jax.random.fold_in(jax.random.key(0), step), number)
             for estimator, name in NAMES.items():
                 stacks = redrawn_by_hand(o, name, start, replay, key)

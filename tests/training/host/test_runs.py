@@ -22,8 +22,8 @@ from srgdqn.engines.executor import CallsInterruptedError
 from srgdqn.errors import InputError
 from srgdqn.results.comparison import summarise
 from srgdqn.results.curves import curve
-from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
+from srgdqn.session.prepare import prepare
 from srgdqn.training.host.evaluation import evaluation_seed
 from tiny import LEVERS, Levers, q_values
 

@@ -11,12 +11,21 @@ from jaxtyping import Array
 from srgdqn.config import GradientSettings
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients.autodiff import autodiff_mean
-from srgdqn.learner.gradients.bellman import Batch, Transitions, make_batch, outer_batch
+from srgdqn.learner.gradients.bellman import Batch, Transitions, make_batch, outer_batch, target_parameters
 from srgdqn.learner.gradients.closed_form import closed_form_mean, closed_form_query, multiply_out
 from srgdqn.learner.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
 from srgdqn.learner.networks import CNN, MLP, Network, Parameters
 
-__all__ = ["Batch", "Compact", "GradientSource", "Transitions", "make_batch", "make_gradients", "outer_batch"]
+__all__ = [
+    "Batch",
+    "Compact",
+    "GradientSource",
+    "Transitions",
+    "make_batch",
+    "make_gradients",
+    "outer_batch",
+    "target_parameters",
+]
 
 Compact = Any
 """A gradient in its source's cheapest form; `GradientSource.dense` gives it that of the parameters."""

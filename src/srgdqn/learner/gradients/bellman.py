@@ -45,22 +45,27 @@ def outer_batch(
     target: Parameters | None,
 ) -> Batch:
     """The batch of an outer iteration that begins at the parameters `online`, beside those of a target network."""
-    return make_batch(settings, network, transitions, {"current": None, "outer": online}.get(settings.target, target))
+    return make_batch(settings, network, transitions, target_parameters(settings, online, target))
+
+
+def target_parameters(settings: GradientSettings, online: Parameters, target: Parameters | None) -> Parameters | None:
+    """What y is computed with in an outer iteration that begins at `online`; None: with each gradient's own θ."""
+    return {"current": None, "outer": online}.get(settings.target, target)
 
 
 def make_batch(
-    settings: GradientSettings, network: Network, transitions: Transitions, target_parameters: Parameters | None
+    settings: GradientSettings, network: Network, transitions: Transitions, frozen: Parameters | None
 ) -> Batch:
-    """The batch of these transitions, with y computed once if `target_parameters` are given.
+    """The batch of these transitions, with y computed once if the parameters to compute it with are given.
 
     The discount is γ, or 0 where the episode terminated and `mask_terminal` is on (row 3 of the readings).
     """
     observation, action, reward, next_observation, terminated = transitions
     discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
-    frozen = None
-    if target_parameters is not None:
-        frozen = bellman_target(reward, discount, network.q_values(target_parameters, next_observation))
-    return Batch(observation, action, reward, next_observation, discount, frozen)
+    y = None
+    if frozen is not None:
+        y = bellman_target(reward, discount, network.q_values(frozen, next_observation))
+    return Batch(observation, action, reward, next_observation, discount, y)
 
 
 def bellman_target(reward: Array, discount: Array, next_q: Float[Array, "*rows actions"]) -> Array:

@@ -26,7 +26,7 @@ from srgdqn.config import Configuration
 from srgdqn.learner.exploration import epsilon, epsilon_greedy
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import Network, Parameters
-from srgdqn.learner.outer_iteration import init_learner, outer_iteration
+from srgdqn.learner.outer_iteration import outer_iteration
 from srgdqn.learner.replay import pack
 from srgdqn.paper.measurements.recorded import (
     ESTIMATORS,
@@ -38,6 +38,8 @@ from srgdqn.paper.measurements.recorded import (
     batch_at,
     call_compiled,
     exact_gradient,
+    frozen_parameters,
+    learner_at,
     record_moments,
     rounds_table,
 )
@@ -109,12 +111,12 @@ class _Look:
         actions = action_count(self.run.task.environment)
         return batch_at(self.plain, self.run.network, recording, number, block, actions)
 
-    def _distances(self, estimator: str, theta: Any, recording: Any, number: Any, block: Any) -> Distances:
+    def _distances(self, estimator: str, theta: Any, target: Any, recording: Any, number: Any, block: Any) -> Distances:
         transitions, picks = self._batch(recording, number, block)
-        return anchor_distances(self.plain, self.run.network, theta, transitions, picks, recording, estimator)
+        return anchor_distances(self.plain, self.run.network, theta, transitions, picks, recording, estimator, target)
 
     def _anatomy(
-        self, theta: Any, recording: Any, replay: Any, number: Any, block: Any, exploration: Any
+        self, theta: Any, target: Any, recording: Any, replay: Any, number: Any, block: Any, exploration: Any
     ) -> AnchorError:
         transitions, _ = self._batch(recording, number, block)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self.plain.training.seed), number), block)
@@ -129,7 +131,7 @@ class _Look:
                 reward_scale=self.plain.task.reward_scale,
             )
         )(jax.random.split(key))
-        return anchor_error(self.plain, self.run.network, theta, pack(transitions), replay, recording, fresh)
+        return anchor_error(self.plain, self.run.network, theta, pack(transitions), replay, recording, fresh, target)
 
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         return call_compiled((__name__, name, self.plain), function, *arguments)
@@ -139,7 +141,7 @@ class _Look:
         rows: list[dict[str, Any]] = []
         for name in ESTIMATORS:
             distances = functools.partial(self._distances, name)
-            found = jax.tree.map(np.asarray, self._call(name, distances, moment.theta, *moment.batch_place))
+            found = jax.tree.map(np.asarray, self._call(name, distances, *moment.learner, *moment.batch_place))
             for m in range(len(found.own)):
                 values = {column: float(values[m]) for column, values in found._asdict().items()}
                 rows.append({"estimator": name, "m": m + 1, **values})
@@ -149,7 +151,8 @@ class _Look:
         """The squared distances of one moment."""
         recording, number, block = moment.batch_place
         exploration = epsilon(self.run.configuration.acting, moment.step / recording.shape[0])
-        found = self._call("anatomy", self._anatomy, moment.theta, recording, moment.replay, number, block, exploration)
+        given = (*moment.learner, recording, moment.replay, number, block, exploration)
+        found = self._call("anatomy", self._anatomy, *given)
         return {name: float(value) for name, value in found._asdict().items()}
 
     def bound(self, moment: Moment) -> dict[str, Any]:
@@ -160,7 +163,7 @@ class _Look:
         settings = self.run.configuration
         transitions, _ = self._call("batch", self._batch, *moment.batch_place)
         smoothness = functools.partial(local_smoothness, self.plain, self.run.network)
-        constants = self._call("smoothness", smoothness, moment.theta, transitions)
+        constants = self._call("smoothness", smoothness, moment.theta, transitions, moment.target)
         bound, eta = theory_step_size(constants, settings.estimator.inner_iterations), float(settings.optimiser.eta)
         return {"bound": bound, "eta": eta, "satisfied": eta <= bound}
 
@@ -176,14 +179,16 @@ def anchor_distances(
     picks: Int[Array, "M b"],
     recording: Float[Array, "steps width"],
     estimator: str,
+    target: Parameters | None = None,
 ) -> Distances:
     """The distances within one outer iteration, made without the Adam process, of one estimator."""
     chosen = alike(configuration, estimator)
-    _, trace = outer_iteration(chosen, network, init_learner(chosen, theta), batch, picks, keep_iterates=True)
+    _, trace = outer_iteration(chosen, network, learner_at(chosen, theta, target), batch, picks, keep_iterates=True)
     before = jax.tree.map(lambda leaf: leaf[:-1], trace.iterates)  # θ_0 … θ_M
-    exact = jax.lax.map(lambda at: exact_gradient(configuration, network, at, recording), before)
+    frozen = frozen_parameters(configuration, theta, target)
+    exact = jax.lax.map(lambda at: exact_gradient(configuration, network, at, recording, frozen), before)
     source = make_gradients(configuration.gradients, network)
-    rows = make_batch(configuration.gradients, network, batch, None)
+    rows = make_batch(configuration.gradients, network, batch, frozen)
     on_batch = jax.vmap(lambda at: source.mean(at, rows)[0])(before)
 
     deltas = trace.deltas
@@ -229,10 +234,12 @@ def anchor_error(
     replay: Float[Array, "filled width"],
     recording: Float[Array, "steps width"],
     fresh: Float[Array, "2 fresh width"],
+    target: Parameters | None = None,
 ) -> AnchorError:
     """The squared distances at θ; all transitions are packed rows."""
+    frozen = frozen_parameters(configuration, theta, target)
     on_batch, on_replay, on_all, on_one, on_other = (
-        exact_gradient(configuration, network, theta, rows) for rows in (batch, replay, recording, *fresh)
+        exact_gradient(configuration, network, theta, rows, frozen) for rows in (batch, replay, recording, *fresh)
     )
     return AnchorError(
         sampling=_squared_distance(on_batch, on_replay),

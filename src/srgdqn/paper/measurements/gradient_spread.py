@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from srgdqn.config import Configuration
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Network, Parameters
-from srgdqn.learner.outer_iteration import init_learner, outer_iteration
+from srgdqn.learner.outer_iteration import outer_iteration
 from srgdqn.learner.replay import unpack
 from srgdqn.paper.measurements.recorded import (
     ESTIMATORS,
@@ -35,6 +35,7 @@ from srgdqn.paper.measurements.recorded import (
     call_compiled,
     first_layers,
     from_share,
+    learner_at,
     record,
     rounds_table,
 )
@@ -99,13 +100,14 @@ def redrawn(
     *,
     batches: int,
     picks: int,
+    target: Parameters | None = None,
 ) -> FirstLayer:
     """The first layers after outer iterations from θ on `batches` fresh Ds, each with `picks` fresh sequences of picks.
 
     Ds are drawn from the first `filled` rows of the replay. The axes of the result are batches, picks and elements.
     """
     inner, rows = configuration.estimator, configuration.replay.batch_size
-    state = init_learner(configuration, theta)
+    state = learner_at(configuration, theta, target)
 
     def one(batch_key: PRNGKeyArray) -> FirstLayer:
         slots_key, picks_key = jax.random.split(batch_key)
@@ -135,7 +137,7 @@ def _redraws(
     if stop.is_set():
         raise StopRequestedError
     numbers = np.array(run.finite, int)
-    thetas = jax.tree.map(lambda leaf: leaf[numbers, position], run.probed[0])
+    thetas, targets = jax.tree.map(lambda leaf: leaf[numbers, position], (run.probed[0], run.probed[2]))
     block, capacity = int(run.blocks[position]), plan.configuration.replay.replay_capacity
     filled = min(run.steps_of(block), capacity)
     padded = np.zeros((len(numbers), capacity, run.recording.shape[-1]), run.recording.dtype)
@@ -146,7 +148,7 @@ def _redraws(
     frames = []
     for estimator in ESTIMATORS:
         other = alike(plan.configuration, estimator)
-        found = _redraw_all(other, run.network, plan, thetas, padded, keys, jnp.int32(filled))
+        found = _redraw_all(other, run.network, plan, (thetas, targets), padded, keys, jnp.int32(filled))
         for quantity in QUANTITIES:
             stacks = np.asarray(getattr(found, quantity), np.float64)
             flat = stacks.reshape(len(stacks), plan.batches * plan.picks, stacks.shape[-1])
@@ -165,19 +167,20 @@ def _redraws(
 
 
 def _redraw_all(
-    configuration: Configuration, network: Network, plan: Plan, thetas: Any, replays: Any, keys: Any, filled: Any
+    configuration: Configuration, network: Network, plan: Plan, learners: Any, replays: Any, keys: Any, filled: Any
 ) -> FirstLayer:
     """A round after the other, so that memory stays small; one program for all steps."""
 
-    def every(thetas: Any, replays: Any, keys: Any, filled: Any) -> FirstLayer:
+    def every(learners: Any, replays: Any, keys: Any, filled: Any) -> FirstLayer:
         def one(given: Any) -> FirstLayer:
-            theta, replay, key = given
-            return redrawn(configuration, network, theta, replay, filled, key, batches=plan.batches, picks=plan.picks)
+            (theta, target), replay, key = given
+            how: dict[str, Any] = {"batches": plan.batches, "picks": plan.picks, "target": target}
+            return redrawn(configuration, network, theta, replay, filled, key, **how)
 
-        return jax.lax.map(one, (thetas, replays, keys))
+        return jax.lax.map(one, (learners, replays, keys))
 
     key = (__name__, configuration, plan.batches, plan.picks)
-    return call_compiled(key, every, thetas, replays, keys, filled)
+    return call_compiled(key, every, learners, replays, keys, filled)
 
 
 def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:

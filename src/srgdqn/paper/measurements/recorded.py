@@ -17,9 +17,9 @@ from jaxtyping import Array, Float, Int
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.interrupts import StopRequestedError
-from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
+from srgdqn.learner.gradients import Transitions, make_batch, make_gradients, target_parameters
 from srgdqn.learner.networks import Network, Parameters, make_network
-from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows
+from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows, init_learner
 from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
@@ -73,9 +73,9 @@ def theta_before(learner: LearnerState, trace: Trace) -> Parameters:
     return learner.parameters
 
 
-def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer]:
-    """A probe: θ_0, and the first layers of Δ_M and g_M."""
-    return learner.parameters, first_layer(learner, trace)
+def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer, Parameters | None]:
+    """A probe: θ_0, the first layers of Δ_M and g_M, and the target network's parameters, if there is one."""
+    return learner.parameters, first_layer(learner, trace), learner.target
 
 
 def record(
@@ -145,6 +145,12 @@ def alike(configuration: Configuration, estimator: str) -> Configuration:
     )
 
 
+def learner_at(configuration: Configuration, theta: Parameters, target: Parameters | None) -> LearnerState:
+    """A learner about to make an outer iteration from θ, beside a target network's parameters, if there is one."""
+    state = init_learner(configuration, theta)
+    return state if target is None else state._replace(target=target)
+
+
 class Moment(NamedTuple):
     """An outer iteration of a recorded round."""
 
@@ -152,8 +158,14 @@ class Moment(NamedTuple):
     block: int
     step: int
     theta: Parameters  # θ_0
+    target: Parameters | None  # the target network's parameters, if there is one
     recording: np.ndarray  # of the round
     replay: np.ndarray  # the rows that were in it
+
+    @property
+    def learner(self) -> tuple[Parameters, Parameters | None]:
+        """θ_0 and the target network's parameters."""
+        return self.theta, self.target
 
     @property
     def batch_place(self) -> tuple[np.ndarray, np.uint32, Array]:
@@ -189,9 +201,10 @@ def _moments(run: RecordedRun, report: Report, stop: threading.Event) -> Iterato
         if stop.is_set():
             raise StopRequestedError
         block = int(run.blocks[position])
-        theta = jax.tree.map(lambda leaf, at=(number, position): leaf[at], run.probed[0])
+        thetas, _, targets = run.probed
+        theta, target = jax.tree.map(lambda leaf, at=(number, position): leaf[at], (thetas, targets))
         replay = run.replay_at(number, block)
-        yield Moment(number, block, run.steps_of(block), theta, run.recording[number], replay)
+        yield Moment(number, block, run.steps_of(block), theta, target, run.recording[number], replay)
         report((count + 1) / len(places))
 
 
@@ -206,18 +219,27 @@ def rounds_table(run: RecordedRun, **more: int) -> pl.DataFrame:
     return pl.DataFrame([{"rounds": rounds, "diverged": rounds - len(run.finite), **more}])
 
 
+def frozen_parameters(configuration: Configuration, theta: Parameters, target: Parameters | None) -> Parameters | None:
+    """What y is computed with in an outer iteration from θ; None: with each gradient's own θ."""
+    return target_parameters(configuration.gradients, theta, target)
+
+
 _PIECE = 1_000  # rows whose activations are held at once, so that they stay in the processor's cache
 
 
 def exact_gradient(
-    configuration: Configuration, network: Network, theta: Parameters, rows: Float[Array, "count width"]
+    configuration: Configuration,
+    network: Network,
+    theta: Parameters,
+    rows: Float[Array, "count width"],
+    frozen: Parameters | None = None,
 ) -> Parameters:
-    """The mean gradient at θ over packed transitions, with y at the same θ."""
+    """The mean gradient at θ over packed transitions, with y computed by `frozen` parameters, or else at the same θ."""
     settings = configuration.gradients
     source = make_gradients(settings, network)
 
     def total(piece: Float[Array, "rows width"]) -> Parameters:
-        mean, _, _ = source.mean(theta, make_batch(settings, network, unpack(piece), None))
+        mean, _, _ = source.mean(theta, make_batch(settings, network, unpack(piece), frozen))
         return jax.tree.map(lambda leaf: leaf * piece.shape[0], mean)
 
     def add(sums: Parameters, piece: Float[Array, "rows width"]) -> tuple[Parameters, None]:

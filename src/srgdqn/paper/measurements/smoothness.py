@@ -49,9 +49,14 @@ def theory_step_size(constants: Float[Array, " n"] | np.ndarray, inner_iteration
 
 
 def local_smoothness(
-    configuration: Configuration, network: Network, parameters: Parameters, transitions: Transitions
+    configuration: Configuration,
+    network: Network,
+    parameters: Parameters,
+    transitions: Transitions,
+    target: Parameters | None = None,
 ) -> Float[Array, " n"]:
-    """For each transition, the spectral norm of its loss's Hessian at these parameters, with y frozen there.
+    """For each transition, the spectral norm of its loss's Hessian at these parameters, with y frozen there or at a
+    target network's.
 
     It bounds the gradient's change in the vicinity, not over all θ. The Hessian of a relu network is that of the linear
     piece θ lies in: it leaves out the jumps of the gradient at the kinks, where no Lipschitz constant exists.
@@ -60,7 +65,7 @@ def local_smoothness(
     eigenvalues accordingly. But for rounding, what is found can only be too small.
     """
     settings = configuration.gradients
-    batch = make_batch(settings, network, transitions, parameters)
+    batch = make_batch(settings, network, transitions, parameters if target is None else target)
     flat, unravel = ravel_pytree(parameters)
 
     def loss(theta: Array, row: Batch) -> Array:

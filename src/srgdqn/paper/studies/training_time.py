@@ -18,8 +18,8 @@ from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.results.curves import SMOOTHING
-from srgdqn.results.prepare import with_kernel
 from srgdqn.results.result import Result
+from srgdqn.session.prepare import with_kernel
 
 _WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
 

@@ -29,7 +29,7 @@ from srgdqn.training.host.program import HostProgram, Plan, numbers_of
 from srgdqn.training.host.steps import OpenSteps, StepLog
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, as_stored
-from srgdqn.training.loop import Halt, Owners, identity, never, policy_arrays
+from srgdqn.training.loop import Halt, Owners, configuration_digest, never, policy_arrays
 from srgdqn.training.window_rows import ANEW
 
 SEGMENT_SECONDS = 0.2  # after which a segment ends, so that others hear how it goes
@@ -106,7 +106,7 @@ class HostRound:
     @property
     def owners(self) -> Owners:
         """Whose round it is."""
-        return [(identity(self.configuration), self.number, self.number + 1)]
+        return [(configuration_digest(self.configuration), self.number, self.number + 1)]
 
     @property
     def network(self) -> Network:

@@ -13,11 +13,11 @@ from typing import Any, Protocol, TypeVar
 
 from srgdqn.config import Configuration
 from srgdqn.errors import InputError
-from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST
 from srgdqn.runs.provenance import stale, what_bits_depend_on
+from srgdqn.session.prepare import prepare
 
 Say = Callable[[str], None]
 

@@ -16,14 +16,14 @@ import pytest
 import srgdqn
 from cut_short import CutShort, Killed
 from srgdqn.errors import InputError
-from srgdqn.results import session
-from srgdqn.results.prepare import prepare
 from srgdqn.results.result import Result
 from srgdqn.runs import destination
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.checkpoints import CheckpointFolder
 from srgdqn.runs.provenance import provenance
-from srgdqn.runs.run_folder import CheckpointOptions, Request, beside, claimed, read_request, write_request
+from srgdqn.runs.unfinished import CheckpointOptions, Request, beside, claimed, read_request, write_request
+from srgdqn.session import run_session
+from srgdqn.session.prepare import prepare
 from tiny import LEVERS, STUBBORN, TINY, Stubborn, outcome
 
 OPTIONS: dict[str, Any] = {**TINY, "rounds": 6, "evaluation_interval": 64, "kernel": "xla"}
@@ -41,7 +41,7 @@ def whole() -> Result:
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.session.prepare.train_rounds")
 
 
 @pytest.fixture
@@ -112,6 +112,20 @@ def test_a_part_of_which_no_checkpoint_is_left_begins_again(whole: Result, cut: 
     assert outcome(train(out, resume=True)) == outcome(whole) == outcome(srgdqn.load(out))
     assert cut.counted() == WHOLE
     assert os.listdir(out.parent) == ["a"]
+
+
+def test_a_part_that_another_network_made_is_not_replaced(out: Path, cut: CutShort) -> None:
+    how: dict[str, Any] = {k: v for k, v in TINY.items() if k not in ("hidden", "time_limit")}
+    how |= {"out": out, "progress": False, "evaluation_interval": 64}
+    cut.after, cut.how = 3, "stop"
+    assert srgdqn.train(LEVERS, "dqn-sgd", network=STUBBORN, **how).interrupted
+    shutil.rmtree(beside(out))
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(
+        InputError, match=r"it is another run, of which a part is saved \(the digest of the network's values was"
+    ):
+        srgdqn.train(LEVERS, "dqn-sgd", network=Stubborn(jnp.zeros(8)), resume=True, **how)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 @pytest.mark.parametrize("keep", [None, 2])
@@ -199,7 +213,7 @@ def test_what_would_give_other_bits_is_named_and_not_resumed(
     here = provenance()
     with monkeypatch.context() as patched:
         edited = {**here, "computation": "training 0", "versions": {**here["versions"], "jax": "0.0"}}
-        patched.setattr("srgdqn.results.prepare.provenance", lambda module: edited)
+        patched.setattr("srgdqn.session.prepare.provenance", lambda module: edited)
         words = (
             r"cannot be resumed to the same bits, as it was begun with another computation and versions \(computation "
             rf"was training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give"
@@ -273,7 +287,7 @@ def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
             asked.append((every, keep))
             super().__init__(folder, every, keep, stamp)
 
-    monkeypatch.setattr(session, "CheckpointManager", Noting)
+    monkeypatch.setattr(run_session, "CheckpointManager", Noting)
     return asked
 
 
@@ -316,7 +330,7 @@ def test_a_disk_that_cannot_note_options_does_not_end_it(
     def full(folder: Path, request: Request) -> None:
         raise InputError("it could not be written")
 
-    monkeypatch.setattr(session, "write_request", full)
+    monkeypatch.setattr(run_session, "write_request", full)
     assert outcome(train(out, resume=True, keep_checkpoints=1)) == outcome(whole)
     assert (out / "checkpoints").exists()
 
@@ -377,7 +391,7 @@ def test_an_older_run_that_was_to_be_replaced_is_not_taken_for_the_new_one(
 ) -> None:
     here = provenance()
     with monkeypatch.context() as patched:
-        patched.setattr("srgdqn.results.prepare.provenance", lambda module: {**here, "computation": "training 0"})
+        patched.setattr("srgdqn.session.prepare.provenance", lambda module: {**here, "computation": "training 0"})
         train(out)
     killed(cut, out, overwrite=True)
     assert srgdqn.load(out).run.provenance["computation"] == "training 0"  # it is replaced in the end

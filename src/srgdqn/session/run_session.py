@@ -16,13 +16,12 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
 from srgdqn.engines.choice import executor_of
 from srgdqn.errors import InputError
-from srgdqn.results.prepare import PreparedRun
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST, check_destination
 from srgdqn.runs.provenance import LOCAL, OF_RUNS, unidentified, what_bits_depend_on
-from srgdqn.runs.run_folder import (
+from srgdqn.runs.unfinished import (
     DEFAULT_KEEP,
     JOBS,
     CheckpointOptions,
@@ -36,6 +35,7 @@ from srgdqn.runs.run_folder import (
     read_request,
     write_request,
 )
+from srgdqn.session.prepare import PreparedRun
 from srgdqn.training.loop import position_of
 from srgdqn.training.reports import Listener
 
@@ -158,7 +158,7 @@ def _begin(run: PreparedRun, options: CheckpointOptions) -> _Folder | Result:
         raise damage
     # One that was interrupted before its first checkpoint has left nothing but what it saved, and begins again. A
     # damaged one is replaced by the one that resumes.
-    interrupted = saved is not None and saved.interrupted and saved.configuration == run.configuration
+    interrupted = saved is not None and saved.interrupted and _is_same(run, saved)
     replaces = asked["overwrite"] or interrupted or damage is not None
     if saved is not None and not replaces:
         raise _is_another(saved, run, out, resumes=before is not None)
@@ -185,19 +185,23 @@ def _saved(options: CheckpointOptions) -> tuple[Result | None, InputError | None
 
 def _is_finished(run: PreparedRun, saved: Result, options: CheckpointOptions) -> bool:
     """Whether the saved run is this one, and whole. Removes its checkpoints, as it may have been killed before that."""
-    made_with = what_bits_depend_on(saved.run.provenance)
-    same = saved.configuration == run.configuration and all(made_with[name] == run.identity[name] for name in OF_RUNS)
-    if saved.interrupted or not same:
+    if saved.interrupted or not _is_same(run, saved):
         return False
     folder = beside(options.out)
     left = read_request(folder)
     if left is None:
         clear(folder)  # clearing may have been cut short: it removes what describes the rest first
     elif left.configuration == configurations.dumps(run.configuration):
-        if left.about != made_with:
+        if left.about != what_bits_depend_on(saved.run.provenance):
             return False  # it is an older one, which was about to be replaced
         _clear(folder, options.out, _options(options, left.options)["keep"])
     return True
+
+
+def _is_same(run: PreparedRun, saved: Result) -> bool:
+    """Whether the saved run has this one's configuration and was made with what gives the same bits."""
+    made_with = what_bits_depend_on(saved.run.provenance)
+    return saved.configuration == run.configuration and all(made_with[name] == run.identity[name] for name in OF_RUNS)
 
 
 def stamp_of(identity: Mapping[str, Any]) -> str:
@@ -218,7 +222,7 @@ def _is_another(saved: Result, run: PreparedRun, out: Path, *, resumes: bool) ->
     """The error where another run is saved than the one to resume."""
     state = "of which a part is saved" if saved.interrupted else "which is finished"
     made_with = what_bits_depend_on(saved.run.provenance)
-    then, now = ({name: each[name] for name in OF_RUNS} for each in (made_with, run.identity))
+    then, now = (_readable({name: each[name] for name in OF_RUNS}) for each in (made_with, run.identity))
     different = changes({**_values(saved.configuration), **then}, {**_values(run.configuration), **now})
     which = f" ({different[0]})" if different else ""
     anew = "give --overwrite as well, to replace it" if resumes else "begin anew with --overwrite instead of --resume"
@@ -253,9 +257,22 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
         raise InputError(
             f"the run in {folder} cannot be resumed to the same bits, as it was begun with another "
             f"{' and '.join(changed).replace('_', ' ')} "
-            f"({'; '.join(changes(before.about, request.about))}). {anew}"
+            f"({'; '.join(changes(_readable(before.about), _readable(request.about)))}). {anew}"
         )
     return before
+
+
+_PARTS = {"name": "{}", "source": "the file of the {}", "values": "the digest of the {}'s values"}
+
+
+def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
+    """What bits depend on, with a phrase for each part of the user's code."""
+    code = {
+        _PARTS.get(field, field).format(part): value
+        for part, fields in (about.get("user_code") or {}).items()
+        for field, value in (fields if isinstance(fields, Mapping) else {"name": fields}).items()
+    }
+    return {**about, "user_code": code}
 
 
 def _values(configuration: Configuration) -> dict[str, Any]:

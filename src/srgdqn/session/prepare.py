@@ -22,10 +22,10 @@ from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import KernelConditions, resolved, resolved_on_host
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.results.result import Result
-from srgdqn.results.user_code import user_code
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depend_on
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import SCHEMAS, frame
+from srgdqn.session.user_code import user_code
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import about_task, host_task
@@ -68,7 +68,7 @@ class PreparedRun:
             )
         let_interrupts_through()
         if self.source is None:
-            compiled = task_of(configuration, self.environment)
+            compiled = tasks.task_of(configuration, self.environment)
             trained = train_rounds(configuration, compiled, self.network, **how)
             return self.result(trained, about_compiled(compiled), ran_by)
         task = host_task(configuration, self.source)
@@ -115,16 +115,6 @@ def prepare(
     about = provenance_of(configuration, on_host=source is not None)
     own = user_code(configuration, network, environment if source is None else source)
     return PreparedRun(configuration, environment, source, network, about, own)
-
-
-def task_of(configuration: Configuration, environment: FuncEnv | None = None) -> tasks.Task:
-    """The compiled task that a configuration names, or the user's own environment as one."""
-    if environment is None:
-        task = tasks.make(configuration.task)
-    else:
-        settings = configuration.task
-        task = tasks.adopt(environment, name=settings.task, time_limit=settings.time_limit)
-    return tasks.with_evaluation_limit(task, configuration.training.evaluation_limit)
 
 
 def result_of(configuration: Configuration, task: tasks.Task, trained: Trained, *, ran_by: str = LOCAL) -> Result:

@@ -36,9 +36,9 @@ from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS, Estimator, estimator
-from srgdqn.results.cache import why_invalid
-from srgdqn.results.user_code import identity_of, identity_of_entry_point, user_code
-from srgdqn.runs.run_folder import beside, has_checkpoints
+from srgdqn.runs.unfinished import beside, has_checkpoints
+from srgdqn.session.cache import why_invalid
+from srgdqn.session.user_code import identity_of, identity_of_entry_point, user_code
 from srgdqn.training import program
 from srgdqn.training.program import Once
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
@@ -374,7 +374,7 @@ def test_the_identity_is_the_same_in_another_process(tmp_path: Path) -> None:
     text = """
         import functools, json, sys
         import equinox as eqx, gymnasium as gym, jax, jax.numpy as jnp, numpy as np
-        from srgdqn.results.user_code import identity_of
+        from srgdqn.session.user_code import identity_of
 
         WORDS = {"one", "two", "three", "four"}
 
@@ -444,7 +444,7 @@ def test_what_is_too_large_or_too_deep_is_said_in_bounded_time(monkeypatch: pyte
     start = time.perf_counter()
     assert "levels deep" in identity_of(closure(deep))["unidentified"]
     assert "objects" in identity_of(closure(large))["unidentified"]
-    monkeypatch.setattr("srgdqn.results.user_code._MOST_BYTES", 2**20)
+    monkeypatch.setattr("srgdqn.session.user_code._MOST_BYTES", 2**20)
     assert "of arrays" in identity_of(closure(np.zeros(2**18)))["unidentified"]
     assert "unidentified" not in identity_of(closure(np.zeros(2**16)))
     assert time.perf_counter() - start < 60
@@ -458,7 +458,7 @@ HOW: dict[str, Any] = dict(algorithm="srg-dqn", progress=False, **TINY)
 
 @pytest.fixture
 def cut(monkeypatch: pytest.MonkeyPatch) -> CutShort:
-    return CutShort(monkeypatch, "srgdqn.results.prepare.train_rounds")
+    return CutShort(monkeypatch, "srgdqn.session.prepare.train_rounds")
 
 
 def damped(c: Any, **changes: Any) -> Estimator:
@@ -488,10 +488,9 @@ def test_a_run_of_another_estimator_is_not_handed_out(tmp_path: Path) -> None:
     out = tmp_path / "run"
     first = train(out, damped(0.0))
     before = files(out)
+    words = r"it is another run, which is finished \(the digest of the estimator's values was \w+, and now is \w+\)"
     for other in (damped(0.95), damped(0.0, finish=lambda state: None)):
-        with pytest.raises(
-            InputError, match=r"it is another run, which is finished \(values was \w+, and now is \w+\)"
-        ):
+        with pytest.raises(InputError, match=words):
             train(out, other, resume=True)
     assert files(out) == before
     assert outcome(train(out, damped(0.0), resume=True)) == outcome(first)

@@ -11,7 +11,7 @@ import pytest
 from srgdqn.errors import InputError
 from srgdqn.runs import locks, manifest
 from srgdqn.runs.destination import scratch
-from srgdqn.runs.run_folder import (
+from srgdqn.runs.unfinished import (
     CHECKPOINTS,
     JOBS,
     CheckpointOptions,

@@ -1,0 +1,1 @@
+"""A run from start to save: what it is known by, whether a stored one answers, training, saving."""
