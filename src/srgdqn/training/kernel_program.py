@@ -76,7 +76,7 @@ class NativeProgram:
             first=int(first),
             blocks=length,
         )
-        return lanes, BlockLog(reward, flags, *diagnostics, probed=probed)
+        return lanes, BlockLog(reward, flags, *diagnostics)._replace(probed=probed)
 
     def evaluate(self, parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys) -> Evaluation:
         """Greedy episodes of every lane."""
