@@ -136,7 +136,9 @@ def _measured_run(
     for step, inside in _inside(windows, trained.probed_blocks):
         for quantity in QUANTITIES:
             stack = getattr(trained.probed, quantity)[finite][:, inside, :weights]
-            vectors.append(_labelled(step, quantity, finite, vector=stack[:, -1].astype(np.float32)))
+            # No round may have come so far: then there are no blocks, and no rounds.
+            last = stack[:, -1:].reshape(len(finite), weights).astype(np.float32)
+            vectors.append(_labelled(step, quantity, finite, vector=last))
             spread = _spreads_made(stack.astype(np.float64), weights)["spread"]
             within_windows.append(_labelled(step, quantity, finite, spread=spread))
     rounds = configuration.training.rounds
