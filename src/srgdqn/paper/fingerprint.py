@@ -199,9 +199,9 @@ class Calibration(NamedTuple):
     """How readings judge simulated tables, each reading's own in the paper's place."""
 
     by_itself: np.ndarray
-    """For each reading with rounds enough left: whether these accept its own table."""
+    """For each reading with a table and rounds enough left: whether these accept it."""
     by_others: np.ndarray
-    """For each reading with a table: how many of the others accept it."""
+    """For each reading with a table, all of whose features can be computed: how many of the others accept it."""
 
 
 def calibrate(found: Sequence[Fingerprint]) -> Calibration:
@@ -216,8 +216,9 @@ def calibrate(found: Sequence[Fingerprint]) -> Calibration:
     accepted = Range(low, high).accepts(tables[:, None]).all(-1)  # (tables, readings)
     others = accepted.sum(1) - np.diag(accepted)
     own = np.array([each.left.accepts(each.table).all() for each in found], bool)
-    enough = np.array([not np.isnan(each.left.low).all() for each in found], bool)
-    return Calibration(own[enough], others[np.isfinite(tables).all(1)])
+    has_table = np.isfinite(tables).all(1)
+    has_left = np.array([np.isfinite(each.left.low).all() for each in found], bool)
+    return Calibration(own[has_table & has_left], others[has_table])
 
 
 @dataclass(frozen=True)
