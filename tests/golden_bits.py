@@ -35,6 +35,7 @@ from srgdqn.paper.claims.rules import level_for
 from srgdqn.paper.experiment import final_scores
 from srgdqn.paper.measurements import (
     anchors,
+    dose_errors,
     dose_response,
     exact_anchors,
     gradient_spread,
@@ -88,7 +89,9 @@ def _measured(module: Any, plan: Any, without: str = "") -> Callable[[], Iterabl
 
 def _claims() -> Iterable[bytes]:
     # Verdicts are not current once something is measured otherwise.
-    yield repr({name: version for name, version in VERSIONS.items() if name.startswith("measurement.")}).encode()
+    released = {name: version for name, version in VERSIONS.items() if name.startswith("measurement.")}
+    released.pop("measurement.dose_errors")  # of the next run's verdicts
+    yield repr(released).encode()
     yield from what_is_run_for_verdicts()
     yield resources.files("srgdqn.paper.evidence").joinpath("pilot.json").read_bytes()
     yield from verdicts()
@@ -125,6 +128,9 @@ COMPUTATIONS: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "training": _training,
     "host": _host,
     "measurement.anchors": _measured(anchors, anchors.Plan(tiny(rounds=2)[0], _STEPS)),
+    "measurement.dose_errors": _measured(
+        dose_errors, dose_errors.Plan(tiny("sgd-inner-adam", rounds=2)[0], _STEPS, ((0.0, 1), (1.0, 4)), 2)
+    ),
     "measurement.dose_response": _measured(dose_response, dose_response.Plan(tiny(rounds=2)[0], _STEPS)),
     "measurement.exact_anchors": _measured(
         exact_anchors, exact_anchors.Plan(tiny("svr-dqn-no-adam", rounds=2, steps=128, evaluation_interval=64)[0])
@@ -203,9 +209,15 @@ def kind_of_machine() -> dict[str, Any]:
 
 
 def recorded(computation: str, entries: list[dict[str, Any]], kind: dict[str, Any]) -> dict[str, str] | None:
-    """The recorded digests by identity, for this kind of machine; None where nothing was recorded for it."""
+    """The recorded digests by version, for this kind of machine; None where nothing was recorded for it."""
     wanted = "everywhere" if computation in EVERYWHERE else kind
     return next((entry["bits"] for entry in entries if entry["kind"] == wanted), None)
+
+
+def only_elsewhere(computation: str, entries: list[dict[str, Any]], kind: dict[str, Any]) -> bool:
+    """Whether the present version of a computation was recorded, but on other kinds of machines only."""
+    its = version_of(computation)
+    return its not in (recorded(computation, entries, kind) or {}) and any(its in each["bits"] for each in entries)
 
 
 def problem(computation: str, known: dict[str, str], found: str) -> str | None:

@@ -32,7 +32,6 @@ from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
-from srgdqn.session.user_code import user_code
 from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
 from srgdqn.training.host.evaluation import evaluate_policy
 from srgdqn.training.host.gradient_noise import GradientNoise
@@ -41,6 +40,7 @@ from srgdqn.training.host.task import HostTask, check_same_spaces, host_task, ma
 from srgdqn.training.loop import policy_arrays, segments
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter
+from srgdqn.training.user_code import user_code
 
 
 class Agent:

@@ -229,6 +229,7 @@ def test_another_run_is_not_resumed(cut: CutShort, out: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("words", "why"),
     [
+        (["--overwrite"], "--overwrite is for runs that are saved. Give --out DIR as well."),
         (["--resume"], "--resume is for runs that are saved. Give --out DIR as well."),
         (["--checkpoint-every", "0"], "--checkpoint-every is for runs that are saved. Give --out DIR as well."),
         (["--keep-checkpoints", "1"], "--keep-checkpoints is for runs that are saved. Give --out DIR as well."),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -239,6 +241,39 @@ def test_a_finished_run_of_another_network_is_neither_handed_out_nor_replaced(ou
     with pytest.raises(Killed):
         srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, overwrite=True)
     assert outcome(srgdqn.train(LEVERS, "dqn-sgd", network=other, **how, resume=True)) == wanted
+
+
+def test_versions_and_machines_matter_to_what_is_unfinished_only(out: Path) -> None:
+    """A finished run is handed out, whatever made it; a part of one that other versions made is not replaced."""
+    result = train(out)
+    made = {**result.run.provenance, "computation": "training 0"}
+    Result(dataclasses.replace(result.run, provenance=made)).save(out, overwrite=True)
+    assert train(out, resume=True).run.provenance["computation"] == "training 0"
+    made["interrupted"] = True
+    Result(dataclasses.replace(result.run, provenance=made)).save(out, overwrite=True)
+    with pytest.raises(InputError, match=r"a part is saved \(computation was training 0, and now is training 1"):
+        train(out, resume=True)
+    assert srgdqn.load(out).run.provenance["computation"] == "training 0"
+
+
+@pytest.mark.parametrize("field", ["{x}", "{", "{0.__class__}"])
+def test_what_a_file_says_of_user_code_is_only_shown(field: str, out: Path) -> None:
+    result = train(out)
+    inputs = {**result.run.provenance["inputs"], "user_code": {"network": {field: 1}}}
+    run = dataclasses.replace(result.run, provenance={**result.run.provenance, "inputs": inputs})
+    Result(run).save(out, overwrite=True)
+    with pytest.raises(InputError, match=re.escape(f"({field} of the network was 1, and now is not given)")):
+        train(out, resume=True)
+
+
+@pytest.mark.parametrize("code", [[1], "x", {"network": 1}])
+def test_an_unfinished_run_with_unusable_user_code_is_damaged(code: Any, cut: CutShort, out: Path) -> None:
+    killed(cut, out)
+    request = read_request(beside(out))
+    assert request is not None
+    write_request(beside(out), request._replace(about={**request.about, "user_code": code}))
+    with pytest.raises(InputError, match="what it says of your own code cannot be used"):
+        train(out, resume=True)
 
 
 def test_a_finished_run_of_another_precision_is_another_run(out: Path) -> None:

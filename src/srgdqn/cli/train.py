@@ -157,7 +157,7 @@ def _checkpoint_options(asked: Train) -> CheckpointOptions | None:
     if asked.out is not None:
         how = (given.resume, given.overwrite, given.checkpoint_every, given.keep_checkpoints)
         return CheckpointOptions(asked.out, *how).checked()
-    for name in ("resume", "checkpoint_every", "keep_checkpoints"):
+    for name in ("resume", "overwrite", "checkpoint_every", "keep_checkpoints"):
         if getattr(given, name) != getattr(RunCheckpoints(), name):
             raise InputError(f"--{name.replace('_', '-')} is for runs that are saved. Give --out DIR as well.")
     return None

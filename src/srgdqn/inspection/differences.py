@@ -13,8 +13,8 @@ from srgdqn.inspection.saved_run import SavedRun
 from srgdqn.runs.provenance import what_bits_depend_on
 from srgdqn.runs.tables import SCHEMAS, frame
 from srgdqn.session.prepare import provenance_of
-from srgdqn.session.user_code import user_code
 from srgdqn.training.tables import Tables
+from srgdqn.training.user_code import user_code
 
 COMPARED = tuple(name for name in SCHEMAS if name != "timings")
 """The tables that two runs of one configuration have in common."""

@@ -182,11 +182,11 @@ def checkpoints_of(saved: SavedRun, number: int) -> list[RoundCheckpoint]:
         return []
     found: dict[int, RoundCheckpoint] = {}
     for job in sorted(entry for entry in root.iterdir() if entry.is_dir()):
-        journal = CheckpointFolder(job, None)
-        for entry in journal.numbers():
+        checkpoints = CheckpointFolder(job, None)
+        for entry in checkpoints.numbers():
             name = f"{entry} in {job}"
             try:
-                checkpoint = journal.open(entry)
+                checkpoint = checkpoints.open(entry)
                 place = _place_of(saved, number, owners_of(checkpoint))
                 if place is not None:
                     blocks, last = position_of(checkpoint)

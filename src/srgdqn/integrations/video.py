@@ -18,6 +18,7 @@ from rich.progress import Progress
 
 from srgdqn.adapters.environments import close, source_of
 from srgdqn.config import Configuration
+from srgdqn.config.discovery import COMPILED_TASKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
@@ -171,11 +172,10 @@ def playing_environment(configuration: Configuration) -> gymnasium.Env:
     from srgdqn import environments, tasks
 
     environments.register()
-    limit = tasks.with_evaluation_limit(tasks.make(settings), configuration.training.evaluation_limit).evaluation_limit
-    given = {"torques": settings.torques, "dynamics": settings.dynamics}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    if settings.task != "Pendulum":  # whose only reward is Gymnasium's own
-        options["reward"] = settings.reward
+    limit = tasks.task_of(configuration).evaluation_limit
+    about = COMPILED_TASKS[settings.task]
+    names = (*about.options, *(("reward",) if len(about.rewards) > 1 else ()))
+    options = {name: value for name in names if (value := getattr(settings, name)) is not None}
     return gymnasium.make(f"srgdqn/{settings.task}-v0", render_mode="rgb_array", max_episode_steps=limit, **options)
 
 

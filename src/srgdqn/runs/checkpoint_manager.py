@@ -24,7 +24,7 @@ _MAX_INTERVAL = 600.0
 """but not more seldom than after so many seconds: what is new by then may take the longer, the longer one waits."""
 
 _STAMP = "stamp"
-_OTHER_STAMP = "it was made by another version or on another kind of machine"
+_OTHER_STAMP = "it was made by another version, on another kind of machine, in another precision or with other code"
 
 
 class Pace(NamedTuple):
@@ -167,8 +167,8 @@ class CheckpointManager:
 class JobCheckpoints:
     """The checkpoints of one job."""
 
-    def __init__(self, manager: CheckpointManager, journal: CheckpointFolder, stamp: str) -> None:
-        self._manager, self._journal, self._stamp = manager, journal, stamp
+    def __init__(self, manager: CheckpointManager, checkpoints: CheckpointFolder, stamp: str) -> None:
+        self._manager, self._checkpoints, self._stamp = manager, checkpoints, stamp
         self._since = time.monotonic()  # when the unsaved work began; a clock that nobody sets
         self._last = 0.0  # seconds that the last one took
         self._closed = False
@@ -180,7 +180,7 @@ class JobCheckpoints:
 
     def restore(self, build: Callable[[Checkpoint], Built]) -> Built | None:
         """What `build` makes of the newest good checkpoint; None if there is none."""
-        return self._journal.restore(_if_stamped(self._stamp, build), self._manager.warn_once)
+        return self._checkpoints.restore(_if_stamped(self._stamp, build), self._manager.warn_once)
 
     def due(self) -> bool:
         """Whether it is time for a checkpoint, of this job or of an ended one that waits."""
@@ -209,7 +209,7 @@ class JobCheckpoints:
         if self._closed:
             return True
         try:
-            self.bytes += self._journal.save(snapshot._replace(about={**snapshot.about, _STAMP: self._stamp}))
+            self.bytes += self._checkpoints.save(snapshot._replace(about={**snapshot.about, _STAMP: self._stamp}))
         except InputError as error:
             self._manager.warn_not_written(error)
             return False

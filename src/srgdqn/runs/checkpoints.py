@@ -144,7 +144,7 @@ class CheckpointFolder:
         return groups
 
     def restore(self, build: Callable[[Checkpoint], Built], warn: Callable[[str], None]) -> Built | None:
-        """What `build` makes of the newest good checkpoint, which the journal then continues; None if there is none.
+        """What `build` makes of the newest good checkpoint, which the folder then continues; None if there is none.
 
         Of one that is damaged, or that `build` cannot use (an `InputError`), `warn` is called, and the one before is
         tried. It stays until the next is saved.

@@ -21,6 +21,7 @@ VERSIONS = {
     "training": 1,  # tasks, learner and rounds: by XLA's programs and by the kernel
     "host": 1,  # rounds in ordinary Gymnasium environments, which have the same learner
     "measurement.anchors": 1,
+    "measurement.dose_errors": 1,
     "measurement.dose_response": 1,
     "measurement.exact_anchors": 1,
     "measurement.gradient_spread": 1,
@@ -154,7 +155,7 @@ _LENGTH = 16  # letters of a digest
 
 def inputs_of(configuration: Configuration, user_code: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The inputs of a run, as JSON values: the digest of its configuration, the identity of the user's code by part
-    (`session.user_code`), and the `digest` of both.
+    (`training.user_code`), and the `digest` of both.
     """
     text = configurations.dumps(configuration)
     return hashed({"configuration": digest_of_bytes(text.encode()), "user_code": dict(user_code or {})})
@@ -218,7 +219,8 @@ def _are_versions(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
 
-def _are_inputs(value: Any) -> bool:
+def are_inputs(value: Any) -> bool:
+    """Whether a value from a file has an object for each part of the user's code."""
     code = value.get("user_code", {}) if isinstance(value, dict) else None
     return isinstance(code, dict) and all(isinstance(part, dict) for part in code.values())
 
@@ -238,7 +240,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "evaluation_limit": (_is_positive, "a number of steps"),
     "interrupted": (lambda value: isinstance(value, bool), "true or false"),
     "versions": (_are_versions, "names and versions"),
-    "inputs": (_are_inputs, "an object with an object per part"),
+    "inputs": (are_inputs, "an object with an object per part"),
     "instruction_sets": (_are_texts, "a list of names"),
     **dict.fromkeys(("computation", "system", "machine", "processor", "precision", "backend"), (_is_text, "a text")),
 }

@@ -31,7 +31,7 @@ from srgdqn.runs.destination import (
 )
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.manifest import read_folder, read_manifest
-from srgdqn.runs.provenance import is_count
+from srgdqn.runs.provenance import are_inputs, is_count
 from srgdqn.runs.untrusted import damaged, read_file
 
 JOBS, CHECKPOINTS = "jobs", "checkpoints"
@@ -70,6 +70,8 @@ def read_request(folder: Path) -> Request | None:
     about, options = asked.get("about"), asked.get("options")
     if _CONFIGURATION not in files or not isinstance(about, dict) or not isinstance(options, dict):
         raise damaged(folder / MANIFEST, "what was asked is missing")
+    if not are_inputs(about):
+        raise damaged(folder / MANIFEST, "what it says of your own code cannot be used")
     every, keep = options.get("every"), options.get("keep")
     often = every is None or (type(every) in (int, float) and every >= 0)
     many = keep in (None, "all") or is_count(keep, 1)

@@ -25,12 +25,12 @@ from srgdqn.results.result import Result
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depend_on
 from srgdqn.runs.run import Run
 from srgdqn.runs.tables import SCHEMAS, frame
-from srgdqn.session.user_code import user_code
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.host.rounds import train_on_host
 from srgdqn.training.host.task import about_task, host_task
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.jax_setup import check_random_numbers, is_double
+from srgdqn.training.user_code import user_code
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from srgdqn.results.result import Result, load_result
 from srgdqn.runs import configurations
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST, check_destination
-from srgdqn.runs.provenance import LOCAL, OF_RUNS, unidentified, what_bits_depend_on
+from srgdqn.runs.provenance import LOCAL, OF_RUNS, stale, unidentified, what_bits_depend_on
 from srgdqn.runs.unfinished import (
     DEFAULT_KEEP,
     JOBS,
@@ -139,7 +139,8 @@ def _clear(folder: Path, out: Path, keep: int | Literal["all"] | None) -> None:
 def _begin(run: PreparedRun, options: CheckpointOptions) -> _Folder | Result:
     """The folder of a run that begins or resumes; the saved run, where `resume` finds it finished.
 
-    A run with another identity, which gives other bits, is neither resumed nor handed out.
+    A run with another identity is not resumed, as it would give other bits. A finished one is handed out if it is what
+    is asked for, whatever version or machine made it.
     """
     out, folder = options.out, beside(options.out)
     saved, damage = _saved(options)
@@ -158,7 +159,7 @@ def _begin(run: PreparedRun, options: CheckpointOptions) -> _Folder | Result:
         raise damage
     # One that was interrupted before its first checkpoint has left nothing but what it saved, and begins again. A
     # damaged one is replaced by the one that resumes.
-    interrupted = saved is not None and saved.interrupted and _is_same(run, saved)
+    interrupted = saved is not None and saved.interrupted and _is_asked_for(run, saved) and _gives_same_bits(run, saved)
     replaces = asked["overwrite"] or interrupted or damage is not None
     if saved is not None and not replaces:
         raise _is_another(saved, run, out, resumes=before is not None)
@@ -185,7 +186,7 @@ def _saved(options: CheckpointOptions) -> tuple[Result | None, InputError | None
 
 def _is_finished(run: PreparedRun, saved: Result, options: CheckpointOptions) -> bool:
     """Whether the saved run is this one, and whole. Removes its checkpoints, as it may have been killed before that."""
-    if saved.interrupted or not _is_same(run, saved):
+    if saved.interrupted or not _is_asked_for(run, saved):
         return False
     folder = beside(options.out)
     left = read_request(folder)
@@ -198,10 +199,15 @@ def _is_finished(run: PreparedRun, saved: Result, options: CheckpointOptions) ->
     return True
 
 
-def _is_same(run: PreparedRun, saved: Result) -> bool:
-    """Whether the saved run has this one's configuration and was made with what gives the same bits."""
+def _is_asked_for(run: PreparedRun, saved: Result) -> bool:
+    """Whether the saved run has this one's configuration, precision and user code."""
     made_with = what_bits_depend_on(saved.run.provenance)
     return saved.configuration == run.configuration and all(made_with[name] == run.identity[name] for name in OF_RUNS)
+
+
+def _gives_same_bits(run: PreparedRun, saved: Result) -> bool:
+    """Whether it was made by the same versions, on the same kind of machine as well."""
+    return stale(what_bits_depend_on(saved.run.provenance), run.identity) is None
 
 
 def stamp_of(identity: Mapping[str, Any]) -> str:
@@ -222,7 +228,7 @@ def _is_another(saved: Result, run: PreparedRun, out: Path, *, resumes: bool) ->
     """The error where another run is saved than the one to resume."""
     state = "of which a part is saved" if saved.interrupted else "which is finished"
     made_with = what_bits_depend_on(saved.run.provenance)
-    then, now = (_readable({name: each[name] for name in OF_RUNS}) for each in (made_with, run.identity))
+    then, now = _readable(made_with), _readable(run.identity)
     different = changes({**_values(saved.configuration), **then}, {**_values(run.configuration), **now})
     which = f" ({different[0]})" if different else ""
     anew = "give --overwrite as well, to replace it" if resumes else "begin anew with --overwrite instead of --resume"
@@ -262,17 +268,16 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
     return before
 
 
-_PARTS = {"name": "{}", "source": "the file of the {}", "values": "the digest of the {}'s values"}
-
-
 def _readable(about: Mapping[str, Any]) -> dict[str, Any]:
-    """What bits depend on, with a phrase for each part of the user's code."""
-    code = {
-        _PARTS.get(field, field).format(part): value
-        for part, fields in (about.get("user_code") or {}).items()
-        for field, value in (fields if isinstance(fields, Mapping) else {"name": fields}).items()
-    }
+    """What bits depend on, with a phrase for each part of the user's code. It may come from a file."""
+    parts = about.get("user_code", {}).items()
+    code = {_phrase(part, field): value for part, fields in parts for field, value in fields.items()}
     return {**about, "user_code": code}
+
+
+def _phrase(part: str, field: str) -> str:
+    known = {"name": part, "source": f"the file of the {part}", "values": f"the digest of the {part}'s values"}
+    return known.get(field, f"{field} of the {part}")
 
 
 def _values(configuration: Configuration) -> dict[str, Any]:

@@ -27,10 +27,10 @@ from srgdqn.session.run_session import stamp_of
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
 from srgdqn.tasks import task_of
-from srgdqn.training import Progress, train_side_by_side
+from srgdqn.training import train_side_by_side
 from srgdqn.training.jax_setup import in_this_precision
 from srgdqn.training.loop import configuration_digest
-from srgdqn.training.rounds import Listener
+from srgdqn.training.reports import Listener, SharedProgress
 
 
 class SweepCells:
@@ -128,7 +128,7 @@ def train_each(
             compiled.setdefault(configuration.shape(), []).append(place)
         else:
             hosted.append(place)
-    progress = _SharedProgress(listener, [len(places) for places in compiled.values()] + [1] * len(hosted))
+    progress = SharedProgress(listener, [len(places) for places in compiled.values()] + [1] * len(hosted))
     executor, threads = executor_of(engine), Threads()
     workers = max(1, (executor or threads).cores // max(1, len(compiled)))
 
@@ -159,28 +159,3 @@ def train_each(
         if result.run.provenance.get("interrupted", True):
             raise KeyboardInterrupt
         finished(place, result)
-
-
-class _SharedProgress:
-    """Reports the progress of groups of cells to one listener, each weighted by its number of cells."""
-
-    def __init__(self, listener: Listener, weights: Sequence[int]) -> None:
-        self._listener, self._weights, self._lock = listener, weights, threading.Lock()
-        self._shares, self._diverged = [0.0] * len(weights), [0] * len(weights)
-
-    def leave_out(self, group: int) -> None:
-        """Counts a group as done."""
-        with self._lock:
-            self._shares[group] = 1.0
-
-    def of(self, group: int) -> Listener:
-        """The listener for one group."""
-
-        def listen(progress: Progress) -> None:
-            with self._lock:
-                self._shares[group], self._diverged[group] = progress.share, progress.diverged
-                done = sum(share * weight for share, weight in zip(self._shares, self._weights, strict=True))
-                whole = progress._replace(share=done / sum(self._weights), diverged=sum(self._diverged))
-                self._listener(whole)
-
-        return listen

@@ -6,6 +6,7 @@ the episode's number alone, each for at most the task's evaluation limit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -47,13 +48,23 @@ def evaluate_greedily(
     task: Task, network: Network, parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys
 ) -> Evaluation:
     """Plays one episode per key with the greedy policy of one round."""
+
+    def greedy(count: Array, observations: Array) -> Array:
+        del count
+        seen = normalise_observation(normaliser, observations)
+        return jnp.argmax(network.q_values(parameters, seen), axis=-1).astype(jnp.int32)
+
+    return play(task, greedy, keys)
+
+
+def play(task: Task, policy: Callable[[Array, Array], Array], keys: EvaluationKeys) -> Evaluation:
+    """Plays one episode per key with a policy: from the number of a step and all observations to all actions."""
     environment, limit = task.raw, task.evaluation_limit
     starts = jax.vmap(begin_episode, (None, 0, 0))(environment, keys.start, keys.first_observation)
 
     def step(carry: tuple[Array, Situation, Evaluation]) -> tuple[Array, Situation, Evaluation]:
         count, situations, played = carry
-        seen = normalise_observation(normaliser, situations.observation)
-        actions = jnp.argmax(network.q_values(parameters, seen), axis=-1).astype(jnp.int32)
+        actions = policy(count, situations.observation)
         step_keys = jax.vmap(jax.random.fold_in, (0, None))(keys.steps, count)
         after, outcome = jax.vmap(lambda s, a, fresh, key: take_step(environment, s, a, fresh, None, key))(
             situations, actions, situations, step_keys

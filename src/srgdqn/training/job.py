@@ -16,6 +16,7 @@ import numpy as np
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.presets import is_compiled
+from srgdqn.engines.executor import never
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import NetworkFactory
 from srgdqn.runs.checkpoint_manager import CheckpointManager, JobCheckpoints
@@ -24,7 +25,7 @@ from srgdqn.tasks import Task
 from srgdqn.training.job_split import Shares
 from srgdqn.training.lane import PLAIN, Instruments
 from srgdqn.training.lanes import LaneRounds
-from srgdqn.training.loop import Halt, Owners, Segment, never, restore, train
+from srgdqn.training.loop import Halt, Owners, Segment, restore, train
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers, programs_for
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter, finished
@@ -49,7 +50,7 @@ class Job(NamedTuple):
     @property
     def owners(self) -> Owners:
         """Whose rounds they are, as a checkpoint says it."""
-        return [(share.identity, share.rounds.start, share.rounds.stop) for share in self.shares]
+        return [(share.digest, share.rounds.start, share.rounds.stop) for share in self.shares]
 
     @property
     def name(self) -> str:
@@ -95,10 +96,8 @@ class JobTrainer:
             vars(self)["task"] = self._paper_task()
 
     def _paper_task(self) -> Task | None:
-        settings = self.configurations[0]
-        if not is_compiled(settings.task.task):
-            return None
-        return tasks.with_evaluation_limit(tasks.make(settings.task), settings.training.evaluation_limit)
+        configuration = self.configurations[0]
+        return tasks.task_of(configuration) if is_compiled(configuration.task.task) else None
 
     def __call__(
         self, job: Job, listener: Listener, stop: threading.Event, manager: CheckpointManager | None

@@ -16,7 +16,7 @@ _MOST_CHUNKS, _MOST_BYTES = 4, 2**25
 class Share(NamedTuple):
     """The rounds of one configuration in a job."""
 
-    identity: str  # of the configuration
+    digest: str  # of the configuration
     rounds: range
     place: int | None = None  # of the configuration among those asked for; None: nobody asks for these rounds
 
@@ -40,7 +40,7 @@ def shared_out(left: Sequence[range], together: int, workers: int, most: int) ->
     return [rounds[start : start + size] for rounds in left for start in range(0, len(rounds), size)]
 
 
-def shares_of(stretch: range, identities: Sequence[str], rounds: int) -> Shares:
+def shares_of(stretch: range, digests: Sequence[str], rounds: int) -> Shares:
     """Whose rounds are in a range of all, where every configuration has so many, one after the other.
 
     >>> [(share.place, share.rounds) for share in shares_of(range(5, 11), ["a", "b", "c"], rounds=4)]
@@ -49,10 +49,10 @@ def shares_of(stretch: range, identities: Sequence[str], rounds: int) -> Shares:
     places = range(stretch.start // rounds, -(-stretch.stop // rounds))
     firsts = [max(stretch.start - place * rounds, 0) for place in places]
     stops = [min(stretch.stop - place * rounds, rounds) for place in places]
-    return tuple(Share(identities[p], range(a, b), p) for p, a, b in zip(places, firsts, stops, strict=True))
+    return tuple(Share(digests[p], range(a, b), p) for p, a, b in zip(places, firsts, stops, strict=True))
 
 
-def saved_shares(manager: CheckpointManager, identities: Sequence[str], rounds: int) -> dict[str, Shares]:
+def saved_shares(manager: CheckpointManager, digests: Sequence[str], rounds: int) -> dict[str, Shares]:
     """The shares of checkpointed jobs, by name, that have rounds of these configurations, each of which has so many.
     A job that has rounds of others as well serves only if it is at its end.
     """
@@ -62,8 +62,8 @@ def saved_shares(manager: CheckpointManager, identities: Sequence[str], rounds: 
         looked = manager.look(name, lambda checkpoint: (owners_of(checkpoint), position_of(checkpoint)[1]))
         if looked is None:
             continue
-        shares = owned_shares(looked[0], identities)
-        mine = {(each.identity, number) for each in shares if each.place is not None for number in each.rounds}
+        shares = owned_shares(looked[0], digests)
+        mine = {(each.digest, number) for each in shares if each.place is not None for number in each.rounds}
         all_asked_for = all(each.place is not None for each in shares)
         usable = mine and (looked[1] or all_asked_for) and all(number < rounds for _, number in mine)
         if usable and not mine & taken:
@@ -72,9 +72,9 @@ def saved_shares(manager: CheckpointManager, identities: Sequence[str], rounds: 
     return found
 
 
-def owned_shares(owners: Owners, identities: Sequence[str]) -> Shares:
+def owned_shares(owners: Owners, digests: Sequence[str]) -> Shares:
     """The shares of a checkpointed job, with the places of those who ask now."""
-    places = {each: place for place, each in enumerate(identities)}
+    places = {each: place for place, each in enumerate(digests)}
     return tuple(Share(who, range(first, stop), places.get(who)) for who, first, stop in owners)
 
 

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from srgdqn.config import Configuration
+from srgdqn.engines.executor import never
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.budget import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
 from srgdqn.training.lane import BlockLog, Lane
-from srgdqn.training.loop import Halt, Owners, configuration_digest, never, policy_arrays
+from srgdqn.training.loop import Halt, Owners, configuration_digest, policy_arrays
 from srgdqn.training.program import SEGMENT_BLOCKS, Programs, lane_numbers
 
 

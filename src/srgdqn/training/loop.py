@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
+from srgdqn.engines.executor import never
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Parameters
 from srgdqn.learner.normalisation import Normaliser
@@ -29,15 +30,9 @@ from srgdqn.training.program import SEGMENT_BLOCKS
 from srgdqn.training.recorder import Recorder
 
 Owners = list[tuple[str, int, int]]
-"""Whose rounds train together: of each configuration its identity, its first round, and the one after its last."""
+"""Whose rounds train together: of each configuration its digest, its first round, and the one after its last."""
 
 Halt = Callable[[], bool]
-Built = TypeVar("Built")
-
-
-def never() -> bool:
-    """Halts nothing."""
-    return False
 
 
 class Rounds(Protocol):

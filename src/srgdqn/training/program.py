@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 
 from srgdqn.config import Configuration, TrainingSettings
+from srgdqn.config.presets import is_compiled
 from srgdqn.kernel.structures import TEAM, whole_teams
 from srgdqn.learner.estimators import estimator
 from srgdqn.learner.networks import NetworkFactory, Parameters, make_network
@@ -28,6 +29,7 @@ from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.jax_setup import hot_program_flags, in_this_precision, is_double, single_call_flags
 from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import PLAIN, BlockLog, Instruments, Lane, Program, init_lane, run_block
+from srgdqn.training.user_code import code_of
 
 SEGMENT_BLOCKS = 256  # the most blocks one call runs before the host has control again
 
@@ -100,7 +102,7 @@ def programs_for(
 
     `data` holds arrays with an axis of rounds first, from which a lane is given its own round's; their shapes count.
 
-    An environment or a network of the user's is known by its identity: changing its attributes changes no program.
+    An environment, a network or an estimator of the user's is known by what it is and by what is in it at present.
     Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them. Where
     nobody has decided on a `kernel` (`auto`) it is XLA, as it must be where a study adds to the loop what the kernel
     does not have.
@@ -109,8 +111,10 @@ def programs_for(
     environments = (Identity(task.environment), Identity(task.raw), task.evaluation_limit)
     leaves, structure = jax.tree.flatten(data)
     shapes = tuple((leaf.shape[1:], leaf.dtype) for leaf in leaves)
-    key = (shape, native, environments, Identity(user_network), is_double(), instruments, structure, shapes)
-    return _cache.get(key, lambda: _compile(configuration, task, user_network, instruments, data))
+    own = None if is_compiled(configuration.task.task) else task.environment
+    code = code_of(configuration, user_network, own)
+    key = (shape, native, environments, Identity(user_network), code, is_double(), instruments, structure, shapes)
+    return _cache.get(key, lambda: _compile(configuration, task, user_network, code, instruments, data))
 
 
 def lane_numbers(configuration: Configuration, lanes: int) -> Numbers:
@@ -133,6 +137,7 @@ def _compile(
     configuration: Configuration,
     task: Task,
     user_network: eqx.Module | NetworkFactory | None,
+    code: str,
     instruments: Instruments,
     data: Any,
 ) -> Programs:
@@ -149,7 +154,7 @@ def _compile(
     lanes = jax.eval_shape(init, *starts)
 
     def compile_init() -> Any:
-        key = _what_starts_depend_on(program, user_network, lanes)
+        key = (code, _what_starts_depend_on(program, user_network, lanes))
         return _starts.get(key, lambda: jax.jit(init).lower(*starts).compile(single_call_flags()))[0]
 
     def compile_segment() -> Any:
@@ -159,7 +164,7 @@ def _compile(
         return jax.jit(_segment_of(program), donate_argnums=0).lower(*arguments).compile(hot_program_flags())
 
     def compile_evaluate() -> Any:
-        key = _what_evaluations_depend_on(program, user_network, width)
+        key = (code, _what_evaluations_depend_on(program, user_network, width))
         keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
         evaluate = jax.jit(_evaluate_of(program))
         return _evaluations.get(key, lambda: evaluate.lower(*_policies(lanes), keys).compile(hot_program_flags()))[0]

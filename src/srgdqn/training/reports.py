@@ -148,11 +148,16 @@ class ProgressReporter:
 
 
 class SharedProgress:
-    """The progress of several jobs as one, reported from any thread."""
+    """The progress of several jobs as one, each with its weight, reported from any thread."""
 
-    def __init__(self, listener: Listener, count: int) -> None:
-        self._listener, self._lock = listener, threading.Lock()
-        self._shares, self._diverged = np.zeros(count), np.zeros(count, int)
+    def __init__(self, listener: Listener, weights: Sequence[int]) -> None:
+        self._listener, self._lock, self._weights = listener, threading.Lock(), np.array(weights, float)
+        self._shares, self._diverged = np.zeros(len(weights)), np.zeros(len(weights), int)
+
+    def leave_out(self, number: int) -> None:
+        """Counts one of them as done."""
+        with self._lock:
+            self._shares[number] = 1.0
 
     def of(self, number: int) -> Listener:
         """A listener for one of them."""
@@ -160,7 +165,8 @@ class SharedProgress:
         def listen(progress: Progress) -> None:
             with self._lock:
                 self._shares[number], self._diverged[number] = progress.share, progress.diverged
-                whole = progress._replace(share=float(self._shares.mean()), diverged=int(self._diverged.sum()))
+                done = float(np.average(self._shares, weights=self._weights))
+                whole = progress._replace(share=done, diverged=int(self._diverged.sum()))
                 self._listener(whole)
 
         return listen

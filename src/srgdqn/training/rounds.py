@@ -113,7 +113,7 @@ def train_side_by_side(
         jobs[0] = jobs[0]._replace(compile_seconds=programs.compile_seconds)
     expected = Counter(share.place for job in jobs for share in job.asked_for)
     found: dict[int, list[ShareResult]] = {place: [] for place in range(len(configurations))}
-    shared = SharedProgress(listener, len(jobs))
+    shared = SharedProgress(listener, [1] * len(jobs))
     outcomes = distribute(
         executor,
         trainer,

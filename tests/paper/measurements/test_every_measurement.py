@@ -12,7 +12,15 @@ import pytest
 
 from measured import watched
 from srgdqn.interrupts import StopRequestedError
-from srgdqn.paper.measurements import anchors, dose_response, exact_anchors, gradient_spread, step_times, theorem_1
+from srgdqn.paper.measurements import (
+    anchors,
+    dose_errors,
+    dose_response,
+    exact_anchors,
+    gradient_spread,
+    step_times,
+    theorem_1,
+)
 from tiny import tiny
 
 pytestmark = pytest.mark.usefixtures("double")
@@ -34,6 +42,7 @@ def looking(measurement: ModuleType, **options: Any) -> Any:
 
 PLANS = {
     anchors: looking(anchors),
+    dose_errors: dose_errors.Plan(configuration("sgd-inner-adam"), STEPS, ((1.0, 1),), 2),
     dose_response: looking(dose_response),
     gradient_spread: looking(gradient_spread),
     exact_anchors: exact_anchors.Plan(configuration("svr-dqn-no-adam", steps=128, evaluation_interval=32)),
@@ -46,7 +55,8 @@ PLANS = {
     ("measurement", "beyond"),
     [
         (anchors, 0.0),  # while training
-        (dose_response, 0.75),  # while looking
+        (dose_errors, 0.4),  # while looking
+        (dose_response, 0.75),
         (gradient_spread, 0.5),
         *((exact_anchors, when) for when in (0.04, 0.53)),  # in the second and third of three arms
         (step_times, 0.0),

@@ -18,7 +18,14 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import make_network
 from srgdqn.paper.measurements import exact_anchors
-from srgdqn.paper.measurements.exact_anchors import ARMS, Plan, evaluated_as_trained, measure
+from srgdqn.paper.measurements.exact_anchors import (
+    ARMS,
+    Plan,
+    SampledPlan,
+    evaluated_as_trained,
+    measure,
+    sampled,
+)
 from srgdqn.paper.measurements.recorded import batch_at, record, theta_before
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.budget import total_blocks
@@ -167,3 +174,111 @@ def test_a_round_without_a_whole_recording_counts_as_diverged_in_every_arm(diver
     assert 0 < own["ordinary"].sum() < ROUNDS
     for arm in ARMS:
         assert (told[arm] == (own[arm] | own["ordinary"])).all()
+
+
+# Over long runs: anchors on a sample of the recording
+
+
+ROWS = 40
+
+
+def sampled_plan(**options: Any) -> SampledPlan:
+    return SampledPlan(plan(**options).configuration, ROWS)
+
+
+@pytest.fixture(scope="module", params=["current", "hard"])
+def long(request: pytest.FixtureRequest, double: None) -> Measured:
+    """With and without a target network, which is replaced every second outer iteration."""
+    seen: list[Trained] = []
+
+    def keep(*given: Any, **others: Any) -> Any:
+        run = record(*given, **{**others, "probe_at": lambda blocks: blocks >= 0})
+        seen.append(run.trained)
+        return run
+
+    def train(configuration: Configuration, *given: Any, **others: Any) -> Trained:
+        if "instruments" in others:
+            more = exact_anchors._theta_and_target
+            others["instruments"] = others["instruments"]._replace(probe=more)
+        seen.append(train_rounds(configuration, *given, **others))
+        return seen[-1]
+
+    asked = sampled_plan(target=request.param, target_period=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact_anchors, "train_rounds", train)
+        patch.setattr(exact_anchors, "record", keep)
+        tables = measure(asked, lambda share: None, threading.Event())
+    return Measured(asked, tables, dict(zip(("ordinary", "exact", "untrained"), seen, strict=True)))
+
+
+def test_a_sampled_anchor_is_the_gradient_on_the_sample(long: Measured) -> None:
+    configuration = long.plan.configuration
+    o, network = options_of(configuration, SIZES), make_network(configuration.network, 4, 2)
+    recorded = long.arms["ordinary"].recording
+    assert recorded is not None
+    sample = sampled(recorded, ROWS)
+    assert sample.shape == (ROUNDS, ROWS, recorded.shape[2])
+    again = jax.jit(lambda rows, number, block: batch_at(configuration, network, rows, number, block, 2))
+    thetas, targets = long.arms["exact"].probed
+    flat_thetas = flat(thetas, axes=2)
+    for number in range(ROUNDS):
+        rows = from_packed(sample[number])
+        for block in range(FIRST, BLOCKS - 1):
+            theta = flat_thetas[number, block]
+            state = reference.init(o, theta)
+            frozen = None
+            if targets is not None:
+                frozen = flat(targets, axes=2)[number, block]
+                state = state._replace(target=frozen)
+            batch, picks = again(recorded[number], np.uint32(number), jnp.int32(block))
+            anchor = mean_gradient(o, theta, rows, frozen)
+            after, _ = reference.outer_iteration(
+                NAME, o, state, from_transitions(batch), np.asarray(picks).tolist(), anchor
+            )
+            assert distance(flat_thetas[number, block + 1], after.theta) < CLOSE
+
+
+def test_the_error_of_a_sampled_anchor_is_measured_at_the_run_s_own_parameters(long: Measured) -> None:
+    o = options_of(long.plan.configuration, SIZES)
+    recorded = long.arms["ordinary"].recording
+    assert recorded is not None
+    sample = sampled(recorded, ROWS)
+    thetas, targets = long.arms["ordinary"].probed
+    table = long.tables["anchors"].filter(pl.col("step") > 16 * FIRST)  # from when learning starts
+    assert table["round"].unique().to_list() == list(range(ROUNDS))
+    for number, step, error in table.rows():
+        at = number, step // 16 - 1
+        theta = flat(thetas, axes=2)[at]
+        frozen = None if targets is None else flat(targets, axes=2)[at]
+        whole, part = (mean_gradient(o, theta, from_packed(rows[number]), frozen) for rows in (recorded, sample))
+        assert error == pytest.approx(np.linalg.norm(part - whole) / np.linalg.norm(whole), rel=CLOSE)
+    assert table["error"].min() > 0.01  # a sample of 40 is far from exact
+
+
+def test_yardsticks_are_judged_by_the_same_roll_outs(long: Measured) -> None:
+    """The untrained agent is the initial network; the random policy's episodes are short, and differ by round."""
+    table = long.tables["yardsticks"]
+    environment = tasks.make(long.plan.configuration.task).environment
+    starts = [np.asarray(environment.initial(key)) for key in evaluation_keys(0, 3).start]
+    layers = long.arms["ordinary"].probed[0].layers
+    initial = {
+        f"network.layers.{place}.{name}": np.asarray(getattr(layer, name))[:, FIRST]  # of the first outer iteration
+        for place, layer in enumerate(layers)
+        for name in ("weight", "bias")
+    }
+    for number in range(ROUNDS):
+        episodes = [played(initial, number, start, 1_000) for start in starts]
+        rewards, lengths = map(sum, zip(*episodes, strict=True))
+        row = table.filter(pl.col("arm") == "untrained", pl.col("round") == number)
+        assert row["reward"].item() == pytest.approx(rewards / lengths, rel=1e-9)
+    random = table.filter(pl.col("arm") == "random")["reward"].to_numpy()
+    assert len(random) == len(set(random.tolist())) == ROUNDS
+
+
+def test_steps_of_divergence_are_told_arm_by_arm(double: None) -> None:
+    tables = measure(sampled_plan(eta=0.5, seed=1), lambda share: None, threading.Event())
+    lost = tables["rounds"].filter("diverged").group_by("arm").len()
+    assert lost.height > 0
+    for arm, number, step in tables["diverged"].rows():
+        assert tables["rounds"].filter(pl.col("arm") == arm, pl.col("round") == number)["diverged"].item()
+        assert 0 < step <= 128

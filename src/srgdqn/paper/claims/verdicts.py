@@ -16,6 +16,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -267,13 +268,16 @@ class Case:
         return ("holds" if holds else "undecided"), ""
 
 
-def judge(cases: Sequence[Case]) -> list[Judgement]:
-    """The verdicts on all claims of a set of readings, each family corrected for the number of its claims."""
+def judge(cases: Sequence[Case], sizes: Mapping[str, int] = MappingProxyType({})) -> list[Judgement]:
+    """The verdicts on all claims of a set of readings, each family corrected for the number of its claims; `sizes` are
+    those of families of which not all claims are there.
+    """
     rejected: dict[str, tuple[bool, bool]] = {}
     for family in {case.family for case in cases}:
         mine = [case for case in cases if case.family == family]
+        absent = [1.0] * max(0, sizes.get(family, 0) - len(mine))
         sides = zip(*(case.p_values() for case in mine), strict=True)
-        for_, against = (holm(side, ERROR_RATE) for side in sides)
+        for_, against = (holm([*side, *absent], ERROR_RATE)[: len(mine)] for side in sides)
         rejected |= {case.name: pair for case, pair in zip(mine, zip(for_, against, strict=True), strict=True)}
     return [case.judged(*rejected[case.name]) for case in cases]
 
@@ -295,13 +299,20 @@ def holm(p_values: Sequence[float], level: float) -> list[bool]:
     return rejected
 
 
+def above(contrasts: Sequence[Contrast], seed: int, resamples: int = RESAMPLES) -> dict[str, bool]:
+    """Which arms are above a yardstick (the untrained agent, the random policy) beyond doubt. There is a contrast for
+    each arm of a claim, under its name.
+    """
+    measured = measure(contrasts, seed, resamples)
+    return {each.label: each.p_holds <= ERROR_RATE / len(contrasts) for each in measured}
+
+
 def arms_above(
     scores: Mapping[str, Scores], yardstick: np.ndarray, seed: int, resamples: int = RESAMPLES
 ) -> dict[str, bool]:
-    """Which arms are above a yardstick (the untrained agent, the random policy) beyond doubt, among so many arms."""
+    """Which arms score above a yardstick, which has one value per round."""
     contrasts = [difference(name, arm.values - yardstick, 0.0, Unit("")) for name, arm in scores.items()]
-    measured = measure(contrasts, seed, resamples)
-    return {each.label: each.p_holds <= ERROR_RATE / len(contrasts) for each in measured}
+    return above(contrasts, seed, resamples)
 
 
 # Kinds of contrast

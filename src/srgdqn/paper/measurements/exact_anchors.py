@@ -11,7 +11,8 @@ All are evaluated by the same greedy roll-outs, on the reward that they learn fr
 total reward over the total length of episodes from the same starts.
 
 Over a long run the anchor is the gradient on a sample of the recording, drawn once per round; how far it is from that
-on all of it is measured at a few steps of `ordinary`.
+on all of it is measured at a few steps of `ordinary`. Beside it stand the random policy and the untrained agent, judged
+by the same roll-outs.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from __future__ import annotations
 import dataclasses
 import threading
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import polars as pl
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Parameters
+from srgdqn.learner.outer_iteration import LearnerState, Trace
 from srgdqn.paper.measurements.recorded import (
     RecordedRun,
     Report,
@@ -39,14 +42,18 @@ from srgdqn.paper.measurements.recorded import (
     exact_gradient,
     frozen_parameters,
     record,
+    theta_before,
 )
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import BatchContext, OuterBatch, from_replay
+from srgdqn.training.evaluation import evaluation_keys, play
+from srgdqn.training.interaction import action_count
 from srgdqn.training.lane import Instruments
 
 ARMS = ("ordinary", "exact", "oracle")
 _SHARES = (0.05, 0.25, 0.5, 0.75, 1.0)  # of the budget, after which a sampled anchor is compared
+_RANDOM_STREAM = 0x4A9D  # keeps the random policy's actions apart from other random numbers
 _EVALUATION_STEPS = 1_000  # after which an episode of the roll-outs is cut
 
 
@@ -67,8 +74,8 @@ class SampledPlan(Plan):
 class Data(NamedTuple):
     """What the second and third arm are given of a round of the first."""
 
-    recording: Float[Array, "steps width"]
-    sample: Float[Array, "rows width"] | None  # that anchors are computed on; None: the recording
+    recording: Any  # its packed transitions
+    sample: Any  # those that anchors are computed on; None: the recording
 
 
 def from_recording(context: BatchContext) -> OuterBatch:
@@ -99,7 +106,12 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     steps = () if rows is None else _look_at(configuration)
     # The anchors take nearly all the time: the recorded run counts for little of it.
     ordinary = record(
-        configuration, lambda share: report(0.04 * share), stop, probe_at=at_steps(configuration, steps), task=task
+        configuration,
+        lambda share: report(0.04 * share),
+        stop,
+        probe=theta_before if rows is None else _theta_and_target,
+        probe_at=at_steps(configuration, steps),
+        task=task,
     )
     data = Data(ordinary.recording, None if rows is None else sampled(ordinary.recording, rows))
     arms, others = {"ordinary": ordinary.trained}, ARMS[1:] if rows is None else ("exact",)
@@ -122,14 +134,57 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     }
     if data.sample is None:
         return tables
-    diverged = pl.concat([_diverged_at(name, arm) for name, arm in arms.items()])
-    return {**tables, "diverged": diverged, "anchors": _anchor_errors(ordinary, data.sample)}
+    return {
+        **tables,
+        "diverged": pl.concat([_diverged_at(name, arm) for name, arm in arms.items()]),
+        "anchors": _anchor_errors(ordinary, data.sample),
+        "yardsticks": pl.concat([_random_policy(configuration, task), _untrained(configuration, task, stop)]),
+    }
 
 
 def sampled(recording: np.ndarray, rows: int) -> np.ndarray:
     """So many rows of every round's recording, drawn with replacement: the same of every round."""
     picks = np.random.default_rng(0).integers(0, recording.shape[1], rows)
     return recording[:, picks]
+
+
+def _theta_and_target(learner: LearnerState, trace: Trace) -> tuple[Parameters, Parameters | None]:
+    """A probe: θ_0 of every outer iteration, and the target network's parameters, if there is one."""
+    del trace
+    return learner.parameters, learner.target
+
+
+def _random_policy(configuration: Configuration, task: Task) -> pl.DataFrame:
+    """The reward per action of the random policy in every round: the starts of all evaluations, its own actions."""
+    seed, actions = configuration.training.seed, action_count(task.environment)
+    keys = evaluation_keys(seed, configuration.training.evaluation_episodes)
+
+    def rewards(key: Array) -> Array:
+        def policy(count: Array, observations: Array) -> Array:
+            drawn = jax.random.fold_in(key, count)
+            return jax.random.randint(drawn, (len(observations),), 0, actions, jnp.int32)
+
+        played = play(task, policy, keys)
+        return played.total_reward.sum() / played.length.sum()
+
+    root = jax.random.fold_in(jax.random.key(seed), _RANDOM_STREAM)
+    found = jax.jit(lambda each: jax.lax.map(rewards, each))(jax.random.split(root, configuration.training.rounds))
+    return _yardstick("random", np.asarray(found))
+
+
+def _untrained(configuration: Configuration, task: Task, stop: threading.Event) -> pl.DataFrame:
+    """The reward per action of the initial network's greedy policy in every round: evaluations are all the same."""
+    interval = configuration.training.evaluation_interval
+    still = configuration.with_options({"eta": 0.0, "alpha": 0.0, "steps": interval})
+    trained = train_rounds(still, task, workers=1, stop=stop)
+    if trained.interrupted:
+        raise StopRequestedError
+    return _yardstick("untrained", _evaluations("untrained", trained).sort("round")["reward"].to_numpy())
+
+
+def _yardstick(name: str, rewards: np.ndarray) -> pl.DataFrame:
+    columns = {"arm": [name] * len(rewards), "round": np.arange(len(rewards)), "reward": rewards.astype(np.float64)}
+    return pl.DataFrame(columns)
 
 
 def _look_at(configuration: Configuration) -> tuple[int, ...]:
@@ -143,16 +198,17 @@ def _anchor_errors(run: RecordedRun, sample: np.ndarray) -> pl.DataFrame:
     """By round and step: ‖anchor on the sample − anchor on all rows‖ / ‖anchor on all rows‖."""
     configuration, network = run.configuration, run.network
 
-    def error(theta: Parameters, recording: Array, rows: Array) -> Array:
-        whole, part = (exact_gradient(configuration, network, theta, each) for each in (recording, rows))
+    def error(theta: Parameters, target: Parameters | None, recording: Array, rows: Array) -> Array:
+        frozen = frozen_parameters(configuration, theta, target)
+        whole, part = (exact_gradient(configuration, network, theta, each, frozen) for each in (recording, rows))
         return optax.tree.norm(optax.tree.sub(part, whole)) / optax.tree.norm(whole)
 
     found = []
     for number in run.finite:
         for position, block in enumerate(run.blocks):
-            theta = jax.tree.map(lambda leaf, at=(number, position): leaf[at], run.probed)
+            theta, target = jax.tree.map(lambda leaf, at=(number, position): leaf[at], run.probed)
             key = (__name__, "error", configuration)
-            value = call_compiled(key, error, theta, run.recording[number], sample[number])
+            value = call_compiled(key, error, theta, target, run.recording[number], sample[number])
             found.append({"round": number, "step": run.steps_of(int(block)), "error": float(value)})
     return pl.DataFrame(found, schema={"round": int, "step": int, "error": float})
 
@@ -190,4 +246,6 @@ def _diverged_at(arm: str, trained: Trained) -> pl.DataFrame:
     at = np.ma.masked_array(trained.tables["rounds"]["diverged_at"])
     numbers = np.flatnonzero(~np.ma.getmaskarray(at))
     steps = np.asarray(at)[numbers].astype(int)
-    return pl.DataFrame({"arm": [arm] * len(numbers), "round": numbers, "step": steps}, schema_overrides={"arm": str})
+    return pl.DataFrame(
+        {"arm": [arm] * len(numbers), "round": numbers, "step": steps}, schema_overrides={"arm": pl.String}
+    )

@@ -28,6 +28,7 @@ from srgdqn.training.draws import draw_block
 from srgdqn.training.jax_setup import is_double
 from srgdqn.training.lane import learn_on, round_keys
 from srgdqn.training.program import Identity, Once, shape_of_program
+from srgdqn.training.user_code import code_of
 
 PAGE_BLOCKS = 64  # blocks whose random numbers are drawn at once
 
@@ -65,7 +66,8 @@ def host_program(
     user_network: eqx.Module | NetworkFactory | None = None,
 ) -> tuple[HostProgram, bool]:
     """The program of a configuration, and whether it is new; those that differ in numbers or budget only share one."""
-    key = (_shape(configuration), observation, actions, Identity(user_network), is_double())
+    code = code_of(configuration, user_network)
+    key = (_shape(configuration), observation, actions, Identity(user_network), code, is_double())
     return _programs.get(key, lambda: _make(configuration, observation, actions, user_network))
 
 

@@ -16,6 +16,7 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.adapters.players import CopiesPlayer, Player, check_block
 from srgdqn.adapters.replay_memory import Block, FlatMemory, FrameMemory, Memory
 from srgdqn.config import Configuration
+from srgdqn.engines.executor import never
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser
@@ -29,7 +30,7 @@ from srgdqn.training.host.program import HostProgram, Plan, numbers_of
 from srgdqn.training.host.steps import OpenSteps, StepLog
 from srgdqn.training.host.task import HostTask
 from srgdqn.training.lane import TERMINATED, TRUNCATED, BlockLog, as_stored
-from srgdqn.training.loop import Halt, Owners, configuration_digest, never, policy_arrays
+from srgdqn.training.loop import Halt, Owners, configuration_digest, policy_arrays
 from srgdqn.training.window_rows import ANEW
 
 SEGMENT_SECONDS = 0.2  # after which a segment ends, so that others hear how it goes

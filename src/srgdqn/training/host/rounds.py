@@ -16,7 +16,7 @@ import numpy as np
 from srgdqn.adapters.environments import close
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.config import Configuration
-from srgdqn.engines.executor import Executor, Lost, usable_cores
+from srgdqn.engines.executor import Executor, Lost, never, usable_cores
 from srgdqn.engines.processes import Processes
 from srgdqn.engines.threads import Threads
 from srgdqn.errors import InputError
@@ -31,7 +31,7 @@ from srgdqn.training.host.program import HostProgram, host_program
 from srgdqn.training.host.round import HostRound
 from srgdqn.training.host.steps import OpenSteps
 from srgdqn.training.host.task import HostTask, make_player
-from srgdqn.training.loop import Halt, Segment, never, restore, train
+from srgdqn.training.loop import Halt, Segment, restore, train
 from srgdqn.training.recorder import Recorder
 from srgdqn.training.reports import Listener, ProgressReporter, SharedProgress, finished
 from srgdqn.training.rounds import Trained, merged
@@ -79,7 +79,7 @@ def train_on_host(
     def lost(number: int, lost: Lost) -> RoundOutcome:
         return RoundOutcome(number, {}, {}, False, f"the process that trained round {number} failed: {lost.reason}")
 
-    shared = SharedProgress(listener, rounds)
+    shared = SharedProgress(listener, [1] * rounds)
     outcomes: list[RoundOutcome] = []
     interrupted = False
     try:

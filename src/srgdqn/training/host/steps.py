@@ -103,7 +103,7 @@ class OpenSteps:
         tensors = {"began": self._began.copy()}
         if self.observed is not None:
             tensors["observed"] = self.observed
-        return tensors, {"steps": Stream(int(self._began.min()), self.steps, self._read, "trail")}
+        return tensors, {"steps": Stream(int(self._began.min()), self.steps, self._read, "steps")}
 
     def take(self, name: str, first: int, rows: Rows) -> None:
         """Takes in steps that `state` gave."""

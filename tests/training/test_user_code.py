@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import importlib
 import json
 import operator
 import os
@@ -17,9 +18,10 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -35,12 +37,13 @@ from host_environments import SMALL, Counting
 from srgdqn.adapters.environments import source_of
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
+from srgdqn.estimators import Direction, recursion
 from srgdqn.learner.estimators import ESTIMATORS, Estimator, estimator
 from srgdqn.runs.unfinished import beside, has_checkpoints
 from srgdqn.session.cache import why_invalid
-from srgdqn.session.user_code import identity_of, identity_of_entry_point, user_code
 from srgdqn.training import program
 from srgdqn.training.program import Once
+from srgdqn.training.user_code import identity_of, identity_of_entry_point, user_code
 from tiny import LEVERS, STUBBORN, TINY, Levers, Stubborn, outcome
 
 MINE = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
@@ -114,14 +117,6 @@ def test_runs_and_agents_tell_engine_and_inputs() -> None:
     assert same.run.provenance["inputs"] == told["inputs"]
     on_host = srgdqn.train(Counting, "dqn-sgd", steps=64, progress=False, **SMALL)
     assert on_host.run.provenance["inputs"]["user_code"]["environment"]["name"] == "host_environments.Counting"
-
-
-def test_another_engine_makes_no_run_stale() -> None:
-    result = srgdqn.train("CartPole", "dqn-adam", steps=1_200, evaluation_episodes=1, progress=False)
-    assert why_invalid(result, result.configuration) is None
-    for told, stale in (({"engine": "ray"}, False), ({"cores": 1_000}, False), ({"computation": "training 0"}, True)):
-        run = dataclasses.replace(result.run, provenance={**result.run.provenance, **told})
-        assert (why_invalid(dataclasses.replace(result, run=run), result.configuration) is not None) == stale
 
 
 # Names and sources
@@ -352,12 +347,140 @@ def test_globals_that_a_function_uses_belong_to_it(monkeypatch: pytest.MonkeyPat
     assert identity_of(falls) == found[0]
 
 
+LAB = {
+    "lab/__init__.py": "",
+    "lab/settings.py": "C = {c}\n",
+    "lab/deep.py": "D = {c}\n",
+    "lab/middle.py": "from lab.deep import D\n\ndef found():\n    return D\n",
+    "lab/estimator.py": """
+import lab.settings
+import lab.middle
+from lab import middle, settings
+
+def of_a_package():
+    return lab.settings.C
+
+def of_a_module():
+    return settings.C
+
+def through_a_function():
+    return middle.found()
+
+def as_an_object():
+    everything = settings
+    return everything.C
+
+def imported_within():
+    from lab.deep import D
+    return D
+
+def imported_relatively():
+    from . import settings as mine
+    return mine.C
+
+def unused():
+    return 1.0
+""",
+}
+USES = ("of_a_package", "of_a_module", "through_a_function", "as_an_object", "imported_within", "imported_relatively")
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[float], ModuleType]]:
+    """The module `lab.estimator` of a package of the user's, in which a number has this value."""
+
+    def forget() -> None:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "lab"]:
+            del sys.modules[name]
+
+    def imported(c: float) -> ModuleType:
+        for name, source in LAB.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(source.replace("{c}", str(c)))
+        forget()
+        importlib.invalidate_caches()
+        return importlib.import_module("lab.estimator")
+
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield imported
+    forget()
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_is_used_of_the_users_other_modules_belongs_to_it(use: str, lab: Callable[[float], ModuleType]) -> None:
+    first, same, other = (identity_of(getattr(lab(c), use)) for c in (0.0, 0.0, 0.95))
+    assert "unidentified" not in first
+    assert first == same != other
+
+
+def test_what_is_not_used_of_them_does_not(lab: Callable[[float], ModuleType]) -> None:
+    assert identity_of(lab(0.0).unused) == identity_of(lab(0.95).unused)
+
+
+def test_a_value_that_is_set_in_a_module_later_is_seen(lab: Callable[[float], ModuleType]) -> None:
+    module = lab(0.0)
+    before = identity_of(module.of_a_module)
+    sys.modules["lab.settings"].C = 0.5  # type: ignore[attr-defined]
+    assert identity_of(module.of_a_module) != before
+
+
+def test_a_module_that_would_be_imported_later_cannot_be_compared(lab: Callable[[float], ModuleType]) -> None:
+    module = lab(0.0)
+    del sys.modules["lab.deep"]
+    assert "imports lab.deep when it runs" in identity_of(module.imported_within)["unidentified"]
+
+
+def test_an_environments_id_counts_with_what_its_module_imports(
+    lab: Callable[[float], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = gym.envs.registration.EnvSpec("Lab-v0", entry_point="lab.estimator:Lab")
+    monkeypatch.setitem(gym.registry, "Lab-v0", spec)
+    found = []
+    for c in (0.0, 0.0, 0.95):
+        lab(c)
+        found.append(user_code(configure("CartPole"), environment=source_of("Lab-v0")))
+    assert found[0] == found[1] != found[2]
+
+
+COEFFICIENT = 0.0
+
+
+@pytest.mark.parametrize("task", ["CartPole", "CartPole-v1"])
+def test_a_program_is_not_used_again_once_the_users_code_computes_otherwise(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though it is the same object: a global that it uses has another value."""
+
+    def direction(state: Any, theta: Any, delta: Any, query: Any, c: Any) -> Direction:
+        g, r = (query.dense(query.on_present(at)) for at in (theta, state[0]))
+        return Direction(recursion(g, COEFFICIENT, r, state[1]), g, state)
+
+    def norms() -> list[float]:
+        how: dict[str, Any] = {"steps": 400, "learning_starts": 100, "evaluation_episodes": 1, "rounds": 1}
+        result = srgdqn.train(task, "srg-dqn", estimator="mine", progress=False, **how)
+        return [float(np.linalg.norm(array)) for array in result.run.parameters.values()]
+
+    def begin(memory: Any, theta: Any, delta: Any, query: Any) -> Any:
+        return theta, delta
+
+    mine = Estimator(direction, lambda rows: 2, lambda rows: 2, begin=begin)
+    monkeypatch.setitem(ESTIMATORS, "mine", mine)
+    first = norms()
+    assert norms() == first
+    monkeypatch.setitem(globals(), "COEFFICIENT", 0.95)
+    assert norms() != first
+
+
 def test_equal_parts_need_not_be_the_same_object() -> None:
     part, equal = [1.5, "a"], [1.5, "a"]
     assert identity_of([part, part]) == identity_of([part, equal])
     assert identity_of([1.0]) != identity_of([1])
     assert identity_of([1, 2]) != identity_of((1, 2))
-    assert identity_of({"a": 1, "b": 2}) == identity_of({"b": 2, "a": 1})
+    assert identity_of({"a": 1, "b": 2}) != identity_of({"b": 2, "a": 1})  # the order of actions, say
+    assert identity_of(functools.partial(dict, a=1, b=2)) == identity_of(functools.partial(dict, b=2, a=1))
+    values = np.arange(3.0)
+    assert identity_of(np.ma.array(values, mask=[0, 0, 1])) != identity_of(np.ma.array(values, mask=[0, 1, 0]))
 
 
 def test_an_instance_that_gymnasium_has_reset_is_the_same_environment() -> None:
@@ -374,7 +497,7 @@ def test_the_identity_is_the_same_in_another_process(tmp_path: Path) -> None:
     text = """
         import functools, json, sys
         import equinox as eqx, gymnasium as gym, jax, jax.numpy as jnp, numpy as np
-        from srgdqn.session.user_code import identity_of
+        from srgdqn.training.user_code import identity_of
 
         WORDS = {"one", "two", "three", "four"}
 
@@ -444,7 +567,7 @@ def test_what_is_too_large_or_too_deep_is_said_in_bounded_time(monkeypatch: pyte
     start = time.perf_counter()
     assert "levels deep" in identity_of(closure(deep))["unidentified"]
     assert "objects" in identity_of(closure(large))["unidentified"]
-    monkeypatch.setattr("srgdqn.session.user_code._MOST_BYTES", 2**20)
+    monkeypatch.setattr("srgdqn.training.user_code._MOST_BYTES", 2**20)
     assert "of arrays" in identity_of(closure(np.zeros(2**18)))["unidentified"]
     assert "unidentified" not in identity_of(closure(np.zeros(2**16)))
     assert time.perf_counter() - start < 60

@@ -11,6 +11,7 @@ Then the identity says so (`unidentified`), and equals none (`runs.provenance`).
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copyreg
 import dis
@@ -18,6 +19,7 @@ import enum
 import functools
 import hashlib
 import inspect
+import json
 import logging
 import pathlib
 import struct
@@ -25,9 +27,9 @@ import sys
 import sysconfig
 import threading
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
-from importlib.util import find_spec
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,15 @@ def user_code(
         "environment": _environment(environment),
     }
     return {name: part for name, part in parts.items() if part is not None}
+
+
+def code_of(
+    configuration: Configuration,
+    network: eqx.Module | NetworkFactory | None = None,
+    environment: FuncEnv | None = None,
+) -> str:
+    """What tells compiled programs of the user's own code apart, beside the objects: these may change after a while."""
+    return json.dumps(user_code(configuration, network, environment), sort_keys=True)
 
 
 def _estimator(estimator: Estimator) -> dict[str, Any]:
@@ -133,7 +144,8 @@ def _of_spec(spec: EnvSpec) -> dict[str, Any] | None:
     options = {"kwargs": spec.kwargs, "steps": spec.max_episode_steps, "wrappers": spec.additional_wrappers}
     if not isinstance(entry_point, str):
         return {**identity_of(entry_point), **_values({"entry_point": entry_point, **options}, spec.id)}
-    return {**identity_of_entry_point(entry_point), **_values(options, spec.id)}
+    sources = _sources_behind(entry_point.partition(":")[0])
+    return {**identity_of_entry_point(entry_point), **_values({"sources": sources, **options}, spec.id)}
 
 
 def identity_of_entry_point(entry_point: str) -> dict[str, Any]:
@@ -144,7 +156,7 @@ def identity_of_entry_point(entry_point: str) -> dict[str, Any]:
     package = module.partition(".")[0]
     if package == _OURS:
         return {"name": f"{_OURS}.{name}", "source": None}
-    about: dict[str, Any] = {"name": f"{module}.{name}", "source": _module_source(module)}
+    about: dict[str, Any] = {"name": f"{module}.{name}", "source": _source(_file_of_module(module))}
     versions = _versions(next((its for start, its in _MADE_OF.items() if module.startswith(start)), package))
     if versions:
         about["versions"] = versions
@@ -252,12 +264,13 @@ class _Reader:
             case types.CellType():
                 return self._all("cell", _content(part), where)
             case types.ModuleType():
-                file = getattr(part, "__file__", None)
-                return self._hashed("module", repr((part.__name__, _library(file) or _source(file))).encode())
+                return self._module(part, where)
             case staticmethod() | classmethod():
                 return self._all(type(part).__name__, (part.__func__,), where)
             case property():
                 return self._all("property", (part.fget, part.fset, part.fdel), where)
+            case np.ma.MaskedArray():
+                return self._all("masked", (np.ma.getdata(part), np.ma.getmaskarray(part)), where)
             case np.ndarray() | np.generic() | jax.Array():
                 return self._array(part, where)
             case np.dtype():
@@ -274,6 +287,13 @@ class _Reader:
             return self._hashed("alike", type(part).__name__.encode())
         return self._object(part, where)
 
+    def _module(self, module: types.ModuleType, where: str) -> bytes:
+        """A library by its version, a user's module by all that is in it."""
+        if (known := _library(getattr(module, "__file__", None))) is not None:
+            return self._hashed("module", repr((module.__name__, known)).encode())
+        inside = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+        return self._all("module", (module.__name__, self._named(inside.items(), where)), where)
+
     def _object(self, part: Any, where: str) -> bytes:
         kind = type(part)
         parts: list[Any] = [kind]
@@ -282,11 +302,11 @@ class _Reader:
             names = zip(fields, part, strict=True) if len(fields) == len(part) else None
             parts.append(self._all("items", part, where) if names is None else self._named(names, where))
         elif isinstance(part, dict | types.MappingProxyType):
-            parts += [self._mapping(part, where), getattr(part, "default_factory", None)]
+            parts += [self._pairs(part, where), getattr(part, "default_factory", None)]
         elif isinstance(part, set | frozenset):
             parts.append(self._hashed("set", *sorted(self.digest(each, f"an element of {where}") for each in part)))
         elif isinstance(part, functools.partial):
-            parts += [part.func, self._all("items", part.args, where), self._mapping(part.keywords, where)]
+            parts += [part.func, self._all("items", part.args, where), self._named(part.keywords.items(), where)]
         elif isinstance(part, memoryview):
             parts.append(bytes(part))
         elif _hides_state(kind):
@@ -335,9 +355,21 @@ class _Reader:
             self._named(zip(code.co_freevars, function.__closure__ or (), strict=True), inside),
         ]
         if library is None:
-            used = {name: values[name] for name in _globals(code) if name in values}
+            used = dict(_reached(values, names) for names in _used(code) if names[0] in values)
             parts += [self._named(used.items(), inside), self._named(vars(function).items(), inside)]
+            parts.append(self._named(self._imported(code, values, inside), inside))
         return self._all("function", parts, where)
+
+    def _imported(self, code: types.CodeType, values: Mapping[str, Any], where: str) -> list[tuple[str, Any]]:
+        """The user's modules that a function imports when it runs."""
+        found = []
+        for name in _imports(code, values.get("__package__")):
+            module = sys.modules.get(name)
+            if module is None and _library(_file_of_module(name)) is None:
+                self._cannot(f"{where} imports {name} when it runs. Import it at the top of its file")
+            elif module is not None:
+                found.append((name, module))
+        return found
 
     def _code(self, code: types.CodeType, where: str) -> bytes:
         about = (code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags)
@@ -354,12 +386,13 @@ class _Reader:
             "class", (name, _source(_file_of(kind)), kind.__bases__, self._named(members.items(), name)), where
         )
 
-    def _mapping(self, given: Mapping[Any, Any], where: str) -> bytes:
+    def _pairs(self, given: Mapping[Any, Any], where: str) -> bytes:
+        """In their order, which may matter."""
         digests = (
             self.digest(key, f"a key of {where}") + self.digest(value, f"{where}[{_key(key)}]")
             for key, value in list(given.items())
         )
-        return self._hashed("mapping", *sorted(digests))
+        return self._hashed("mapping", *digests)
 
     def _named(self, given: Iterable[tuple[str, Any]], where: str) -> bytes:
         pairs = sorted(given, key=lambda pair: str(pair[0]))
@@ -434,10 +467,41 @@ def _hides_state(kind: type) -> bool:
     return kind.__itemsize__ != 0 or kind.__basicsize__ > object.__basicsize__ + struct.calcsize("P") * known
 
 
-def _globals(code: types.CodeType) -> set[str]:
-    """The names of globals that a function uses, or one that is defined in it."""
-    found = {str(each.argval) for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    return found.union(*(_globals(each) for each in code.co_consts if isinstance(each, types.CodeType)))
+def _used(code: types.CodeType) -> set[tuple[str, ...]]:
+    """The globals that a function uses, or one that is defined in it, each with the attributes that are read from it:
+    `a.b.c` is a name of three parts.
+    """
+    found, chain = set[tuple[str, ...]](), list[str]()
+    for each in dis.get_instructions(code):
+        if each.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
+            chain.append(str(each.argval))
+            continue
+        found.update([tuple(chain)] if chain else [])
+        chain = [str(each.argval)] if each.opname in ("LOAD_GLOBAL", "LOAD_NAME") else []
+    found.update([tuple(chain)] if chain else [])
+    return found.union(*(_used(each) for each in code.co_consts if isinstance(each, types.CodeType)))
+
+
+def _reached(values: Mapping[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
+    """What a name of several parts leads to within the user's modules: a library, or a value, counts as it is."""
+    value, done = values[names[0]], 1
+    while isinstance(value, types.ModuleType) and _library(getattr(value, "__file__", None)) is None:
+        if done == len(names) or not hasattr(value, names[done]):
+            break
+        value, done = getattr(value, names[done]), done + 1
+    return ".".join(names[:done]), value
+
+
+def _imports(code: types.CodeType, package: Any) -> set[str]:
+    """The modules that a function imports when it runs, or one that is defined in it."""
+    found, level = set[str](), 0
+    for each in dis.get_instructions(code):
+        if each.opname == "IMPORT_NAME":
+            name = str(each.argval)
+            found.add(resolve_name("." * level + name, package) if level and package else name)
+        elif type(each.argval) is int and each.opname.startswith("LOAD_"):
+            level = each.argval  # what comes before: the number of dots, and the names
+    return found.union(*(_imports(each, package) for each in code.co_consts if isinstance(each, types.CodeType)))
 
 
 def _key(key: Any) -> str:
@@ -514,19 +578,49 @@ def _versions(package: str) -> dict[str, str]:
     return {name: metadata.version(name) for name in dict.fromkeys(names)}
 
 
-def _module_source(module: str) -> str | None:
-    """Of a module's source file, which is looked for below its first package: Python's own way would run those between,
-    and whatever they import.
+def _file_of_module(module: str) -> str | None:
+    """The file of a module, which is looked for below its first package: Python's own way would run those between, and
+    whatever they import.
     """
     first, *rest = module.split(".")
+    if first in sys.stdlib_module_names:
+        return f"{_FROZEN}{first}>"
     try:
         spec = find_spec(first)
-        if spec is None or spec.origin is None:
-            return None
-        place = Path(spec.origin)
-        if rest:
-            place = place.parent.joinpath(*rest)
-            place = place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py")
-        return digest_of_bytes(place.read_bytes())
-    except (ImportError, ValueError, OSError):
+    except (ImportError, ValueError):
         return None
+    if spec is None or spec.origin is None:
+        return None
+    place = Path(spec.origin)
+    if rest:
+        place = place.parent.joinpath(*rest)
+        place = place / "__init__.py" if place.is_dir() else place.with_name(f"{place.name}.py")
+    return str(place)
+
+
+def _sources_behind(module: str) -> dict[str, str | None]:
+    """The digests of a user's module and of the user's modules that these import, by reading them: none is run."""
+    found: dict[str, str | None] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        file = _file_of_module(name)
+        if name in found or file is None or _library(file) is not None:
+            continue
+        found[name] = _source(file)
+        package = name if file.endswith("__init__.py") else name.rpartition(".")[0]
+        with contextlib.suppress(SyntaxError, ValueError, OSError):
+            waiting += _imported_by(ast.parse(Path(file).read_bytes()), package)
+        waiting += [".".join(name.split(".")[:parts]) for parts in range(1, name.count(".") + 1)]  # are run before it
+    return found
+
+
+def _imported_by(tree: ast.AST, package: str) -> Iterator[str]:
+    """The names of modules that a source imports, and of what may be one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name("." * node.level + (node.module or ""), package) if node.level else str(node.module)
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
