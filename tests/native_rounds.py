@@ -20,7 +20,7 @@ from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.training.budget import Limits, limits_of
 from srgdqn.training.interaction import Situation, action_count, observation_size
 from srgdqn.training.kernel_program import NativeProgram
-from srgdqn.training.lane import BlockLog, Lane, Program
+from srgdqn.training.lane import BlockLog, Instruments, Lane, Probe, Program
 
 STARTS = {"MountainCar": [-0.5, 0.0], "Pendulum": [0.5, 0.1], "CartPole": [0.01, 0.0, 0.02, 0.0]}
 
@@ -58,11 +58,13 @@ class Native(NamedTuple):
         return self.kernel.segment(copied(lanes), each, first, blocks, self.limits(**other), None)  # type: ignore[arg-type]
 
 
-def native(task: str, algorithm: str = "srg-dqn", **options: Any) -> Native:
+def native(task: str, algorithm: str = "srg-dqn", *, probe: Probe | None = None, **options: Any) -> Native:
     configuration = configure(task, algorithm, **options)
     made = tasks.make(configuration.task)
     sizes = observation_size(made.environment), action_count(made.environment)
-    program = Program(configuration.shape(), made, make_network(configuration.network, *sizes))
+    program = Program(
+        configuration.shape(), made, make_network(configuration.network, *sizes), Instruments(probe=probe)
+    )
     return Native(configuration, program, NativeProgram(program))
 
 

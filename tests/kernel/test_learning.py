@@ -15,7 +15,8 @@ import reference
 from native_rounds import Native, chosen, live_slots, native, random_lanes, words_of
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.kernel.structures import MOST_LAYERS
-from srgdqn.training.lane import BlockLog, Lane
+from srgdqn.training.lane import BlockLog, Lane, Probe
+from srgdqn.training.probes import first_layer
 from tiny import bits
 from translation import from_packed, options_of
 
@@ -140,6 +141,10 @@ def misfits(
     note("loss", logged["loss"], record.loss, record.loss, 10 * np.sqrt(record.loss) * q)
     note("max_q", logged["max_q"], record.max_q, 0.0, 10 * q)
     note("delta_norm", logged["delta_norm"], np.linalg.norm(record.delta[-1]), float(largest))
+    if log.probed is not None:
+        first = program.sizes[1] * (program.sizes[0] + 1)
+        note("first delta", log.probed.delta[lane, 0], record.delta[-1][:first], float(largest))
+        note("first gradient", log.probed.gradient[lane, 0], record.raw[:first], float(largest))
     note("theta_norm", logged["theta_norm"], np.linalg.norm(expected.theta), float(along), size)
     return found
 
@@ -164,7 +169,7 @@ shapes = st.fixed_dictionaries(
 
 
 def run(
-    task: str, algorithm: str, options: dict[str, Any], unit: str, lanes: int, seed: int
+    task: str, algorithm: str, options: dict[str, Any], unit: str, lanes: int, seed: int, probe: Probe | None = None
 ) -> tuple[Native, Lane, Lane, BlockLog, dict[str, np.ndarray], int]:
     """One block with an outer iteration, of lanes some of which are not active."""
     rng = np.random.default_rng(seed)
@@ -174,9 +179,8 @@ def run(
     index = first + int(rng.integers(4 * first))
     budget = {unit: {"steps": (index + 1) * block + int(rng.integers(1, 99)), "outer_iterations": 60}.get(unit, 2_000)}
     capacity = max(rows, block) + int(rng.integers(2 * rows))
-    made = native(
-        task, algorithm, **budget, learning_starts=rows, replay_capacity=capacity, time_limit=3 * block + 1, **options
-    )
+    usual = {**budget, "learning_starts": rows, "replay_capacity": capacity, "time_limit": 3 * block + 1}
+    made = native(task, algorithm, probe=probe, **usual, **options)
     before = random_lanes(made, rng, lanes, index)
     before = before._replace(active=np.append(True, rng.random(lanes - 1) < 0.8))  # type: ignore[arg-type]
     numbers = numbers_for(made, rng, lanes)
@@ -193,14 +197,22 @@ def run(
     unit=st.sampled_from(["steps", "outer_iterations", "episodes"]),
     lanes=st.integers(1, 9),
     seed=st.integers(0, 2**20),
+    probe=st.sampled_from([None, first_layer]),
 )
 def test_any_composition_is_the_references(
-    task: str, algorithm: str, readings: str, options: dict[str, Any], unit: str, lanes: int, seed: int
+    task: str,
+    algorithm: str,
+    readings: str,
+    options: dict[str, Any],
+    unit: str,
+    lanes: int,
+    seed: int,
+    probe: Probe | None,
 ) -> None:
     inner = reference.ALGORITHMS[algorithm].direction is not None and options["inner_iterations"] > 0
     assume(options["anchor_step"] or inner)
     program, before, after, log, numbers, index = run(
-        task, algorithm, {**options, "readings": readings}, unit, lanes, seed
+        task, algorithm, {**options, "readings": readings}, unit, lanes, seed, probe
     )
     active = np.flatnonzero(before.active)
     compared = 0
@@ -214,6 +226,7 @@ def test_any_composition_is_the_references(
     assert bits(chosen(after, idle)) == bits(chosen(before, idle))
     assert not np.asarray(log.flags)[idle].any()
     assert np.isnan(np.asarray(log.loss)[idle]).all()
+    assert probe is None or all(np.isnan(vectors[idle]).all() for vectors in log.probed)
 
 
 def test_the_deepest_perceptron_is_the_references() -> None:

@@ -153,9 +153,10 @@ def test_a_users_network_and_environment_are_known_by_identity() -> None:
     assert programs_for(configuration, tasks.adopt(Levers(), evaluation_limit=10), STUBBORN)[1]
 
 
-def test_the_kernel_takes_no_instruments() -> None:
+@pytest.mark.parametrize("other", [dict(probe=lambda *_: None), dict(source=lambda context: from_replay(context))])
+def test_the_kernel_takes_no_instruments_but_the_one_it_has(other: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="kernel='xla'"):
-        programs_for(*tiny(kernel="native"), instruments=Instruments(probe=lambda *_: None))
+        programs_for(*tiny(kernel="native"), instruments=Instruments(**other))
 
 
 @pytest.mark.usefixtures("nothing_compiled")

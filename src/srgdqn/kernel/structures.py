@@ -101,7 +101,7 @@ class LearnerState(ctypes.Structure):
 class Log(ctypes.Structure):
     """Arrays with axes of lanes and of blocks first."""
 
-    _fields_ = _fields(_POINTER, "reward loss max_q delta_norm theta_norm flags")
+    _fields_ = _fields(_POINTER, "reward loss max_q delta_norm theta_norm flags first_delta first_gradient")
 
 
 STRUCTURES = (Shape, Numbers, Limits, Lanes, Log, LearnerState)

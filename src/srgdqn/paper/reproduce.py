@@ -13,6 +13,7 @@ from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
 from srgdqn.paper.confirmatory import QUESTION, claim_rows, claims_note, confirmed_section
 from srgdqn.paper.experiment import Outcomes, seconds_of
+from srgdqn.paper.fingerprint_study import fingerprint_section
 from srgdqn.paper.readings_study import readings_section
 from srgdqn.paper.report.contents import Report, Section
 from srgdqn.paper.scale import SETS, Scale
@@ -29,6 +30,7 @@ _LONG: Mapping[str, Callable[[Evidence], Section]] = {
     "confirmatory": confirmed_section,
     "tuned": tuned_section,
     "readings": readings_section,
+    "fingerprint": fingerprint_section,
 }
 
 

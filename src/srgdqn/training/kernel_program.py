@@ -18,6 +18,7 @@ from srgdqn.training.budget import Limits
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.lane import BlockLog, Lane, Program
+from srgdqn.training.probes import FirstLayer, first_layer
 
 
 class NativeProgram:
@@ -26,8 +27,10 @@ class NativeProgram:
     def __init__(self, program: Program) -> None:
         configuration, environment = program.configuration, program.task.environment
         source, probe, _ = program.instruments
-        if source is not from_replay or probe is not None:
-            raise ValueError("the kernel takes neither a source of batches nor a probe: give kernel='xla'")
+        if source is not from_replay or probe not in (None, first_layer):
+            raise ValueError(
+                "the kernel takes no source of batches, and of probes only `first_layer`: give kernel='xla'"
+            )
         known = make(configuration.task)
         if (program.task.environment, program.task.raw) != (known.environment, known.raw):
             raise ValueError("the kernel knows the paper's tasks with raw evaluations alone: give kernel='xla'")
@@ -44,6 +47,7 @@ class NativeProgram:
 
         self._shape, self._raw = shape(configuration.task.reward), shape("raw")
         self._block, self._limit = program.block, program.task.evaluation_limit
+        self._probed = None if probe is None else (widths[0] + 1) * widths[1]  # numbers in the first layer
 
     def segment(
         self, lanes: Lane, numbers: dict[str, Array], first: Array, blocks: Array, limits: Limits, data: Any
@@ -53,9 +57,10 @@ class NativeProgram:
         lanes = jax.tree.map(_owned, lanes)
         count, length = len(lanes.active), int(blocks)
         size = (count, length)
-        diagnostics: list[Any] = [np.full(size, np.nan, np.float32) for _ in range(4)]
+        diagnostics = _empty(size, 4)
         reward: Any = np.zeros((*size, self._block), np.float32)
         flags: Any = np.zeros((*size, self._block), np.uint8)
+        probed = None if self._probed is None else FirstLayer(*_empty((*size, self._probed), 2))
         keys = np.asarray(jax.random.key_data(lanes.key))
         calls.run_segment(
             self._shape,
@@ -66,11 +71,12 @@ class NativeProgram:
                 structures.pointer(reward, np.float32),
                 *(structures.pointer(each, np.float32) for each in diagnostics),
                 structures.pointer(flags, np.uint8),
+                *(structures.pointer(each, np.float32) for each in probed or ()),
             ),
             first=int(first),
             blocks=length,
         )
-        return lanes, BlockLog(reward, flags, *diagnostics)
+        return lanes, BlockLog(reward, flags, *diagnostics)._replace(probed=probed)
 
     def evaluate(self, parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys) -> Evaluation:
         """Greedy episodes of every lane."""
@@ -79,6 +85,11 @@ class NativeProgram:
         starts = np.asarray(jax.random.key_data(keys.start))
         played: Any = calls.run_evaluation(self._raw, structures.tree(leaves), starts, self._limit, len(leaves[0]))
         return Evaluation(*played)
+
+
+def _empty(size: tuple[int, ...], count: int) -> list[Any]:
+    """Arrays that are NaN wherever the kernel writes nothing."""
+    return [np.full(size, np.nan, np.float32) for _ in range(count)]
 
 
 def _owned(leaf: Any) -> Any:

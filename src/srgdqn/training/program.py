@@ -104,7 +104,8 @@ def programs_for(
 
     An environment, a network or an estimator of the user's is known by what it is and by what is in it at present.
     Configurations that differ in numbers only, in their budget, or in how many rounds they ask for share them. Where
-    nobody has decided on a `kernel` (`auto`) it is XLA, as it must be wherever a study adds to the loop.
+    nobody has decided on a `kernel` (`auto`) it is XLA, as it must be where a study adds to the loop what the kernel
+    does not have.
     """
     shape, native = shape_of_program(configuration), configuration.training.kernel == "native"
     environments = (Identity(task.environment), Identity(task.raw), task.evaluation_limit)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import threading
+import time
 from typing import Any
 
 import hypothesis.strategies as st
@@ -15,9 +18,10 @@ from hypothesis import given, settings
 
 import reference
 from measured import watched
+from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import make_network
 from srgdqn.paper.measurements import gradient_spread
-from srgdqn.paper.measurements.gradient_spread import QUANTITIES, Plan, redrawn, split_variance
+from srgdqn.paper.measurements.gradient_spread import QUANTITIES, Plan, RunsPlan, measure_runs, redrawn, split_variance
 from srgdqn.paper.measurements.recorded import RecordedRun, batch_at
 from tiny import HIDDEN, tiny
 from translation import CLOSE, distance, flat, from_packed, from_transitions, options_of, to_packed, to_parameters
@@ -136,6 +140,81 @@ def test_the_spread_within_a_window_is_over_its_outer_iterations(measured: Any, 
                 else:
                     deviations = [np.sqrt(np.sum((c - np.mean(c)) ** 2) / (len(c) - 1)) for c in np.transpose(stack)]
                     assert spreads == pytest.approx((sum(deviations[:WEIGHTS]), sum(deviations)), rel=CLOSE)
+
+
+# Several runs, of which nothing but first layers is needed
+
+
+def runs_plan(rewards_after: int = 100, **options: Any) -> RunsPlan:
+    """Both algorithms, with the windows of `plan`."""
+    both = {name: plan(algorithm=name, **options).configuration for name in ("svr-dqn", "srg-dqn")}
+    return RunsPlan(both, tuple(WINDOWS), rewards_after, window=48)
+
+
+def measured_runs(asked: RunsPlan) -> dict[str, pl.DataFrame]:
+    return measure_runs(asked, lambda share: None, threading.Event())
+
+
+def test_runs_have_the_vectors_and_spreads_of_each_ones_own_measurement(measured: Any) -> None:
+    run, alone = measured
+    settings_ = run.configuration.gradients
+    target = dict(target=settings_.target, target_period=settings_.target_period, loss=settings_.loss)
+    tables = measured_runs(runs_plan(**target))
+    mine = {name: table.filter(algorithm="srg-dqn").drop("algorithm") for name, table in tables.items()}
+    assert mine["vectors"].drop("vector").equals(alone["vectors"].drop("vector"))
+    found, wanted = (np.array(each["vectors"]["vector"].to_list()) for each in (mine, alone))
+    assert found.shape[1] == WEIGHTS
+    assert mine["vectors"]["vector"].dtype == pl.Array(pl.Float32, WEIGHTS)
+    np.testing.assert_array_equal(found, wanted[:, :WEIGHTS].astype(np.float32))
+    assert mine["windows"].equals(alone["windows"].drop("spread_with_biases"), null_equal=True)
+    assert mine["rounds"].equals(alone["rounds"])
+    other = tables["windows"].filter(algorithm="svr-dqn", step=190)["spread"].to_numpy()
+    assert not np.isclose(other, mine["windows"].filter(step=190)["spread"].to_numpy()).any()
+
+
+def test_rewards_are_those_after_a_step(measured: Any) -> None:
+    run, _ = measured
+    settings_ = run.configuration.gradients
+    target = dict(target=settings_.target, target_period=settings_.target_period, loss=settings_.loss)
+    found = measured_runs(runs_plan(rewards_after=100, **target))["rewards"].filter(algorithm="srg-dqn")
+    # The windows of the curves have 50 steps each, and every step is recorded with its reward.
+    by_hand = [np.mean([each.r for each in from_packed(rows[100:200])]) for rows in run.recording[:, :200]]
+    assert found["round"].to_list() == list(range(ROUNDS))
+    assert found["reward"].to_list() == pytest.approx(by_hand)
+
+
+def test_runs_of_rounds_that_diverge_are_counted_and_left_out() -> None:
+    some = measured_runs(runs_plan(rounds=6, eta=0.5, seed=1))
+    for (name,), counts in some["rounds"].group_by("algorithm"):
+        left = 6 - counts["diverged"].item()
+        for table in ("vectors", "windows", "rewards"):
+            assert some[table].filter(algorithm=name)["round"].n_unique() == left
+    assert 0 < some["rounds"]["diverged"].sum() < 12
+    # Where all diverge, tables are empty and have their columns, also of windows that no round came to.
+    for windows in (WINDOWS, (48, 20_000)):
+        all_of_them = dataclasses.replace(runs_plan(rounds=6, eta=1e30, steps=20_000), steps=tuple(windows))
+        none = measured_runs(all_of_them)
+        assert none["rounds"]["diverged"].to_list() == [6, 6]
+        for table in ("vectors", "windows", "rewards"):
+            assert none[table].is_empty()
+            assert none[table].schema == some[table].schema
+
+
+@pytest.mark.parametrize("beyond", [0.0, 0.5])  # in the first run, and in the second
+def test_runs_report_their_progress_and_stop_when_asked_to(beyond: float) -> None:
+    shares: list[float] = []
+    stop = threading.Event()
+
+    def report(share: float) -> None:
+        shares.append(share)
+        if share > beyond:
+            stop.set()
+            time.sleep(0.5)  # the thread that training was asked for on looks now and then
+
+    with pytest.raises(StopRequestedError):
+        measure_runs(runs_plan(steps=20_000, eta=1e-4, alpha=1e-4), report, stop)
+    assert shares == sorted(shares)
+    assert beyond < shares[-1] < 1
 
 
 def test_redraws_at_a_frozen_theta_follow_their_random_numbers(measured: Any) -> None:

@@ -132,6 +132,30 @@ def test_rounds_are_resampled_jointly(outcomes: dict[str, Measured]) -> None:
         assert spreads.of("across", picks)[name][0] == pytest.approx(stack.std(0, ddof=1).sum())
 
 
+@pytest.mark.parametrize("definition", ["across", "window"])
+@pytest.mark.parametrize("huge", [1.0, 1e12])
+def test_many_resamples_at_once_are_those_one_by_one(definition: str, huge: float) -> None:
+    """Also where one round has a huge vector, which some resamples lack."""
+    cells = {f"spread-{name}-corrected": spread(name, 1.0, 0.5, rounds=9) for name in table_2.ALGORITHMS}
+    for cell in cells.values():
+        tables = cell.tables
+        large = pl.when(pl.col("round") == 4).then(huge).otherwise(1.0)
+        tables["windows"] = tables["windows"].with_columns(pl.col("spread") * large)
+        stack = np.array(tables["vectors"]["vector"].to_list())
+        stack[tables["vectors"]["round"].to_numpy() == 4] *= huge
+        tables["vectors"] = tables["vectors"].with_columns(vector=pl.Series(stack))
+    spreads = Spreads(cells, "corrected")
+    picks = np.random.default_rng(0).integers(0, 9, (40, 6))
+    picks[0] = 3  # no spread across rounds
+    assert 0 < (picks == 4).any(1).sum() < 40
+    found = spreads.resampled(definition, picks)
+    assert found.shape == (40, 2, len(spreads.steps))
+    for row, several in zip(picks, found, strict=True):
+        one_by_one = spreads.of(definition, row)
+        for name, mine in zip(table_2.ALGORITHMS, several, strict=True):
+            np.testing.assert_allclose(mine, one_by_one[name], rtol=1e-9, atol=1e-6)
+
+
 def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> None:
     outcomes = {
         "spread-svr-dqn-corrected": spread("svr-dqn", 1.0, 0.5, rounds=5),

@@ -22,6 +22,7 @@ typedef struct {
     Activations targets;
     vector *next_observations;
     vector *anchor, *delta, *gradient, *reference, *previous_theta;
+    int keeps_gradient; /* whether g_M is left in `gradient` */
 } Workspace;
 
 typedef struct {
@@ -115,7 +116,7 @@ APART void update(const Network *network, Workspace *work, Update u, Pick presen
     }
 }
 
-/* Lines 7 to 15: M steps along the estimator's directions. Leaves Δ_M and, where Adam takes it, g_M in the workspace. */
+/* Lines 7 to 15: M steps along the estimator's directions. Leaves Δ_M and, where it is kept, g_M in the workspace. */
 static void inner_iterations(const Shape *shape, const TeamNumbers *numbers, const Network *network,
                              const vector *theta_0, Learner *learner, Workspace *work, const Loss *loss, vector eta,
                              vector alpha)
@@ -158,9 +159,9 @@ static void inner_iterations(const Shape *shape, const TeamNumbers *numbers, con
         before = now;
         now = swapped;
     }
-    if (shape->adam_takes_gradient && estimator == FULL)
+    if (work->keeps_gradient && estimator == FULL)
         copy(work->gradient, work->delta, size);
-    else if (shape->adam_takes_gradient)
+    else if (work->keeps_gradient)
         add_up(network, (Pick){before, 0}, b, work->gradient, 1);
 }
 
@@ -177,7 +178,7 @@ static Diagnostics outer_iteration(const Shape *shape, const TeamNumbers *number
         mean_gradient(network, &loss, theta_0, &work->batch, shape->rows, &work->on_batch, work->delta); /* line 5 */
     if (shape->estimator == SVRG)
         copy(work->anchor, work->delta, size);
-    if (shape->adam_takes_gradient)
+    if (work->keeps_gradient) /* without inner iterations there is no g_M: Δ_0 takes its place */
         copy(work->gradient, work->delta, size);
     if (shape->adam_from_previous)
         copy(work->previous_theta, theta_0, size);

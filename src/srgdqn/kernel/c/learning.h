@@ -19,6 +19,15 @@ static void undo(Team *team, mask good)
     now->iterations = (good & now->iterations) | (~good & saved->iterations);
 }
 
+/* Copies the first layer of a member's vector, which comes first: weights, then biases. */
+static void log_first_layer(const Network *network, const vector *values, int member, float *log, size_t at)
+{
+    const Layer *layer = &network->layers[0];
+    const int size = layer->biases + layer->outputs;
+    for (int i = 0; i < size; i++)
+        log[at * size + i] = values[i][member];
+}
+
 INLINE mask is_finite(vector v) { return v - v == 0; }
 
 /* One outer iteration of every active member. */
@@ -50,6 +59,10 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
         team->log->max_q[at] = d.max_q[member];
         team->log->delta_norm[at] = d.delta_norm[member];
         team->log->theta_norm[at] = d.theta_norm[member];
+        if (team->log->first_delta)
+            log_first_layer(&team->network, work->delta, member, team->log->first_delta, at);
+        if (team->log->first_gradient)
+            log_first_layer(&team->network, work->gradient, member, team->log->first_gradient, at);
         if (!good[member])
             team->lanes->diverged_at[team->lane[member]] = (int32_t)steps;
     }

@@ -72,6 +72,7 @@ static Workspace take_workspace(Arena *arena, const Network *network, const Shap
         .on_every_pick = take_factors(arena, network, each, shape->estimator == SVRG ? picked : 0),
         .targets = take_activations(arena, network, AT_ONCE),
         .next_observations = take_vectors(arena, (size_t)shape->rows * observation_size(network)),
+        .keeps_gradient = shape->adam_takes_gradient,
     };
     vector **arrays[] = {&work.anchor, &work.delta, &work.gradient, &work.reference, &work.previous_theta};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)

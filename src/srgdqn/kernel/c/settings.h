@@ -69,6 +69,7 @@ typedef struct {
 typedef struct {
     float *reward, *loss, *max_q, *delta_norm, *theta_norm;
     uint8_t *flags;
+    float *first_delta, *first_gradient; /* of the first layer: weights, then biases; NULL where nobody asks for them */
 } Log;
 
 #endif

@@ -31,6 +31,7 @@ static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, co
     Team team = {.shape = shape, .limits = limits, .lanes = lanes, .log = log, .network = make_network(shape)};
     const Network *network = &team.network;
     team.work = take_workspace(arena, network, shape);
+    team.work.keeps_gradient |= log->first_gradient != NULL;
     team.learner = take_learner(arena, network);
     team.saved = take_learner(arena, network);
     team.acting = take_activations(arena, network, 1);

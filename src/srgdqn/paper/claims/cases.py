@@ -399,7 +399,7 @@ def spread_at(spreads: Spreads, definition: str, name: str, weights: np.ndarray)
         return np.asarray(weights @ spreads.frozen[name].mean(0) / rounds)
     columns = []
     for values in np.moveaxis(spreads.vectors[name], 1, 0):
-        centred = values - values.mean(0)
+        centred = values - np.median(values, 0)  # so that a single huge one costs other resamples no digits
         variances = weights @ centred**2 / rounds - (weights @ centred / rounds) ** 2
         columns.append(np.sqrt(np.maximum(variances, 0.0) * rounds / (rounds - 1)).sum(1))
     return np.stack(columns, 1)

@@ -7,11 +7,15 @@ of Δ_M, or of the raw gradient g_M:
 - within each window of steps, over its outer iterations: one value per round;
 - at a frozen θ, over redraws of D and of the picks: one value per round, for both estimators at the same θ, and its
   variance split into what the picks add for a given D and what D itself does.
+
+`measure` has all three of one recorded run. `measure_runs` has the first two of several runs, of which nothing but the
+first layers is needed, so that the kernel can train them.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +25,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Network, Parameters
@@ -28,7 +33,6 @@ from srgdqn.learner.outer_iteration import outer_iteration
 from srgdqn.learner.replay import unpack
 from srgdqn.paper.measurements.recorded import (
     ESTIMATORS,
-    FirstLayer,
     RecordedRun,
     Report,
     alike,
@@ -40,6 +44,11 @@ from srgdqn.paper.measurements.recorded import (
     record,
     rounds_table,
 )
+from srgdqn.training import Trained, train_rounds
+from srgdqn.training.interaction import observation_size
+from srgdqn.training.lane import Instruments
+from srgdqn.training.probes import FirstLayer, first_layer
+from srgdqn.training.rounds import Choice
 
 QUANTITIES = ("delta", "gradient")
 _TRAINING_SHARE = 0.5  # of the time, roughly
@@ -59,28 +68,17 @@ class Plan:
 def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
     """Vectors at each step, spreads within each window, and spreads over redraws, round by round."""
     configuration = plan.configuration
-    windows = {
-        step: range(block_of(configuration, step - plan.window) + 1, block_of(configuration, step) + 1)
-        for step in plan.steps
-    }
-
-    def in_a_window(blocks: np.ndarray) -> np.ndarray:
-        return np.isin(blocks, [block for window in windows.values() for block in window])
-
+    windows = _windows(configuration, plan.steps, plan.window)
     training, looking = from_share(report, _TRAINING_SHARE)
-    run = record(configuration, training, stop, probe=first_layers, probe_at=in_a_window)
+    run = record(configuration, training, stop, probe=first_layers, probe_at=_in_any(windows))
     weights = run.probed[0].layers[0].weight[0, 0].size
     vectors, within_windows, redraws = [], [], []
-    for count, step in enumerate(plan.steps):
-        inside = np.flatnonzero(np.isin(run.blocks, windows[step]))
-        last = int(inside[-1])
+    for count, (step, inside) in enumerate(_inside(windows, run.blocks)):
         for quantity in QUANTITIES:
             stack = getattr(run.probed[1], quantity)[run.finite][:, inside].astype(np.float64)
             vectors.append(_labelled(step, quantity, run.finite, vector=stack[:, -1]))
-            # Before learning starts there is nothing to spread.
-            made = stack[:, np.isfinite(stack).all((0, 2))]
-            within_windows.append(_labelled(step, quantity, run.finite, **_spreads(made, weights)))
-        redraws += _redraws(run, plan, last, step, weights, stop)
+            within_windows.append(_labelled(step, quantity, run.finite, **_spreads_made(stack, weights)))
+        redraws += _redraws(run, plan, int(inside[-1]), step, weights, stop)
         looking((count + 1) / len(plan.steps))
     return {
         "vectors": pl.concat(vectors),
@@ -88,6 +86,93 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
         "redraws": pl.concat(redraws),
         "rounds": rounds_table(run, weights=weights),
     }
+
+
+@dataclass(frozen=True)
+class RunsPlan:
+    """Whose runs, by name, the ends of the windows to look at, and the step after which rewards are averaged."""
+
+    configurations: Mapping[str, Configuration]
+    steps: tuple[int, ...]
+    rewards_after: int
+    window: int = 1_000
+
+
+def measure_runs(plan: RunsPlan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    """By run: the first layer's weights in single precision at each step, spreads within each window and the mean
+    reward per action, of the rounds that did not diverge; and how many did.
+    """
+    tables: dict[str, list[pl.DataFrame]] = {"vectors": [], "windows": [], "rewards": [], "rounds": []}
+    for count, (name, configuration) in enumerate(plan.configurations.items()):
+
+        def share(done: float, before: int = count) -> None:
+            report((before + done) / len(plan.configurations))
+
+        for table, frame in _measured_run(plan, configuration, share, stop).items():
+            tables[table].append(frame.select(pl.lit(name).alias("algorithm"), pl.all()))
+    return {table: pl.concat(frames) for table, frames in tables.items()}
+
+
+def _measured_run(
+    plan: RunsPlan, configuration: Configuration, report: Report, stop: threading.Event
+) -> dict[str, pl.DataFrame]:
+    windows = _windows(configuration, plan.steps, plan.window)
+    task = tasks.make(configuration.task)
+    trained = train_rounds(
+        configuration,
+        task,
+        listener=lambda progress: report(progress.share),
+        workers=1,
+        stop=stop,
+        instruments=Instruments(probe=first_layer),
+        probe_at=_in_any(windows),
+    )
+    if trained.interrupted:
+        raise StopRequestedError
+    assert trained.probed_blocks is not None
+    finite = np.flatnonzero(np.ma.getmaskarray(trained.tables["rounds"]["diverged_at"])).tolist()
+    weights = observation_size(task.environment) * configuration.network.hidden[0]
+    vectors, within_windows = [], []
+    for step, inside in _inside(windows, trained.probed_blocks):
+        for quantity in QUANTITIES:
+            stack = getattr(trained.probed, quantity)[finite][:, inside, :weights]
+            # No round may have come so far: then there are no blocks, and no rounds.
+            last = stack[:, -1:].reshape(len(finite), weights).astype(np.float32)
+            vectors.append(_labelled(step, quantity, finite, vector=last))
+            spread = _spreads_made(stack.astype(np.float64), weights)["spread"]
+            within_windows.append(_labelled(step, quantity, finite, spread=spread))
+    rounds = configuration.training.rounds
+    return {
+        "vectors": pl.concat(vectors),
+        "windows": pl.concat(within_windows),
+        "rewards": _rewards(trained, finite, plan.rewards_after),
+        "rounds": pl.DataFrame([{"rounds": rounds, "diverged": rounds - len(finite), "weights": weights}]),
+    }
+
+
+def _rewards(trained: Trained, finite: list[int], after: int) -> pl.DataFrame:
+    """Each round's mean reward per action after a step: the mean over windows, which are equally long."""
+    curves = pl.DataFrame({name: np.asarray(trained.tables["curves"][name]) for name in ("round", "step", "reward")})
+    late = curves.filter(pl.col("step") > after, pl.col("round").is_in(finite))
+    return late.group_by("round").agg(pl.col("reward").mean()).sort("round")
+
+
+def _windows(configuration: Configuration, steps: tuple[int, ...], window: int) -> dict[int, range]:
+    """By its last step, the blocks of each window."""
+    return {
+        step: range(block_of(configuration, step - window) + 1, block_of(configuration, step) + 1) for step in steps
+    }
+
+
+def _in_any(windows: Mapping[int, range]) -> Choice:
+    wanted = [block for window in windows.values() for block in window]
+    return lambda blocks: np.isin(blocks, wanted)
+
+
+def _inside(windows: Mapping[int, range], blocks: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """By step, where the blocks of its window are among those that were probed."""
+    for step, window in windows.items():
+        yield step, np.flatnonzero(np.isin(blocks, window))
 
 
 def redrawn(
@@ -116,7 +201,7 @@ def redrawn(
 
         def with_picks(chosen: Array) -> FirstLayer:
             _, trace = outer_iteration(configuration, network, state, drawn, chosen, keep_gradient=True)
-            return first_layers(state, trace)[1]
+            return first_layer(state, trace)
 
         return jax.vmap(with_picks)(jax.random.randint(picks_key, shape, 0, rows))
 
@@ -181,6 +266,11 @@ def _redraw_all(
 
     key = (__name__, configuration, plan.batches, plan.picks)
     return call_compiled(key, every, learners, replays, keys, filled)
+
+
+def _spreads_made(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:
+    """The spreads over the outer iterations that were made: before learning starts there is nothing to spread."""
+    return _spreads(stack[:, np.isfinite(stack).all((0, 2))], weights)
 
 
 def _spreads(stack: np.ndarray, weights: int) -> dict[str, np.ndarray]:

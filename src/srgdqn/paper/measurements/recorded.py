@@ -18,7 +18,7 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.gradients import Transitions, make_batch, make_gradients, target_parameters
-from srgdqn.learner.networks import MLP, Network, Parameters, make_network
+from srgdqn.learner.networks import Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows, init_learner
 from srgdqn.learner.replay import unpack
 from srgdqn.tasks import Task
@@ -29,6 +29,7 @@ from srgdqn.training.draws import draw_block
 from srgdqn.training.interaction import action_count, observation_size
 from srgdqn.training.jax_setup import hot_program_flags, is_double
 from srgdqn.training.lane import Instruments, round_keys
+from srgdqn.training.probes import FirstLayer, first_layer
 from srgdqn.training.program import Once
 from srgdqn.training.rounds import Choice
 
@@ -72,22 +73,9 @@ def theta_before(learner: LearnerState, trace: Trace) -> Parameters:
     return learner.parameters
 
 
-class FirstLayer(NamedTuple):
-    """The first layer's part of a vector in parameter space, flat: weights first, then biases."""
-
-    delta: Float[Array, " size"]
-    gradient: Float[Array, " size"]
-
-
 def first_layers(learner: LearnerState, trace: Trace) -> tuple[Parameters, FirstLayer, Parameters | None]:
     """A probe: θ_0, the first layers of Δ_M and g_M, and the target network's parameters, if there is one."""
-    return learner.parameters, FirstLayer(_flat(trace.last_delta), _flat(trace.last_gradient)), learner.target
-
-
-def _flat(parameters: Parameters) -> Float[Array, " size"]:
-    assert isinstance(parameters, MLP)  # Table 2 is about the built-in perceptron's first layer
-    first = parameters.layers[0]
-    return jnp.concatenate([first.weight.ravel(), first.bias])
+    return learner.parameters, first_layer(learner, trace), learner.target
 
 
 def record(
