@@ -10,7 +10,7 @@ import polars as pl
 
 from srgdqn.figures.charts import Chart
 
-Verdict = Literal["holds", "fails", "undecided"]
+Verdict = Literal["holds", "fails", "undecided", "moot"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +57,45 @@ class ClaimRow:
     """By set of readings: the deciding contrast with its interval, in words."""
     section: str
     """The section that shows it."""
+
+
+@dataclass(frozen=True)
+class ClaimCard:
+    """One claim of the paper: its words, and by set of readings what came of it."""
+
+    name: str
+    """Such as `C2` or `C7a`."""
+    claim: str
+    where: str
+    """The paper's figure, table or section."""
+    section: str
+    """The section that shows it."""
+    verdicts: Mapping[str, Verdict]
+    marks: Mapping[str, tuple[str, ...]]
+    """`small`, `below random`: what a verdict must be read with."""
+    effects: Mapping[str, tuple[str, ...]]
+    """The contrasts in words and units, the deciding one first; or why there is none."""
+    notes: tuple[str, ...] = ()
+    """What else must be said: that it depends on the target's period, or has changed since the last release, and why."""
+
+
+@dataclass(frozen=True, eq=False)
+class FirstScreen:
+    """What a reader sees first."""
+
+    claim: str
+    """What the paper claims, in a sentence."""
+    counts: Mapping[str, Mapping[Verdict, int]]
+    """By set of readings: how many claims hold, fail, are undecided, are moot."""
+    question: str
+    answer: tuple[str, ...]
+    """At most three sentences."""
+    table: Table
+    """A row per task: the random policy, SGD, the same updates without reduction, SVR, SRG, the best control; the share
+    of diverged rounds beside each.
+    """
+    forest: Chart
+    """The contrasts behind the answer, with their intervals."""
 
 
 def readings_of(claims: Sequence[ClaimRow]) -> list[str]:
