@@ -155,7 +155,11 @@ def test_a_run_that_is_not_finished_is_told_as_such(refused, tmp_path: Path) -> 
 def test_figures_are_not_overwritten(refused, tmp_path: Path) -> None:
     synthetic(steps=2_000).save(tmp_path / "run")
     Path("comparison.png").write_text("precious")
-    assert "exists already" in refused("compare", "run")
+    assert "exists already" in refused("compare", "run", "--out", "comparison.png")
+    assert Path("comparison.png").read_text() == "precious"
+    for number in (2, 3):  # by itself it finds another name
+        assert main(["compare", "run"]) == 0
+        assert Path(f"comparison-{number}.png").exists()
     assert Path("comparison.png").read_text() == "precious"
 
 

@@ -742,8 +742,11 @@ def test_names_of_estimators_are_taken_once(registry: dict[str, Estimator]) -> N
     mine = _storm(0.1)
     register_estimator("storm", mine)
     register_estimator("storm", mine)  # a module that is imported twice does no harm
+    again = _storm(0.2)
+    register_estimator("storm", again)  # nor does a cell that is run again
+    assert ESTIMATORS["storm"] is again
     for taken in ("storm", "srg", "none"):
         with pytest.raises(InputError, match=f"already is an estimator called '{taken}'"):
-            register_estimator(taken, _storm(0.2))
+            register_estimator(taken, mine._replace(direction=lambda *given: mine.direction(*given)))
     with pytest.raises(InputError, match=r"unknown estimator 'strom'\. Did you mean 'storm'"):
         single_run("srg-dqn", 0, estimator="strom")

@@ -217,8 +217,8 @@ def test_what_would_give_other_bits_is_named_and_not_resumed(
         edited = {**here, "computation": "training 0", "versions": {**here["versions"], "jax": "0.0"}}
         patched.setattr("srgdqn.session.prepare.provenance", lambda module: edited)
         words = (
-            r"cannot be resumed to the same bits, as it was begun with another computation and versions \(computation "
-            rf"was training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\)\. Give"
+            r"cannot be resumed to the same bits, as this has changed since it was begun: computation was "
+            rf"training \d+, and now is training 0; jax was {here['versions']['jax']}, and now is 0\.0\. Give"
         )
         with pytest.raises(InputError, match=words):
             train(out, resume=True)

@@ -624,7 +624,7 @@ def test_an_unfinished_run_is_not_resumed_with_another_estimator(tmp_path: Path,
     cut.after = 3
     with pytest.raises(Killed):
         train(out, damped(0.0))
-    with pytest.raises(InputError, match="begun with another user code"):
+    with pytest.raises(InputError, match="since it was begun: the digest of the estimator's values was"):
         train(out, damped(0.95), resume=True)
     assert train(out, damped(0.0), resume=True).rounds["steps"].to_list() == [200]
 

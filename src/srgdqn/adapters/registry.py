@@ -8,6 +8,7 @@ import re
 import gymnasium as gym
 
 from srgdqn.adapters.atari import require_game
+from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.identifiers import options_of, plain
 from srgdqn.config.presets import PRESETS, is_compiled, resembles_compiled
 from srgdqn.errors import InputError, unknown
@@ -36,6 +37,8 @@ def known_identifier(identifier: str) -> str:
             f"'{modern},repeat_action_probability=0' for actions that never stick, as they did not there."
         )
     if name not in gym.registry:
+        if name in ALGORITHMS:
+            raise InputError(f"{name!r} is an algorithm, but an environment was expected. Give the algorithm first.")
         raise unknown("Gymnasium environment", name, _known_names(name))
     options_of(identifier)
     return identifier
@@ -54,6 +57,8 @@ def check_name(task: str) -> None:
     """Raises if a name without the form of an id is no compiled task's, with the id that may have been meant."""
     if is_compiled(task):
         return
+    if task in ALGORITHMS:
+        raise InputError(f"{task!r} is an algorithm, but a task was expected. The task comes first.")
     if not resembles_compiled(task) and (identifier := newest_version(task)) is not None:
         raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
     raise unknown("task", task, PRESETS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +27,7 @@ class Compare:
 
     runs: Annotated[tuple[Path, ...], Arg("RUN [RUN ...]", positional=True)]
     """Folders that runs were saved in."""
-    out: Annotated[Path, Arg("FILE")] = Path("comparison.png")
+    out: Annotated[Path | None, Arg("FILE", "comparison.png, or the next number if that is there")] = None
     """File of the figure; its ending (.png, .pdf or .svg) decides the format."""
     overwrite: bool = False
     """Replace the file, if there is one."""
@@ -47,7 +49,8 @@ def run(words: Sequence[str]) -> int:
 
     from srgdqn.figures import check_figure
 
-    check_figure(asked.out, overwrite=asked.overwrite)
+    out = _unused() if asked.out is None else asked.out
+    check_figure(out, overwrite=asked.overwrite)
 
     from srgdqn.cli.presentation import print_json
     from srgdqn.results.comparison import distinct_labels, require_one_task, summarise
@@ -62,7 +65,7 @@ def run(words: Sequence[str]) -> int:
     labels = distinct_labels(results, [str(folder) for folder in folders])
     figure = comparison_figure(results, x=asked.x, labels=labels)
     summaries = [summarise(result, label) for result, label in zip(results, labels, strict=True)]
-    saved = save_figure(figure, asked.out, overwrite=asked.overwrite)
+    saved = save_figure(figure, out, overwrite=asked.overwrite)
     if asked.json:
         runs = [{"run": str(folder), **summary.as_dict()} for folder, summary in zip(folders, summaries, strict=True)]
         print_json({"task": summaries[0].task, "figure": str(saved), "runs": runs})
@@ -70,6 +73,12 @@ def run(words: Sequence[str]) -> int:
     _print(summaries, results)
     print(f"The figure is in {saved}.")
     return 0
+
+
+def _unused() -> Path:
+    """The first of comparison.png, comparison-2.png, … that is not there."""
+    names = (f"comparison{'' if number == 1 else f'-{number}'}.png" for number in itertools.count(1))
+    return next(path for path in map(Path, names) if not os.path.lexists(path))
 
 
 def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:

@@ -20,7 +20,8 @@ def check(configuration: Configuration) -> Configuration:
     configuration = _check_each(configuration)
     name = configuration.estimator.estimator
     if name not in estimator_names():
-        raise unknown("estimator", name, estimator_names())
+        hint = "One of your own must be registered first: import its module, in Python."
+        raise InputError(f"{unknown('estimator', name, estimator_names())} {hint}")
     for problem in _contradictions(SimpleNamespace(**configuration.options())):
         raise InputError(problem)
     return configuration

@@ -145,6 +145,8 @@ def as_table(summaries: Sequence[Summary]) -> pl.DataFrame:
 
 def require_one_task(results: Sequence[Result]) -> None:
     """Raises an `InputError` unless there are runs to compare, and all of them are of one task."""
+    if not isinstance(results, Sequence) or isinstance(results, str) or not all(isinstance(e, Result) for e in results):
+        raise InputError("what is compared is a list of results. Load runs first: [srgdqn.load(path) for path in …].")
     if not results:
         raise InputError("there is no run to compare. Give at least one.")
     tasks = list(dict.fromkeys(result.configuration.task.task for result in results))

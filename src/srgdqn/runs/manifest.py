@@ -88,7 +88,8 @@ def read_manifest(path: Path, kind: str) -> Manifest:
     if not os.path.lexists(path / MANIFEST):
         reason = "it does not exist"
         if os.path.isdir(path):
-            reason = f"it has no {MANIFEST}"
+            sweep = os.path.lexists(path / "sweep.json")
+            reason = "it is a sweep's (srgdqn.load_sweep reads it)" if sweep else f"it has no {MANIFEST}"
         elif os.path.exists(path):
             reason = "it is a file (one that an agent was saved in is read by srgdqn.Agent.load, in Python)"
         raise InputError(f"{path} is not the folder of a {what}: {reason}. Give a folder that a {what} was saved in.")

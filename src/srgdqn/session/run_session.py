@@ -231,11 +231,14 @@ def _is_another(saved: Result, run: PreparedRun, out: Path, *, resumes: bool) ->
     then, now = _readable(made_with), _readable(run.identity)
     different = changes({**_values(saved.configuration), **then}, {**_values(run.configuration), **now})
     which = f" ({different[0]})" if different else ""
-    anew = "give --overwrite as well, to replace it" if resumes else "begin anew with --overwrite instead of --resume"
+    anew = "give --overwrite as well, to replace it" if resumes else f"begin anew with {_OVERWRITE}"
     return InputError(
         f"{out} exists already: it is another run, {state}{which}. Give what that one was begun with, or another "
         f"folder, or {anew}."
     )
+
+
+_OVERWRITE = "--overwrite instead of --resume (overwrite=True in Python)"
 
 
 def _before(folder: Path, request: Request, options: CheckpointOptions) -> Request | None:
@@ -250,7 +253,7 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
     before = read_request(folder)
     if before is None:
         return None
-    anew = "Give what it was begun with, or begin anew with --overwrite instead of --resume."
+    anew = f"Give what it was begun with, or begin anew with {_OVERWRITE}."
     if before.configuration != request.configuration:
         try:
             then, now = (_values(configurations.loads(each.configuration)) for each in (before, request))
@@ -258,12 +261,11 @@ def _before(folder: Path, request: Request, options: CheckpointOptions) -> Reque
         except InputError:  # an older release's, say
             which = ""
         raise InputError(f"the run in {folder} was begun with another configuration{which}. {anew}")
-    changed = [name for name in request.about if before.about.get(name) != request.about[name]]
-    if changed:
+    if any(before.about.get(name) != request.about[name] for name in request.about):
+        changed = "; ".join(changes(_readable(before.about), _readable(request.about)))
         raise InputError(
-            f"the run in {folder} cannot be resumed to the same bits, as it was begun with another "
-            f"{' and '.join(changed).replace('_', ' ')} "
-            f"({'; '.join(changes(_readable(before.about), _readable(request.about)))}). {anew}"
+            f"the run in {folder} cannot be resumed to the same bits, as this has changed since it was begun: "
+            f"{changed}. {anew}"
         )
     return before
 

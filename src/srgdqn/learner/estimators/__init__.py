@@ -42,10 +42,18 @@ def estimator(name: str) -> Estimator:
 
 
 def register_estimator(name: str, new: Estimator) -> None:
-    """Makes an estimator known to `srgdqn.train` as `estimator=name`."""
-    if name == "none" or (name in ESTIMATORS and ESTIMATORS[name] is not new):
+    """Makes an estimator known to `srgdqn.train` as `estimator=name`, in place of what the same definition made before:
+    a cell of a notebook may be run again.
+    """
+    known = ESTIMATORS.get(name)
+    if name == "none" or name in _BUILT_IN or (known is not None and _definition(known) != _definition(new)):
         raise InputError(f"there already is an estimator called {name!r}. Give the new one another name.")
     ESTIMATORS[name] = new
+
+
+def _definition(each: Estimator) -> tuple[str, str]:
+    function = each.direction
+    return str(getattr(function, "__module__", "")), str(getattr(function, "__qualname__", function))
 
 
 def own_estimators() -> dict[str, Estimator]:

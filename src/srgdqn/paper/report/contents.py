@@ -76,7 +76,7 @@ class ClaimCard:
     effects: Mapping[str, tuple[str, ...]]
     """The contrasts in words and units, the deciding one first; or why there is none."""
     notes: tuple[str, ...] = ()
-    """What else must be said: that it depends on the target's period, or has changed since the last release, and why."""
+    """What else must be said: that it depends on the target network, or has changed since the last release, and why."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,318 @@
+"""What came of the confirmatory run: its tables, and what the report says of them first."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+import numpy as np
+import polars as pl
+
+from srgdqn.figures.charts import GREY, Chart, Panel, Series, Style
+from srgdqn.paper.arm_columns import NOTE, arm_columns, share_text
+from srgdqn.paper.claims.cases import NO_ADAM, OURS, SAME_UPDATES, SGD, SVR, Gathered
+from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE
+from srgdqn.paper.claims.verdicts import REWARDS, Judgement, difference, measure, seed_of
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, Outcomes
+from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Table, Verdict
+from srgdqn.paper.scores import scored, values_of
+from srgdqn.paper.studies.figure_2 import TASKS, cell_name
+from srgdqn.results.statistics import Interval
+
+QUESTION = "Variance reduction, or merely 17 updates per batch?"
+SHOWN_SETS = ("corrected", "printed", "mnih")
+BESIDE = {"mnih": "mnih-20"}
+"""A set whose verdicts on C2 to C6 are shown with another period of the target network beside them."""
+_RESAMPLES = 10_000
+_AGAINST = {
+    SAME_UPDATES: "the same updates along plain gradients",
+    SVR: "SVR-DQN",
+    SGD: "DQN with SGD",
+    NO_ADAM: "SRG without Adam",
+}
+_STYLES = {"corrected": Style("#0066b4"), "printed": Style("#8c4ba0", "--"), "mnih": Style("#e68a00", "-.")}
+_COLUMNS = {
+    RANDOM: "random policy",
+    UNTRAINED: "untrained agent",
+    SGD: "SGD",
+    SAME_UPDATES: "same updates, plain gradients",
+    SVR: "SVR-DQN",
+    OURS: "SRG-DQN",
+}
+
+
+# Tables of the evidence
+
+
+def score_rows(outcomes: Outcomes, readings: str, arms: Iterable[str]) -> list[dict[str, Any]]:
+    """A row per task and arm: what it scored, and how many of its rounds diverged."""
+    rows = []
+    for task in TASKS:
+        runs = {arm: outcomes[cell_name(task, readings, arm)] for arm in arms}
+        scores = scored({arm: values_of(run, "final") for arm, run in runs.items()})
+        for arm, run in runs.items():
+            about = {"readings": readings, "task": task, "arm": arm, "mean": float(scores[arm].values.mean())}
+            rows.append({**about, "share diverged": scores[arm].share, **arm_columns(scores[arm], run)})
+    return rows
+
+
+def contrast_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
+    """A row per task and other arm: by how much SRG-DQN scores more, over all rounds, and over those that finished in
+    both arms.
+    """
+    rows = []
+    for task, arms in found.final.items():
+        scores = scored(arms)
+        for arm in _AGAINST:
+            ours, theirs = scores[OURS], scores[arm]
+            both = ~(ours.diverged | theirs.diverged)
+            apart = ours.values - theirs.values
+            seed = seed_of(readings, task, arm)
+            every, survivors = (_interval(values, seed) for values in (apart, apart[both]))
+            about = {"readings": readings, "task": task, "against": arm}
+            diverged = (
+                share_text(int(ours.diverged.sum()), len(apart)),
+                share_text(int(theirs.diverged.sum()), len(apart)),
+            )
+            rows.append(
+                {
+                    **about,
+                    **dict(zip(("estimate", "low", "high"), every, strict=True)),
+                    **dict(zip(("of survivors", "survivors low", "survivors high"), survivors, strict=True)),
+                    "rounds": len(apart),
+                    "in both": int(both.sum()),
+                    "SRG-DQN diverged": diverged[0],
+                    "the other diverged": diverged[1],
+                }
+            )
+    return rows
+
+
+def _interval(values: np.ndarray, seed: int) -> Interval:
+    if len(values) < 2:
+        return Interval(np.nan, np.nan, np.nan)
+    return measure([difference("", values, 0.0, REWARDS["MountainCar"])], seed, _RESAMPLES)[0].interval
+
+
+def interaction_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
+    """A row per task: does the Adam process add more with variance reduction than without it?"""
+    rows = []
+    for task, arms in found.final.items():
+        scores = {name: each.values for name, each in scored(arms).items()}
+        values = (scores[OURS] - scores[NO_ADAM]) - (scores[SAME_UPDATES] - scores["sgd-inner"])
+        interval = _interval(values, seed_of(readings, task, "interaction"))
+        rows.append({"readings": readings, "task": task, **interval._asdict()})
+    return rows
+
+
+# What the report says first
+
+
+def first_screen(
+    judgements: Mapping[str, Sequence[Judgement]], scores: pl.DataFrame, contrasts: pl.DataFrame
+) -> FirstScreen:
+    """The first screen, from the verdicts and the tables of the evidence."""
+    words: tuple[Verdict, ...] = get_args(Verdict)
+    counts: dict[str, dict[Verdict, int]] = {
+        each: {word: sum(judgement.verdict == word for judgement in judgements[each]) for word in words}
+        for each in SHOWN_SETS
+    }
+    return FirstScreen(
+        IN_A_SENTENCE, counts, QUESTION, answer(contrasts, scores), small_table(scores), forest(contrasts)
+    )
+
+
+def answer(contrasts: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
+    """At most three sentences: what variance reduction adds to the updates, by task; beside SVR-DQN; and whether
+    anybody beats the random policy.
+    """
+    beyond = "; ".join(f"on {task} {_in_words(contrasts, task, SAME_UPDATES)}" for task in TASKS)
+    beside = "; ".join(f"on {task} {_in_words(contrasts, task, SVR)}" for task in TASKS)
+    below = [
+        f"{task} ({', '.join(sets)})"
+        for task in TASKS
+        if (sets := [each for each in SHOWN_SETS if not _beats_random(scores, task, each)])
+    ]
+    last = f"Nobody's mean is above the random policy's on {'; '.join(below)}." if below else ""
+    sentences = [
+        f"Beyond the same updates along plain gradients, SRG-DQN's variance reduction gives, {beyond}.",
+        f"Beside SVR-DQN it gives, {beside}.",
+        last,
+    ]
+    return tuple(each for each in sentences if each)
+
+
+def _in_words(contrasts: pl.DataFrame, task: str, arm: str) -> str:
+    """More, less, or no reward that can be told, for the sets that agree together."""
+    found: dict[str, list[str]] = {}
+    for each in SHOWN_SETS:
+        row = contrasts.row(
+            by_predicate=(pl.col("task") == task) & (pl.col("against") == arm) & (pl.col("readings") == each),
+            named=True,
+        )
+        word = (
+            "more reward" if row["low"] > 0 else "less reward" if row["high"] < 0 else "no difference that can be told"
+        )
+        found.setdefault(word, []).append(f"{each} {row['estimate']:+.3g}")
+    return ", ".join(f"{word} ({', '.join(sets)})" for word, sets in found.items())
+
+
+def _beats_random(scores: pl.DataFrame, task: str, readings: str) -> bool:
+    mine = scores.filter((pl.col("task") == task) & (pl.col("readings") == readings))
+    chance = mine.filter(pl.col("arm") == RANDOM)["mean"].item()
+    learned = mine.filter(~pl.col("arm").is_in([RANDOM, UNTRAINED]))["mean"].max()
+    return bool(learned > chance)
+
+
+def small_table(scores: pl.DataFrame) -> Table:
+    """A row per task and set: the yardsticks, the paper's algorithms and the best control, with the share of rounds
+    that diverged.
+    """
+    rows = []
+    for task in TASKS:
+        for each in SHOWN_SETS:
+            mine = scores.filter((pl.col("task") == task) & (pl.col("readings") == each))
+            by_arm = {row["arm"]: row for row in mine.iter_rows(named=True)}
+            controls = {arm: row for arm, row in by_arm.items() if arm not in (*_COLUMNS, NO_ADAM)}
+            best = max(controls, key=lambda arm: controls[arm]["mean"], default=None)
+            cells = {title: _cell(by_arm[arm]) for arm, title in _COLUMNS.items()}
+            control = "none" if best is None else f"{_cell(controls[best])}, {best}"
+            rows.append({"task": task, "readings": each, **cells, "best control": control})
+    return Table("first-screen", "Final scores, and the share of rounds that diverged", pl.DataFrame(rows), NOTE)
+
+
+def _cell(row: Mapping[str, Any]) -> str:
+    lost = f" ({row['share diverged']:.0%} diverged)" if row["share diverged"] > 0 else ""
+    return f"{row['mean']:.3g}{lost}"
+
+
+def forest(contrasts: pl.DataFrame) -> Chart:
+    """By how much SRG-DQN scores more than others: a panel per task."""
+    names = list(_AGAINST)
+    panels = []
+    for task in TASKS:
+        series = [
+            Series("no difference", Style(GREY, ":"), {"place": np.array([-0.5, len(names) - 0.5])}, np.zeros(2)),
+        ]
+        for each in SHOWN_SETS:
+            mine = contrasts.filter((pl.col("task") == task) & (pl.col("readings") == each))
+            rows = {row["against"]: row for row in mine.iter_rows(named=True)}
+            values = {key: np.array([rows[arm][key] for arm in names], float) for key in ("estimate", "low", "high")}
+            place = {"place": np.arange(len(names), dtype=float)}
+            series.append(
+                Series(each, _STYLES[each], place, values["estimate"], values["low"], values["high"], kind="points")
+            )
+        labels = ("same updates", "SVR-DQN", "SGD", "no Adam")
+        panels.append(Panel(task, REWARDS[task].words, {"place": "SRG-DQN beside"}, tuple(series), categories=labels))
+    return Chart(
+        "forest",
+        "By how much SRG-DQN scores more",
+        "Means over paired rounds with 95 % intervals, by set of readings; a diverged round scores the worst of those "
+        "that finished, or as the random policy where that is worse.",
+        tuple(panels),
+    )
+
+
+def cards(
+    judgements: Mapping[str, Sequence[Judgement]], before: Mapping[str, Mapping[str, str]], why: Mapping[str, str]
+) -> tuple[ClaimCard, ...]:
+    """A card per claim. `before` are the last release's verdicts by set and claim, `why` the reasons for changes."""
+    by_set = {each: {judgement.name: judgement for judgement in found} for each, found in judgements.items()}
+    made = []
+    for name, claim in CLAIMS.items():
+        mine = {each: by_set[each][name] for each in SHOWN_SETS}
+        made.append(
+            ClaimCard(
+                name,
+                claim.words,
+                claim.where,
+                claim.section,
+                {each: judgement.verdict for each, judgement in mine.items()},
+                {each: judgement.marks for each, judgement in mine.items()},
+                {each: _effects(judgement) for each, judgement in mine.items()},
+                (*_period_note(name, by_set), *_change_note(name, mine, before, why)),
+            )
+        )
+    return tuple(made)
+
+
+def _effects(judgement: Judgement) -> tuple[str, ...]:
+    """The contrasts in words, the deciding one first; why it is moot before them."""
+    first = judgement.deciding
+    ordered = sorted(judgement.contrasts, key=lambda each: each is not first)
+    reason = (f"Moot: {judgement.reason}.",) if judgement.reason else ()
+    return (*reason, *(each.text() for each in ordered))
+
+
+def _period_note(name: str, by_set: Mapping[str, Mapping[str, Judgement]]) -> list[str]:
+    found = []
+    for each, other in BESIDE.items():
+        if name in by_set.get(other, {}) and by_set[other][name].verdict != by_set[each][name].verdict:
+            found.append(f"With {each} it depends on the period: {by_set[other][name].verdict} with a period of 20.")
+    return found
+
+
+def _change_note(
+    name: str, mine: Mapping[str, Judgement], before: Mapping[str, Mapping[str, str]], why: Mapping[str, str]
+) -> list[str]:
+    changed = {
+        each: before[each][name]
+        for each, judgement in mine.items()
+        if name in before.get(each, {}) and before[each][name] != judgement.verdict
+    }
+    if not changed:
+        return []
+    was = " and ".join(f"{verdict} with {each}" for each, verdict in changed.items())
+    return [f"In the last release: {was}. {why.get(name, '')}".strip()]
+
+
+def tables_of(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
+    """The tables of the evidence from their rows."""
+    about = {
+        "scores": ("Final scores of every arm", NOTE),
+        "contrasts": (
+            "By how much SRG-DQN scores more",
+            "Over all rounds, and beside it over the rounds that finished in both arms; 95 % intervals.",
+        ),
+        "interaction": (
+            "Does the Adam process add more with variance reduction?",
+            "What it adds to SRG, less what it adds to plain gradients; 95 % intervals.",
+        ),
+    }
+    return [
+        Table(
+            f"confirmation-{name}", *about[name][:1], pl.DataFrame(list(rows), infer_schema_length=None), about[name][1]
+        )
+        for name, rows in parts.items()
+    ]
+
+
+def as_json(judgement: Judgement) -> dict[str, Any]:
+    """A verdict as JSON values."""
+    return {
+        **{name: getattr(judgement, name) for name in ("name", "verdict", "p_holds", "p_fails", "reason")},
+        "marks": list(judgement.marks),
+        "contrasts": [
+            {
+                **{
+                    key: getattr(each, key)
+                    for key in ("label", "part", "void", "against", "margin", "p_holds", "p_fails")
+                },
+                "unit": each.unit.words,
+                "is_log": each.unit.is_log,
+                **{key: _finite(value) for key, value in each.interval._asdict().items()},
+            }
+            for each in judgement.contrasts
+        ],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def without_bounds(table: Table) -> Table:
+    """A table without the columns that only programs read."""
+    programs = [name for name in ("mean", "share diverged") if name in table.frame.columns]
+    return dataclasses.replace(table, frame=table.frame.drop(programs))
