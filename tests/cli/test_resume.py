@@ -222,9 +222,7 @@ def test_another_run_is_not_resumed(cut: CutShort, out: Path, capsys: pytest.Cap
     ):
         told = error([*words, "--out", str(out), "--resume"], capsys)
         assert why in told
-        assert told.endswith(
-            "Give what it was begun with, or begin anew with --overwrite instead of --resume (overwrite=True in Python)."
-        )
+        assert told.endswith("or begin anew with --overwrite instead of --resume (overwrite=True in Python).")
     assert cut.counted() == 0
 
 
