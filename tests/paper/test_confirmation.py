@@ -14,23 +14,24 @@ import pytest
 from srgdqn.config.algorithms import PAPER
 from srgdqn.paper import confirmation
 from srgdqn.paper.cells import QUIET, MeasurementCell, RunCell
-from srgdqn.paper.claims.cases import CLAIMS_OF_A_SET, judged
+from srgdqn.paper.claims.cases import CLAIMS_OF_A_SET
+from srgdqn.paper.claims.evidence import find_evidence, write_evidence
 from srgdqn.paper.confirmation import (
     ARMS,
     PILOT,
     SCALE,
     SETS,
     cells,
+    confirm,
     cut_share,
     exact_of,
     first_steps,
     reaching_of,
-    run_sets,
     task_cells,
     threshold_of,
     thresholds_json,
 )
-from srgdqn.paper.scale import QUICK
+from srgdqn.paper.scale import CONTROLS, QUICK
 from srgdqn.paper.studies.figure_2 import cell_name
 from synthetic_outcomes import planted_run
 
@@ -184,24 +185,27 @@ TINY = dataclasses.replace(
 
 
 @pytest.mark.slow
-def test_a_small_run_is_gathered_judged_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_run_is_judged_stored_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     thresholds = {each.name: dict.fromkeys(SCALE.rounds, 0.0) for each in SETS}
     monkeypatch.setattr(confirmation, "read_thresholds", lambda: thresholds)
     sets = SETS[2:]
-    found = run_sets(tmp_path, QUIET, TINY, sets)
+    found = confirm(tmp_path, QUIET, TINY, sets, resamples=200)
     for given in sets:
-        verdicts = {each.name: each.verdict for each in judged(found[given.name], given.name, 200)}
+        verdicts = {each.name: each.verdict for each in found.judgements[given.name]}
         assert len(verdicts) == (CLAIMS_OF_A_SET + 1 if given.whole else 7)
         assert set(verdicts.values()) <= {"holds", "fails", "undecided", "moot"}
-        assert set(found[given.name].final["CartPole"]) == set(ARMS) > set(PAPER)
+    scores = {table.name: table.frame for table in found.tables}["confirmation-scores"]
+    assert set(scores.filter(pl.col("readings") == "mnih")["arm"]) == {*ARMS, *CONTROLS} > set(PAPER)
+    write_evidence(found, tmp_path)
+    stored = find_evidence("confirmation", tmp_path)
+    assert stored is not None
+    assert repr(stored.judgements) == repr(found.judgements)  # NaN equals nothing
     computed: list[Any] = []
     monkeypatch.setattr(RunCell, "compute", lambda *given: computed.append(given))
     monkeypatch.setattr(MeasurementCell, "compute", lambda *given: computed.append(given))
-    again = run_sets(tmp_path, QUIET, TINY, sets[:1])
+    again = confirm(tmp_path, QUIET, TINY, sets, resamples=200)
     assert computed == []
-    np.testing.assert_array_equal(
-        again["mnih"].final["Pendulum"]["srg-dqn"].windows, found["mnih"].final["Pendulum"]["srg-dqn"].windows
-    )
+    assert repr(again.judgements) == repr(found.judgements)
 
 
 def test_thresholds_are_written_with_their_seeds() -> None:

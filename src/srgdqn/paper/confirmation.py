@@ -31,11 +31,15 @@ from srgdqn.paper.claims.cases import (
     Reaching,
     Spreads,
     Theorem,
+    judged,
 )
-from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, measured_arm
+from srgdqn.paper.claims.evidence import Evidence, evidence_of
+from srgdqn.paper.claims.verdicts import RESAMPLES, Judgement
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, measured_arm, seconds_of
+from srgdqn.paper.findings import contrast_rows, interaction_rows, score_rows, tables_of
 from srgdqn.paper.measurements import dose_errors, exact_anchors
 from srgdqn.paper.measurements.dose_errors import errors_of
-from srgdqn.paper.scale import CONFIRMATORY, Scale
+from srgdqn.paper.scale import CONFIRMATORY, CONTROLS, Scale
 from srgdqn.paper.scores import REFERENCE, Values, scored, values_of
 from srgdqn.paper.studies import anatomy, figure_1, figure_2, figure_3_left, figure_3_right, table_2, theorem_1
 from srgdqn.paper.studies.figure_2 import TASKS
@@ -45,6 +49,8 @@ from srgdqn.results.result import Result
 PILOT_SEED = 10_000
 ARMS = (*REFERENCE, *YARDSTICKS)
 """The paper's four algorithms, their controls without variance reduction, and the yardsticks."""
+CONTROL_ARMS = tuple(name for name in CONTROLS if name not in ARMS)
+_CONTROL_ROUNDS = 400
 _TIMED = (OURS, SVR, SGD)
 _ERROR_ROUNDS, _ERROR_MOMENTS = 20, 6  # of the runs on which the errors of doses are measured
 _MOST_B = 16  # the largest b that the claim is judged by; b = N is shown only
@@ -112,6 +118,19 @@ def task_cells(scale: Scale, given: ReadingSet) -> list[RunCell]:
     for task in TASKS:
         options = {"rounds": scale.rounds[task], **scale.shorter.get(task, {}), **given.options}
         for arm in ARMS:
+            configuration = configured(scale, task, arm, given.readings, **options)
+            listed.append(RunCell(figure_2.cell_name(task, given.name, arm), configuration))
+    return listed
+
+
+def control_cells(scale: Scale, given: ReadingSet) -> list[RunCell]:
+    """The other controls on every task, in fewer rounds: they are shown, and decide nothing."""
+    if not given.whole:
+        return []
+    listed = []
+    for task in TASKS:
+        options = {"rounds": min(_CONTROL_ROUNDS, scale.rounds[task]), **scale.shorter.get(task, {})}
+        for arm in CONTROL_ARMS:
             configuration = configured(scale, task, arm, given.readings, **options)
             listed.append(RunCell(figure_2.cell_name(task, given.name, arm), configuration))
     return listed
@@ -338,13 +357,33 @@ def thresholds_json(thresholds: Mapping[str, Mapping[str, float]], scale: Scale 
     return json.dumps(content, indent=2) + "\n"
 
 
-def run_sets(
-    folder: Path, console: Console, scale: Scale = SCALE, sets: Sequence[ReadingSet] = SETS
-) -> dict[str, Gathered]:
-    """What was measured for every set, one after the other, so that only one is in memory."""
+# The command
+
+
+def confirm(
+    folder: Path,
+    console: Console,
+    scale: Scale = SCALE,
+    sets: Sequence[ReadingSet] = SETS,
+    resamples: int = RESAMPLES,
+) -> Evidence:
+    """Every claim judged for every set of readings, one set after the other, so that only one is in memory."""
     thresholds = read_thresholds()
-    found = {}
+    judgements, seconds = dict[str, Sequence[Judgement]](), 0.0
+    rows: dict[str, list[dict[str, Any]]] = {"scores": [], "contrasts": [], "interaction": []}
     for given in sets:
-        outcomes = run_cells(f"confirmation, {given.name}", cells(scale, given), folder / given.name, console)
-        found[given.name] = gather(outcomes, given, thresholds.get(given.name, {}))
-    return found
+        listed = [*cells(scale, given), *control_cells(scale, given)]
+        below = folder / "confirmation" / given.name
+        outcomes = run_cells(f"confirmation, {given.name}", listed, below, console)
+        found = gather(outcomes, given, thresholds.get(given.name, {}))
+        console.begin(f"verdicts, {given.name}", [given.name])
+        judgements[given.name] = judged(found, given.name, resamples)
+        console.progress(given.name, 1.0)
+        rows["scores"] += score_rows(outcomes, given.name, (*ARMS, *(CONTROL_ARMS if given.whole else ())))
+        rows["contrasts"] += contrast_rows(found, given.name)
+        rows["interaction"] += interaction_rows(found, given.name)
+        seconds += seconds_of(outcomes, outcomes)
+    rounds = ", ".join(f"{count:,} on {task}" for task, count in scale.rounds.items())
+    return evidence_of(
+        "confirmation", judgements, tables_of(rows), seed=scale.seed, rounds=f"{rounds} in each set", seconds=seconds
+    )

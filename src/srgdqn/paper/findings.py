@@ -288,30 +288,6 @@ def tables_of(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
     ]
 
 
-def as_json(judgement: Judgement) -> dict[str, Any]:
-    """A verdict as JSON values."""
-    return {
-        **{name: getattr(judgement, name) for name in ("name", "verdict", "p_holds", "p_fails", "reason")},
-        "marks": list(judgement.marks),
-        "contrasts": [
-            {
-                **{
-                    key: getattr(each, key)
-                    for key in ("label", "part", "void", "against", "margin", "p_holds", "p_fails")
-                },
-                "unit": each.unit.words,
-                "is_log": each.unit.is_log,
-                **{key: _finite(value) for key, value in each.interval._asdict().items()},
-            }
-            for each in judgement.contrasts
-        ],
-    }
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def without_bounds(table: Table) -> Table:
     """A table without the columns that only programs read."""
     programs = [name for name in ("mean", "share diverged") if name in table.frame.columns]

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -7,7 +8,7 @@ import polars as pl
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.paper.claims import Judgement, evidence
+from srgdqn.paper.claims import Judgement, evidence, verdicts
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import Table
@@ -43,6 +44,18 @@ def released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def same(a: float, b: float) -> bool:
     return a == b or (math.isnan(a) and math.isnan(b))
+
+
+def test_verdicts_by_the_present_rules_come_back(tmp_path: Path) -> None:
+    contrast = verdicts.Measured(
+        "steadiness", Interval(0.1, -0.2, math.nan), 0.5, 0.25, 0.05, verdicts.STEADY, "steadiness", "", against=True
+    )
+    void = dataclasses.replace(contrast, void="an arm has not learned", unit=verdicts.REWARDS["Pendulum"])
+    before = verdicts.Judgement("C3", "moot", (contrast, void), ("below random",), 1.0, 0.75, "no contrast is left")
+    write_evidence(evidence_of("confirmation", {"mnih": [before]}, seed=1, rounds="2", seconds=3.0), tmp_path)
+    after = find_evidence("confirmation", tmp_path)
+    assert after is not None
+    assert repr(after.judgements) == repr({"mnih": [before]})  # NaN equals nothing
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import Any, get_args
 import polars as pl
 
 from srgdqn.errors import InputError, shown
+from srgdqn.paper.claims import verdicts
 from srgdqn.paper.claims.rules import Judgement, MeasuredContrast
 from srgdqn.paper.report.contents import Table, Verdict
 from srgdqn.results.statistics import Interval
@@ -36,8 +37,10 @@ class Evidence:
     """The outcome of one of the long commands."""
 
     kind: str
-    judgements: Mapping[str, Sequence[Judgement]]
-    """By set of readings, or by what else was varied."""
+    judgements: Mapping[str, Sequence[Any]]
+    """By set of readings, or by what else was varied: by the present rules (`verdicts`) or, of what was released before
+    them, by the older ones (`rules`).
+    """
     tables: Sequence[Table]
     about: Mapping[str, Any]
     """Version of the claims, seed, rounds, date, seconds, versions, machine."""
@@ -65,7 +68,7 @@ class Evidence:
 
 def evidence_of(
     kind: str,
-    judgements: Mapping[str, Sequence[Judgement]],
+    judgements: Mapping[str, Sequence[Any]],
     tables: Sequence[Table] = (),
     *,
     seed: int,
@@ -127,22 +130,7 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
     for needed, kind in _ABOUT.items():
         _typed(content["about"][needed], *kind)  # a KeyError names what is missing
     judgements = {
-        label: [
-            Judgement(
-                _typed(entry["name"], str),
-                _verdict(entry["verdict"]),
-                tuple(
-                    MeasuredContrast(
-                        _typed(part["label"], str),
-                        Interval(*(_number(part[key]) for key in _BOUNDS)),
-                        _typed(part["margin"], int, float),
-                        _typed(part["unit"], int, float),
-                    )
-                    for part in entry["contrasts"]
-                ),
-            )
-            for entry in entries
-        ]
+        label: [_judgement(entry) if "p_holds" in entry else _older_judgement(entry) for entry in entries]
         for label, entries in content["judgements"].items()
     }
     tables = [
@@ -152,6 +140,47 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
     if not all(judgement.contrasts for entries in judgements.values() for judgement in entries):
         raise ValueError("a verdict has no contrasts")
     return Evidence(_typed(content["kind"], str), judgements, tables, content["about"])
+
+
+def _judgement(entry: Mapping[str, Any]) -> verdicts.Judgement:
+    return verdicts.Judgement(
+        _typed(entry["name"], str),
+        _verdict(entry["verdict"]),
+        tuple(
+            verdicts.Measured(
+                _typed(part["label"], str),
+                Interval(*(_number(part[key]) for key in _BOUNDS)),
+                p_holds=_typed(part["p_holds"], int, float),
+                p_fails=_typed(part["p_fails"], int, float),
+                margin=_typed(part["margin"], int, float),
+                unit=verdicts.Unit(_typed(part["unit"], str), _typed(part["is_log"], bool)),
+                part=_typed(part["part"], str),
+                void=_typed(part["void"], str),
+                against=_typed(part["against"], bool),
+            )
+            for part in entry["contrasts"]
+        ),
+        marks=tuple(_typed(mark, str) for mark in entry["marks"]),
+        p_holds=_typed(entry["p_holds"], int, float),
+        p_fails=_typed(entry["p_fails"], int, float),
+        reason=_typed(entry["reason"], str),
+    )
+
+
+def _older_judgement(entry: Mapping[str, Any]) -> Judgement:
+    return Judgement(
+        _typed(entry["name"], str),
+        _verdict(entry["verdict"]),
+        tuple(
+            MeasuredContrast(
+                _typed(part["label"], str),
+                Interval(*(_number(part[key]) for key in _BOUNDS)),
+                _typed(part["margin"], int, float),
+                _typed(part["unit"], int, float),
+            )
+            for part in entry["contrasts"]
+        ),
+    )
 
 
 def _rows(content: Any) -> pl.DataFrame:
@@ -177,9 +206,24 @@ def _verdict(word: Any) -> Verdict:
 
 
 _BOUNDS = ("estimate", "low", "high")
+_OF_CONTRASTS = ("label", "part", "void", "against", "margin", "p_holds", "p_fails")
 
 
-def _judgement_json(judgement: Judgement) -> dict[str, Any]:
+def _judgement_json(judgement: Judgement | verdicts.Judgement) -> dict[str, Any]:
+    if isinstance(judgement, verdicts.Judgement):
+        return {
+            **{name: getattr(judgement, name) for name in ("name", "verdict", "p_holds", "p_fails", "reason")},
+            "marks": list(judgement.marks),
+            "contrasts": [
+                {
+                    **{name: getattr(each, name) for name in _OF_CONTRASTS},
+                    **{key: _json(getattr(each.interval, key)) for key in _BOUNDS},
+                    "unit": each.unit.words,
+                    "is_log": each.unit.is_log,
+                }
+                for each in judgement.contrasts
+            ],
+        }
     return {
         "name": judgement.name,
         "verdict": judgement.verdict,
