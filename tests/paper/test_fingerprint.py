@@ -90,16 +90,16 @@ def test_readings_are_those_of_the_factorial() -> None:
     every = list(readings())
     assert len(every) == len({repr(sorted(each.items())) for each in every}) == 4 * 2**7
     default = {
+        **READINGS["corrected"],
         "target": "current",
         "loss": "squared",
         "hidden": (20,),
         "initialisation": "lecun-uniform",
         "reward": "height",
-        "readings": "corrected",
         "time_limit": None,
         "learning_starts": 1_000,
     }
-    for changed in ({}, {"readings": "printed"}, {"target": "hard", "target_period": 100, "loss": "huber"}):
+    for changed in READINGS.values():
         assert {**default, **changed} in every
     assert {each["learning_starts"] for each in every} == {64, 1_000}
     assert {each["hidden"] for each in every} == {(20,), (20, 20)}
@@ -468,7 +468,7 @@ def test_two_readings_from_training_to_the_page(tmp_path: Path, monkeypatch: pyt
     scale = dataclasses.replace(FINGERPRINT, seed=10_000, spread_rounds=56, spread_steps=20_000)
     every = list(readings())
     among = [every[0], every[-1]]
-    assert [each["learning_starts"] for each in among] == [64, 1_000]
+    assert [each["learning_starts"] for each in among] == [1_000, 64]
     first = find_readings(tmp_path, QUIET, scale, among)
 
     def made() -> dict[str, int]:

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from srgdqn.config.presets import PRESETS
 from srgdqn.paper.cells import MeasurementCell
 from srgdqn.paper.experiment import LAST_SHARE, measured_arm
+from srgdqn.paper.factorial.design import ALL_READINGS, options_of
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.scale import CONFIRMATORY, Scale
 from srgdqn.paper.studies.table_2 import ALGORITHMS, PRINTED, Spreads, cell_name, steps
@@ -46,24 +46,7 @@ Options = Mapping[str, Any]
 
 def readings() -> Iterator[Options]:
     """Every reading of MountainCar in the factorial, as options."""
-    targets: tuple[Options, ...] = (
-        {"target": "current"},
-        {"target": "outer"},
-        {"target": "hard", "target_period": 20},
-        {"target": "hard", "target_period": 100},
-    )
-    preset = PRESETS["MountainCar"]
-    others = {
-        "loss": ("squared", "huber"),
-        "hidden": (preset["hidden"], preset["hidden"] * 2),
-        "initialisation": ("lecun-uniform", "normal"),
-        "reward": ("height", "distance"),
-        "readings": ("corrected", "printed"),
-        "time_limit": (None, 200),
-        "learning_starts": (preset["batch_size"], 1_000),
-    }
-    for target, *values in itertools.product(targets, *others.values()):
-        yield {**target, **dict(zip(others, values, strict=True))}
+    return (options_of("MountainCar", reading) for reading in ALL_READINGS)
 
 
 def cells(scale: Scale, among: Sequence[Options]) -> list[MeasurementCell]:
@@ -72,7 +55,8 @@ def cells(scale: Scale, among: Sequence[Options]) -> list[MeasurementCell]:
     listed = []
     for index, options in enumerate(among):
         arms = {
-            name: with_kernel(measured_arm(scale, name, rounds=rounds, steps=budget, **options)) for name in ALGORITHMS
+            name: with_kernel(measured_arm(scale, name, "corrected", rounds=rounds, steps=budget, **options))
+            for name in ALGORITHMS
         }
         plan = gradient_spread.RunsPlan(arms, steps(scale), rewards_after=int((1 - LAST_SHARE) * budget))
         listed.append(MeasurementCell(f"fingerprint-{index:03d}", gradient_spread.measure_runs, plan))

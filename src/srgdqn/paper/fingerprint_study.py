@@ -89,7 +89,7 @@ def words(options: Options) -> dict[str, str]:
         "hidden layers": str(len(options["hidden"])),
         "initialisation": options["initialisation"],
         "reward": options["reward"],
-        "rows 3, 6, 7, 8": options["readings"],
+        "rows 3, 6, 7, 8": "corrected" if options["mask_terminal"] else "printed",
         "time limit": str(options["time_limit"] or "none"),
         "learning from step": f"{options['learning_starts']:,}",
     }
