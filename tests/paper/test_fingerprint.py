@@ -418,7 +418,7 @@ def test_accepted_readings_are_told_with_what_was_held_out() -> None:
     }
     assert tables["fingerprint-definitions"]["late outside"].to_list() == [2, 0, 2, 2]
     options = tables["fingerprint-options"].filter(reading="learning from step")
-    assert options["option"].to_list() == ["64", "1,000"]
+    assert options["option"].to_list() == ["1,000", "64"]
     assert options["across rounds, g_M"].to_list() == ["1 of 2", "1 of 2"]
     assert options["in windows, g_M"].to_list() == ["0 of 2", "0 of 2"]
     every = tables["fingerprint-readings"]
@@ -466,8 +466,8 @@ def test_two_readings_from_training_to_the_page(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setattr(each, "RESAMPLES", 50)
     scale = dataclasses.replace(FINGERPRINT, seed=10_000, spread_rounds=56, spread_steps=20_000)
     every = list(readings())
-    among = [every[0], every[-1]]
-    assert [each["learning_starts"] for each in among] == [1_000, 64]
+    among = [every[-1], every[0]]
+    assert [each["learning_starts"] for each in among] == [64, 1_000]
     first = find_readings(tmp_path, QUIET, scale, among)
 
     def made() -> dict[str, int]:
