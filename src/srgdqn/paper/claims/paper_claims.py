@@ -72,3 +72,20 @@ CLAIMS: dict[str, PaperClaim] = {
     ),
 }
 """By the name of the verdict."""
+
+_DIVERGED = (
+    "A round that diverged no longer scores as the random policy, and steadiness is compared only between arms that "
+    "have learned."
+)
+WHY_CHANGED: dict[str, str] = {
+    "C1": "At 20,000 steps nobody had begun to learn: it is judged at 100,000 now.",
+    **dict.fromkeys(("C2", "C3", "C4", "C6"), _DIVERGED),
+    **dict.fromkeys(("C5a", "C5b", "C5c"), "A round that diverged no longer scores as the random policy."),
+    **dict.fromkeys(("C7a", "C7b", "C7c"), "The first inner iteration, at which both coincide, no longer counts."),
+    **dict.fromkeys(
+        ("C8a", "C8b", "C8c"), "It was also asked that SRG-DQN's reward be no lower, which the paper does not claim."
+    ),
+    "C10": "The threshold is halfway from the untrained agent, not from the random policy, and all rounds count.",
+    "C12": "It is judged at 100,000 steps and on 400 rounds; all doses' errors are measured from the same θ_0 and D.",
+}
+"""Why a verdict may differ from that of the second confirmatory run: what its rule was changed in, before this run."""
