@@ -33,7 +33,7 @@ _DASHES = {"-": ("solid", ""), "--": ("dash", "6 3"), ":": ("dot", "2 3"), "-.":
 # Series of one style in several groups differ in these, on the plots and beside the groups' names.
 _SYMBOLS = (("circle", ""), ("square", "■"), ("triangle-up", "▲"), ("diamond", "◆"), ("triangle-down", "▼"))
 # Verdicts differ in these as well as in colour.
-_VERDICT_SYMBOLS = {"holds": "✓", "fails": "✕", "undecided": "?", "moot": "–"}
+_VERDICT_SYMBOLS = {"holds": "✓", "fails": "✕", "undecided": "?", "moot": "○"}
 _PLOT_HEIGHT = 320
 _AXIS_HEIGHT, _ROW_GAP, _ROW_HEIGHT = 66, 10, 11
 _INK, _GRID = "#222222", "#e3e3e3"
