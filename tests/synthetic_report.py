@@ -110,8 +110,7 @@ def synthetic_first_screen(cards: tuple[ClaimCard, ...]) -> FirstScreen:
                 interval = Interval(middle, middle - half, middle + half)
                 differences.append(Difference(task, unit, reading, against, interval))
     return FirstScreen(
-        claim="Stochastic recursive gradients reduce the variance of deep Q-learning's gradients, so that SRG-DQN learns "
-        "faster, better and more steadily than SVR-DQN and DQN with SGD.",
+        claim="Recursive gradients reduce the variance of deep Q-learning's gradients, so that SRG-DQN learns faster, better and more steadily than SVR-DQN and DQN with SGD.",
         counts=counts_of(cards),
         question="Variance reduction, or merely 17 updates per batch?",
         answer=(
@@ -179,7 +178,7 @@ def synthetic_cards() -> tuple[ClaimCard, ...]:
                 "figure-2",
                 verdicts,  # type: ignore[arg-type]
                 {},
-                {reading: ("final reward: +0.02 [+0.01, +0.03]", "steadiness: 1.1 [0.9, 1.3]") for reading in SETS},
+                dict.fromkeys(SETS, ("final reward: +0.02 [+0.01, +0.03]", "steadiness: 1.1 [0.9, 1.3]")),
             )
         )
     return tuple(cards)
@@ -213,6 +212,8 @@ def synthetic_report(*, preview: bool = True, curves: Chart | None = None) -> Re
         glossary={"round": "One run of training with its own seed.", "moot": "Nothing was left to compare."},
         sections=sections,
         facts={"version": "0.1.0", "seeds": "100–119", "machine": "two cores"},
-        configurations={"MountainCar-srg-dqn": '[task]\ntask = "MountainCar"\n' + "note = " + repr("long " * 60) + "\n"},
+        configurations={
+            "MountainCar-srg-dqn": '[task]\ntask = "MountainCar"\n' + "note = " + repr("long " * 60) + "\n"
+        },
         preview=preview,
     )

@@ -52,7 +52,11 @@ def confirmed(folder: Path, claims: str | None = None, tables: tuple[Table, ...]
         label: [judged(claim.name, place) for claim in CLAIMS] for place, label in enumerate(("corrected", "printed"))
     }
     made = evidence_of("confirmatory", judgements, tables, seed=20_001, rounds="400 on Pendulum", seconds=1_200.0)
-    about = {**made.about, "answer": "Merely 17 updates. On MountainCar 0.3.", **({} if claims is None else {"claims": claims})}
+    about = {
+        **made.about,
+        "answer": "Merely 17 updates. On MountainCar 0.3.",
+        **({} if claims is None else {"claims": claims}),
+    }
     evidence = Evidence(made.kind, made.judgements, made.tables, about)
     write_evidence(evidence, folder)
     return evidence

@@ -29,13 +29,13 @@ GLOSSARY = {
     "round": "One run of training with its own seed. Many rounds show what is luck.",
     "outer iteration": "One pass of the paper's Algorithm 1: it draws a batch and updates the network up to 18 times "
     "from it, once every 16 steps.",
-    "anchor": "The reference that the noisy gradient of a single transition is corrected by: the whole batch's gradient "
-    "in SVR-DQN, the last corrected gradient in SRG-DQN.",
+    "anchor": "The reference by which the noisy gradient of a single transition is corrected: the whole batch's "
+    "gradient in SVR-DQN, the last corrected gradient in SRG-DQN.",
     "reading": "A choice where the paper is silent or contradicts itself. A set of readings decides all of them: "
     "corrected repairs as little as possible, printed follows the letter, mnih adds the target network and the clipped "
     "errors of the DQN that the paper cites.",
     "contrast": "A quantity that a claim says is above 0, such as SRG-DQN's reward minus SVR-DQN's.",
-    "moot": "Nothing can be decided: no algorithm that the claim speaks of has learned, or nothing was left to compare.",
+    "moot": "Nothing can be decided: no algorithm that the claim speaks of has learned, or nothing is left to compare.",
 }
 
 # The sections of the long commands, by the kind of evidence that each leaves.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.report import page
 from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Report, Section, Table
-from srgdqn.paper.report.page import json_data, plot_data, render_page, rounded, trusted_script
+from srgdqn.paper.report.page import json_data, plot_data, plot_height, render_page, rounded, trusted_script
 from synthetic_report import costs_chart, curves_chart, points_chart, synthetic_report
 
 PNG = b"\x89PNG"
@@ -155,7 +155,7 @@ def test_everything_below_the_cards_is_folded_and_has_a_permalink() -> None:
 
 def test_scores_have_tasks_beside_each_other_and_asides_are_quiet() -> None:
     text = source(synthetic_report())
-    assert "<td></td><th scope=\"col\">MountainCar</th>" in text
+    assert '<td></td><th scope="col">MountainCar</th>' in text
     assert '<th scope="row">SRG-DQN</th><td>0.318 <span class="aside">(0 %)</span></td>' in text
     assert '<td>-3.51 <span class="aside">(45 %)</span></td>' in text
 
@@ -336,3 +336,28 @@ def test_axes_are_as_the_panel_wants_them() -> None:
     assert curves["layout"]["xaxis"]["rangemode"] == "tozero"
     (points,) = plot_data(points_chart())["panels"]
     assert points["layout"]["scattermode"] == "group"
+
+
+def test_a_forest_has_its_values_along_x_and_its_rows_from_the_top() -> None:
+    report = synthetic_report()
+    assert report.first is not None
+    (panel, *_) = plot_data(report.first.forest)["panels"]
+    layout = panel["layout"]
+    assert panel["horizontal"]
+    assert layout["xaxis"]["title"]["text"] == "SRG-DQN minus the other<br>(reward per action)"
+    assert layout["xaxis"]["zeroline"]
+    assert layout["yaxis"]["ticktext"] == ["SGD", "same updates", "SVR-DQN", "best control"]
+    assert layout["yaxis"]["range"] == [3.5, -0.5]
+    assert "title" not in layout["yaxis"]
+    forest, curves = report.first.forest.panels[0], curves_chart().panels[0]
+    assert plot_height(replace(forest, categories=forest.categories * 2)) > plot_height(forest)
+    assert plot_height(curves) == 320
+
+
+def test_a_forest_has_its_markers_beside_the_switches() -> None:
+    text = source(synthetic_report())
+    forest = text[text.index('id="chart-first-contrasts"') :]
+    forest = forest[: forest.index("</figure>")]
+    for mark, color, name in (("●", "#1f3b73", "corrected"), ("■", "#b5482a", "printed"), ("▲", "#2a7f79", "mnih")):
+        assert f'<span aria-hidden="true" style="color: {color}">{mark}</span> {name}</label>' in forest
+    assert "<legend>Shown</legend>" in forest

@@ -69,7 +69,7 @@ class ClaimCard:
     effects: Mapping[str, tuple[str, ...]]
     """The contrasts in words and units, the deciding one first; or why there is none."""
     notes: tuple[str, ...] = ()
-    """What else must be said: that it depends on the target's period, or has changed since the last release, and why."""
+    """What else must be said: that it depends on the target's period, or has changed since a release, and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,6 @@ class FirstScreen:
     """
     forest: Chart
     """The contrasts behind the answer, with their intervals."""
-
 
     def __post_init__(self) -> None:
         """Checks that it can be read at a glance."""

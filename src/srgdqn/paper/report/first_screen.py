@@ -70,11 +70,10 @@ def score_table(
 
     """
     columns = list(dict.fromkeys(column for row in scores.values() for column in row))
-    rows = [
-        {"task": task} | {column: row[column].text(digits[task]) if column in row else None for column in columns}
-        for task, row in scores.items()
-    ]
-    return Table(name, title, pl.DataFrame(rows, schema=dict.fromkeys(("task", *columns), pl.String)), note)
+    texts: dict[str, list[str | None]] = {"task": list(scores)}
+    for column in columns:
+        texts[column] = [row[column].text(digits[task]) if column in row else None for task, row in scores.items()]
+    return Table(name, title, pl.DataFrame(texts, schema=dict.fromkeys(texts, pl.String)), note)
 
 
 class Difference(NamedTuple):
