@@ -110,7 +110,8 @@ def synthetic_first_screen(cards: tuple[ClaimCard, ...]) -> FirstScreen:
                 interval = Interval(middle, middle - half, middle + half)
                 differences.append(Difference(task, unit, reading, against, interval))
     return FirstScreen(
-        claim="Recursive gradients reduce the variance of deep Q-learning's gradients, so that SRG-DQN learns faster, better and more steadily than SVR-DQN and DQN with SGD.",
+        claim="Recursive gradients reduce the variance of deep Q-learning's gradients, so that SRG-DQN learns faster, "
+        "better and more steadily than SVR-DQN and DQN with SGD.",
         counts=counts_of(cards),
         question="Variance reduction, or merely 17 updates per batch?",
         answer=(

@@ -292,7 +292,7 @@ def _layout(panel: Panel) -> dict[str, Any]:
         layout["xaxis"] = vertical | {"zeroline": True, "zerolinecolor": "#707070", "zerolinewidth": 1.5}
         layout["yaxis"] = horizontal | {"range": [rows - 0.5, -0.5]}
     if panel.categories and not lines_only:
-        layout |= {"scattermode": "group", "scattergap": 0.2}
+        layout |= {"scattermode": "group", "scattergap": 0.35 if panel.horizontal else 0.2}
     return layout
 
 
