@@ -1,12 +1,10 @@
 """Puts the report of a results folder into the documentation: `python docs/refresh.py results`.
 
-Writes `docs/reproduction.md`, its images in `docs/reproduction/`, and the answer and the table of verdicts between the
-README's marks.
+Writes `docs/reproduction.md`, its images in `docs/reproduction/`, and the first screen between the README's marks.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -20,7 +18,7 @@ README = DOCS.parent / "README.md"
 
 
 def refresh(results: Path) -> None:
-    """Refreshes the page, the images and the README's table from a results folder."""
+    """Refreshes the page, the images and the README's result from a results folder."""
     page = (results / "report.md").read_text(encoding="utf-8")
     images = DOCS / "reproduction"
     images.mkdir(exist_ok=True)
@@ -31,17 +29,8 @@ def refresh(results: Path) -> None:
     page = re.sub(r" \[Data\]\(tables/[\w.-]+\.csv\)\.", "", page.replace("(figures/", "(reproduction/"))
     (DOCS / "reproduction.md").write_text(page, encoding="utf-8")
 
-    verdicts = json.loads((results / "verdicts.json").read_text(encoding="utf-8"))
-    readings = list(verdicts["claims"][0]["verdicts"])
-    lines = [_row("", "what the paper claims", *(f"`{name}`" for name in readings)), "|---" * (2 + len(readings)) + "|"]
-    for claim in verdicts["claims"]:
-        lines.append(_row(claim["name"], claim["claim"], *(claim["verdicts"][name] for name in readings)))
-    replace(README, "answer", f"**{verdicts['question']}** {verdicts['answer']}")
-    replace(README, "verdicts", "\n".join(lines))
-
-
-def _row(*cells: str) -> str:
-    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+    first = (results / "first-screen.md").read_text(encoding="utf-8")
+    replace(README, "result", first.replace("(figures/", "(docs/reproduction/").strip())
 
 
 if __name__ == "__main__":

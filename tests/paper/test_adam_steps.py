@@ -282,7 +282,7 @@ def test_a_tiny_run_for_real_renders(tmp_path: Path, monkeypatch: pytest.MonkeyP
     read = find_evidence("adam-steps", tmp_path)
     assert read is not None
     shown = section(read)
-    report = Report("", "", "", (), "", (shown,), {}, {})
+    report = Report("", None, (), "", {}, (shown,), {}, {})
     write_report(report, tmp_path / "shown")
     page = (tmp_path / "shown" / "report.html").read_text(encoding="utf-8")
     assert "Adam at every inner step, at equal queries" in page

@@ -7,13 +7,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 
+from srgdqn.figures.charts import data_of
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.rules import MeasuredContrast
-from srgdqn.paper.confirmatory import QUESTION
+from srgdqn.paper.confirmatory import QUESTION, SCORES
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.reproduce import make_report, readings_of
 from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
@@ -40,7 +42,7 @@ def nothing_released(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setattr(evidence_module, "resources", SimpleNamespace(files=lambda package: empty))
 
 
-def confirmed(folder: Path, claims: str | None = None) -> Evidence:
+def confirmed(folder: Path, claims: str | None = None, tables: tuple[Table, ...] = ()) -> Evidence:
     def judged(name: str, place: int) -> Judgement:
         shown = MeasuredContrast("the weaker", Interval(-0.5 * place, -1.0, 0.01), 0.1, 0.1)
         other = MeasuredContrast("the stronger", Interval(1.0, 0.5, 2.0), 0.1, 0.1)
@@ -49,8 +51,12 @@ def confirmed(folder: Path, claims: str | None = None) -> Evidence:
     judgements = {
         label: [judged(claim.name, place) for claim in CLAIMS] for place, label in enumerate(("corrected", "printed"))
     }
-    made = evidence_of("confirmatory", judgements, seed=20_001, rounds="400 on Pendulum", seconds=1_200.0)
-    about = {**made.about, "answer": "Merely 17 updates.", **({} if claims is None else {"claims": claims})}
+    made = evidence_of("confirmatory", judgements, tables, seed=20_001, rounds="400 on Pendulum", seconds=1_200.0)
+    about = {
+        **made.about,
+        "answer": "Merely 17 updates. On MountainCar 0.3.",
+        **({} if claims is None else {"claims": claims}),
+    }
     evidence = Evidence(made.kind, made.judgements, made.tables, about)
     write_evidence(evidence, folder)
     return evidence
@@ -60,16 +66,19 @@ def report(outcomes: dict[str, Any], folder: Path, scale: Scale = SMALL, **optio
     return make_report(NAMES, scale, outcomes, folder, 12.3, **options)
 
 
-def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_path: Path) -> None:
+def test_every_claim_has_a_card_with_both_readings(outcomes: dict[str, Any], tmp_path: Path) -> None:
     confirmed(tmp_path)
     found = report(outcomes, tmp_path)
-    assert [row.name for row in found.claims] == [claim.name for claim in CLAIMS]
-    for row, claim in zip(found.claims, CLAIMS, strict=True):
-        assert (row.claim, row.where, row.section) == (claim.statement, claim.where, claim.section)
-        assert row.verdicts == {"corrected": "undecided", "printed": "fails"}
-        # The contrast that is furthest from holding, not the first.
-        assert row.evidence["printed"] == "the weaker: -0.5 [-1, +0.01] (fails if its upper bound is below 0.1)"
-    assert (found.question, found.answer) == (QUESTION, "Merely 17 updates.")
+    assert [card.name for card in found.cards] == [claim.name for claim in CLAIMS]
+    for card, claim in zip(found.cards, CLAIMS, strict=True):
+        assert (card.claim, card.where, card.section) == (claim.statement, claim.where, claim.section)
+        assert card.verdicts == {"corrected": "undecided", "printed": "fails"}
+        # The contrast that is furthest from holding comes first, then the others.
+        assert card.effects["printed"] == (
+            "the weaker: -0.5 [-1, +0.01] (fails if its upper bound is below 0.1)",
+            "the stronger: +1 [+0.5, +2] (fails if its upper bound is below 0.1)",
+        )
+    assert len(found.glossary) <= 6
     for said in (
         "seed 20001",
         "rounds: 400 on Pendulum",
@@ -77,8 +86,44 @@ def test_every_claim_has_a_row_for_both_readings(outcomes: dict[str, Any], tmp_p
         "20 minutes",
         f"version of the claims, rules and margins: {VERSIONS['claims']}",
     ):
-        assert said in found.claims_note
-    assert "other rules" not in found.claims_note
+        assert said in found.rules
+    assert "other rules" not in found.rules
+
+
+def test_the_first_screen_is_made_of_the_tables_of_scores_and_contrasts(
+    outcomes: dict[str, Any], tmp_path: Path
+) -> None:
+    scores = Table(SCORES, "Scores", pl.DataFrame({"task": ["Pendulum"], "SGD": ["-7.55 (0 %)"]}))
+    rows = [
+        ("Pendulum", "corrected", "dqn-sgd", "+4.041 [+3.779, +4.301]"),
+        ("Pendulum", "printed", "dqn-sgd", "-1.679 [-2.323, -1.049]"),
+        ("Pendulum", "printed", "svr-dqn", "–"),
+        ("CartPole", "printed", "svr-dqn", "+nan [-inf, +inf]"),
+    ]
+    columns = ("task", "readings", "against", "difference [95 %]")
+    contrasts = Table("confirmatory-contrasts", "Contrasts", pl.DataFrame(rows, columns, orient="row"))
+    confirmed(tmp_path, tables=(contrasts,))
+    assert report(outcomes, tmp_path).first is None
+    confirmed(tmp_path, tables=(scores, contrasts))
+    found = report(outcomes, tmp_path)
+    assert found.first is not None
+    assert (found.first.question, found.first.answer) == (QUESTION, ("Merely 17 updates.",))
+    assert found.first.table.name == SCORES
+    none = dict.fromkeys(("holds", "fails", "undecided", "moot"), 0)
+    assert found.first.counts == {
+        "corrected": none | {"undecided": len(CLAIMS)},
+        "printed": none | {"fails": len(CLAIMS)},
+    }
+    # What cannot be computed has no row and no panel.
+    (panel,) = found.first.forest.panels
+    assert (panel.title, panel.categories) == ("Pendulum", ("dqn-sgd",))
+    assert data_of(found.first.forest).select("group", "y", "low", "high").rows() == [
+        ("corrected", 4.041, 3.779, 4.301),
+        ("printed", -1.679, -2.323, -1.049),
+    ]
+    # The table is there once.
+    assert [table.name for table in found.tables].count(SCORES) == 1
+    assert "confirmatory-contrasts" in [table.name for table in found.tables]
 
 
 def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any], tmp_path: Path) -> None:
@@ -91,20 +136,21 @@ def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any
     assert rows.filter(contrast="the stronger")[""].unique().to_list() == ["above 0"]
     assert f"0 holds, 0 fails, {len(CLAIMS)} undecided" in section.found
     assert "seed 20001; rounds: 400 on Pendulum) in 20 minutes" in section.found
+    assert f"{QUESTION} Merely 17 updates. On MountainCar 0.3." in section.found
 
 
 def test_stale_evidence_is_said(outcomes: dict[str, Any], tmp_path: Path) -> None:
     confirmed(tmp_path, claims="0123456789abcdef")
-    note = report(outcomes, tmp_path).claims_note
+    note = report(outcomes, tmp_path).rules
     assert f"taken by other rules or margins than the present ones (version {VERSIONS['claims']})" in note
     assert "version of the claims, rules and margins: 0123456789abcdef" in note
 
 
 def test_without_a_confirmatory_run_nothing_is_decided(outcomes: dict[str, Any], tmp_path: Path) -> None:
     found = report(outcomes, tmp_path)
-    assert found.claims == ()
-    assert "srgdqn reproduce --confirm" in found.answer
-    assert "A claim holds if" in found.claims_note
+    assert (found.first, found.cards) == (None, ())
+    assert "srgdqn reproduce --confirm" in found.rules
+    assert "A claim holds if" in found.rules
 
 
 def test_sections_facts_and_configurations_are_complete(outcomes: dict[str, Any], tmp_path: Path) -> None:

@@ -136,20 +136,22 @@ def _show(asked: Reproduce, report: Report, folder: Path) -> None:
     from srgdqn.paper.report.contents import readings_of
 
     if asked.json:
-        claims = [dataclasses.asdict(claim) for claim in report.claims]
-        print_json({"answer": report.answer, "claims": claims, "report": str(folder / "report.html")})
+        claims = [dataclasses.asdict(card) for card in report.cards]
+        answer = list(report.first.answer) if report.first else []
+        print_json({"answer": answer, "claims": claims, "report": str(folder / "report.html")})
         return
     if asked.quiet:
         return
-    readings = readings_of(report.claims)
+    readings = readings_of(report.cards)
     print_table(
-        f"{report.question} Verdicts of the confirmatory run",
+        "Verdicts of the confirmatory run",
         ("claim", *readings, "what the paper says"),
-        [(row.name, *(row.verdicts[each] for each in readings), row.claim) for row in report.claims],
+        [(card.name, *(card.verdicts.get(each, "–") for each in readings), card.claim) for card in report.cards],
         numeric=False,
     )
-    print(f"{report.answer}\n")
-    print(report.claims_note)
+    if report.first:
+        print(f"{report.first.question} {' '.join(report.first.answer)}\n")
+    print(report.rules)
     print_table(
         "What it took",
         ("experiment", "seconds of one core", "budget"),

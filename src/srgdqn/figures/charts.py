@@ -81,6 +81,10 @@ class Panel:
     """Names of the positions 0, 1, 2, … where x is not a number."""
     y_categories: tuple[str, ...] = ()
     """The same for y, from below."""
+    horizontal: bool = False
+    """Whether y runs to the right and the categories stand below each other, the first on top, as in a forest plot;
+    only for points in categories.
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,8 @@ def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[
         x = np.asarray(series.x[along], float)
         if series in beside:
             x = x + 0.8 / len(beside) * (beside.index(series) - (len(beside) - 1) / 2)
-        handles[series.label, series.group] = _draw_series(axes, series, x, order.index(series.group), size)
+        place = order.index(series.group)
+        handles[series.label, series.group] = _draw_series(axes, series, x, place, size, panel.horizontal)
     _format_axes(axes, panel, along, drawn)
     return handles
 
@@ -120,7 +121,9 @@ def save_figure(figure: Figure, path: str | os.PathLike[str], *, overwrite: bool
     return target
 
 
-def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int, size: PointSize) -> Any:
+def _draw_series(
+    axes: Axes, series: Series, x: np.ndarray, place: int, size: PointSize, horizontal: bool = False
+) -> Any:
     """Draws a series of the group in that place among the groups."""
     look: dict[str, Any] = {"color": series.style.color, "label": series.label, "zorder": _ABOVE_BANDS}
     if series.kind == "points":
@@ -131,20 +134,29 @@ def _draw_series(axes: Axes, series: Series, x: np.ndarray, place: int, size: Po
         look |= {"linestyle": series.style.dashes, "linewidth": 1.6}
         if marker := _pick(_LINE_MARKERS, place):
             look |= {"marker": marker, "markersize": 4, "markevery": max(1, len(x) // 8)}
-    (handle,) = axes.plot(x, np.asarray(series.y, float), **look)
+    y = np.asarray(series.y, float)
+    (handle,) = axes.plot(*((y, x) if horizontal else (x, y)), **look)
     if series.low is not None and series.high is not None:
         if series.kind == "points":
-            axes.vlines(x, series.low, series.high, color=series.style.color, **_BARS[size == "small"])
+            bars = axes.hlines if horizontal else axes.vlines
+            bars(x, series.low, series.high, color=series.style.color, **_BARS[size == "small"])
         else:
             axes.fill_between(x, series.low, series.high, color=series.style.color, alpha=0.18, linewidth=0)
     return handle
 
 
 def _format_axes(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) -> None:
-    axes.set(title=panel.title, xlabel=panel.x_labels[along], ylabel=panel.y_label)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
+    if panel.horizontal:
+        axes.set(title=panel.title, xlabel=panel.y_label)
+        axes.set_yticks(range(len(panel.categories)), panel.categories)
+        axes.set_ylim(len(panel.categories) - 0.5, -0.5)
+        axes.grid(False, axis="y")
+        axes.axvline(0, color="0.4", linewidth=0.9, zorder=1)
+        return
+    axes.set(title=panel.title, xlabel=panel.x_labels[along], ylabel=panel.y_label)
     if panel.log_x:
         axes.set_xscale("log")
     elif along in AXES and all(series.kind == "line" for series in drawn):

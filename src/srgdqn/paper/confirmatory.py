@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -17,7 +19,8 @@ from srgdqn.paper.claims import CLAIMS, Judgement, judge
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.experiment import Outcomes, diverged_rounds, diverged_text, interval_text, seconds_of
 from srgdqn.paper.pilot import read_pilot
-from srgdqn.paper.report.contents import ClaimRow, Section, Table
+from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Section, Table
+from srgdqn.paper.report.first_screen import Difference, counts_of, forest_chart
 from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES, SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.controls import CHAMPION, contrast_table, interaction_table
@@ -26,6 +29,14 @@ from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 
 QUESTION = "Variance reduction, or merely 17 updates per batch?"
 
+PAPER_CLAIM = (
+    "Recursive gradients reduce the variance of deep Q-learning's gradients, and SRG-DQN therefore learns faster, "
+    "better and more steadily than SVR-DQN and DQN with SGD."
+)
+
+SCORES = "first-scores"
+"""The name of the table of scores on the first screen."""
+_CONTRASTS = "confirmatory-contrasts"
 _SAME_UPDATES = "sgd-inner-adam"
 _ONE_UPDATE = "dqn-sgd"
 _OTHER = "svr-dqn"
@@ -78,8 +89,8 @@ def _rounds_text(scale: Scale) -> str:
     return ", ".join([by_task, *(f"{count} {what}" for what, count in others.items())])
 
 
-def claim_rows(confirmed: Evidence | None) -> tuple[ClaimRow, ...]:
-    """The table of verdicts on page one: the claims that were judged for every set of readings that was confirmed."""
+def claim_cards(confirmed: Evidence | None) -> tuple[ClaimCard, ...]:
+    """A card for each claim that was judged for every set of readings that was confirmed."""
     if confirmed is None:
         return ()
     found: dict[str, dict[str, Judgement]] = {
@@ -88,21 +99,59 @@ def claim_rows(confirmed: Evidence | None) -> tuple[ClaimRow, ...]:
         if each in confirmed.judgements
     }
     return tuple(
-        ClaimRow(
+        ClaimCard(
             name=claim.name,
             claim=claim.statement,
             where=claim.where,
-            verdicts={each: judged[claim.name].verdict for each, judged in found.items()},
-            evidence={each: judged[claim.name].deciding.text() for each, judged in found.items()},
             section=claim.section,
+            verdicts={each: judged[claim.name].verdict for each, judged in found.items()},
+            marks={},
+            effects={each: _effects(judged[claim.name]) for each, judged in found.items()},
         )
         for claim in CLAIMS
         if found and all(claim.name in judged for judged in found.values())
     )
 
 
-def claims_note(confirmed: Evidence | None) -> str:
-    """What stands below the verdicts: by which rules they were taken, and on what."""
+def _effects(judgement: Judgement) -> tuple[str, ...]:
+    deciding = judgement.deciding
+    return (deciding.text(), *(each.text() for each in judgement.contrasts if each is not deciding))
+
+
+def first_screen(confirmed: Evidence | None) -> FirstScreen | None:
+    """The first screen; None where the evidence has no table of scores or of contrasts to make it of."""
+    tables = {table.name: table for table in confirmed.tables} if confirmed else {}
+    if confirmed is None or not {SCORES, _CONTRASTS} <= tables.keys():
+        return None
+    first, _, _ = confirmed.about.get("answer", "").partition(". ")
+    return FirstScreen(
+        claim=PAPER_CLAIM,
+        counts=counts_of(claim_cards(confirmed)),
+        question=QUESTION,
+        answer=(f"{first.rstrip('.')}.",) if first else (),
+        table=tables[SCORES],
+        forest=forest_chart(
+            "first-contrasts",
+            "SRG-DQN beside the others",
+            "Differences of final scores with intervals of 95 % over rounds: to the right of 0 SRG-DQN is better.",
+            [difference for row in tables[_CONTRASTS].frame.to_dicts() if (difference := _difference_in(row))],
+        ),
+    )
+
+
+def _difference_in(row: Mapping[str, Any]) -> Difference | None:
+    """A row of the table of contrasts; None where it has no interval."""
+    number = r"([-+]?(?:[\d.]+|inf|nan))"
+    numbers = re.fullmatch(rf"{number} \[{number}, {number}\]", str(row.get("difference [95 %]")))
+    if numbers is None:
+        return None
+    task, readings, against = (str(row.get(key)) for key in ("task", "readings", "against"))
+    unit = "return per episode" if task == "CartPole" else "reward per action"
+    return Difference(task, unit, readings, against, Interval(*map(float, numbers.groups())))
+
+
+def rules_text(confirmed: Evidence | None) -> str:
+    """By which rules the verdicts were reached, and on what."""
     rules = (
         "A claim holds if the lower bound of every contrast is above 0, be they smaller than δ or not; otherwise it "
         "fails if the upper bound of some contrast is below its margin (δ, or 0 where δ is part of the contrast "
@@ -114,7 +163,7 @@ def claims_note(confirmed: Evidence | None) -> str:
         "diverged and all score as the random policy) being steady is hard, which counts against SRG-DQN in C3 and C6."
     )
     if confirmed is None:
-        return rules
+        return f"No confirmatory run has been made yet: srgdqn reproduce --confirm. {rules}"
     about = confirmed.about
     whose = (
         "These verdicts were released with the package: this run has not computed them."
@@ -154,7 +203,9 @@ def confirmed_section(evidence: Evidence) -> Section:
         name="confirmatory",
         title="The confirmatory run: every contrast",
         paper_says="The paper reports no intervals and no tests.",
-        found=f"Verdicts with the readings {SETS[0]}: {counts}." + evidence.made(),
+        found=f"Verdicts with the readings {SETS[0]}: {counts}."
+        + evidence.made()
+        + (f"\n\n{QUESTION} {answer}" if (answer := evidence.about.get("answer")) else ""),
         tables=(
             Table(
                 "verdict-contrasts",
@@ -164,7 +215,7 @@ def confirmed_section(evidence: Evidence) -> Section:
                 "its own settings). A claim holds if all of its contrasts are above 0, and fails if one is below its "
                 "margin.",
             ),
-            *evidence.tables,
+            *(table for table in evidence.tables if table.name != SCORES),  # which is on the first screen
         ),
     )
 

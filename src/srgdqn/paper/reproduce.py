@@ -11,7 +11,7 @@ from typing import Any
 
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
-from srgdqn.paper.confirmatory import QUESTION, claim_rows, claims_note, confirmed_section
+from srgdqn.paper.confirmatory import claim_cards, confirmed_section, first_screen, rules_text
 from srgdqn.paper.experiment import Outcomes, seconds_of
 from srgdqn.paper.fingerprint_study import fingerprint_section
 from srgdqn.paper.readings_study import readings_section
@@ -24,6 +24,19 @@ from srgdqn.runs import configurations
 from srgdqn.runs.provenance import VERSIONS, provenance
 
 TITLE = "SRG-DQN, reproduced"
+
+GLOSSARY = {
+    "round": "One run of training with its own seed. Many rounds show what is luck.",
+    "outer iteration": "One pass of the paper's Algorithm 1: it draws a batch and updates the network up to 18 times "
+    "from it, once every 16 steps.",
+    "anchor": "The reference by which the noisy gradient of a single transition is corrected: the whole batch's "
+    "gradient in SVR-DQN, the last corrected gradient in SRG-DQN.",
+    "reading": "A choice where the paper is silent or contradicts itself. A set of readings decides all of them: "
+    "corrected repairs as little as possible, printed follows the letter, mnih adds the target network and the clipped "
+    "errors of the DQN that the paper cites.",
+    "contrast": "A quantity that a claim says is above 0, such as SRG-DQN's reward minus SVR-DQN's.",
+    "moot": "Nothing can be decided: no algorithm that the claim speaks of has learned, or nothing is left to compare.",
+}
 
 # The sections of the long commands, by the kind of evidence that each leaves.
 _LONG: Mapping[str, Callable[[Evidence], Section]] = {
@@ -70,12 +83,10 @@ def make_report(
             sections.append(section(evidence))
     return Report(
         title=TITLE,
-        question=QUESTION,
-        answer=confirmed.about.get("answer", "")
-        if confirmed
-        else "No confirmatory run has been made yet: srgdqn reproduce --confirm.",
-        claims=claim_rows(confirmed),
-        claims_note=claims_note(confirmed),
+        first=first_screen(confirmed),
+        cards=claim_cards(confirmed),
+        rules=rules_text(confirmed),
+        glossary=GLOSSARY,
         sections=tuple(sections),
         facts=_facts(scale, seconds, said),
         configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},

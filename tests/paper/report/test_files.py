@@ -14,16 +14,19 @@ from synthetic_report import points_chart, synthetic_report
 
 def test_everything_is_written_where_it_is_said_to_be(report_folder: Path) -> None:
     found = {str(path.relative_to(report_folder)) for path in report_folder.rglob("*") if path.is_file()}
-    charts = ("figure-2", "scores", "costs")
+    charts = ("first-contrasts", "figure-2", "scores", "costs")
     assert found == (
         {
             "report.html",
             "report.md",
+            "first-screen.md",
             "verdicts.md",
             "verdicts.csv",
             "verdicts.json",
             "tables/table-2.csv",
             "tables/table-2.md",
+            "tables/first-scores.csv",
+            "tables/first-scores.md",
         }
         | {"figures/.drawn.json", *(f"figures/{name}.png" for name in charts)}
         | {f"tables/{name}.csv" for name in charts}
@@ -32,22 +35,42 @@ def test_everything_is_written_where_it_is_said_to_be(report_folder: Path) -> No
 
 
 def test_tables_hold_the_numbers_of_the_report(report_folder: Path) -> None:
-    for section in synthetic_report().sections:
-        for chart in section.charts:
-            frame = data_of(chart)
-            read = pl.read_csv(report_folder / "tables" / f"{chart.name}.csv", schema_overrides=dict(frame.schema))
-            assert_frame_equal(read, frame)
-        for table in section.tables:
-            assert_frame_equal(pl.read_csv(report_folder / "tables" / f"{table.name}.csv"), table.frame)
-            text = (report_folder / "tables" / f"{table.name}.md").read_text()
-            assert text.startswith("Scores & intervals\n\n| algorithm | score | interval |\n")
-            assert text.endswith("\n\nOver the same rounds.\n")
+    report = synthetic_report()
+    for chart in report.charts:
+        frame = data_of(chart)
+        read = pl.read_csv(report_folder / "tables" / f"{chart.name}.csv", schema_overrides=dict(frame.schema))
+        assert_frame_equal(read.with_columns(pl.selectors.string().fill_null("")), frame)
+    for table in report.tables:
+        path = report_folder / "tables" / f"{table.name}.csv"
+        assert_frame_equal(pl.read_csv(path, schema_overrides=dict(table.frame.schema)), table.frame)
+        text = (report_folder / "tables" / f"{table.name}.md").read_text()
+        assert text.startswith(f"{table.title}\n\n| {table.frame.columns[0]} | {table.frame.columns[1]} |")
+        assert text.endswith(f"\n\n{table.note}\n")
+
+
+def test_a_report_without_a_first_screen_or_claims_is_written(tmp_path: Path) -> None:
+    report = replace(synthetic_report(), first=None, cards=(), sections=())
+    write_report(report, tmp_path / "out")
+    found = {str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    names = ("report.html", "report.md", "first-screen.md", "verdicts.md", "verdicts.csv", "verdicts.json")
+    assert found == set(names)
+
+
+def test_a_forest_without_rows_is_left_out(tmp_path: Path) -> None:
+    report = synthetic_report()
+    assert report.first is not None
+    bare = replace(report.first, forest=replace(report.first.forest, panels=()))
+    write_report(replace(report, first=bare, sections=()), tmp_path / "out")
+    assert not list((tmp_path / "out" / "figures").iterdir())
+    assert "first-contrasts" not in (tmp_path / "out" / "report.html").read_text()
+    assert "first-contrasts" not in (tmp_path / "out" / "report.md").read_text()
 
 
 def test_an_older_report_is_replaced_and_the_page_is_small(tmp_path: Path) -> None:
     section = replace(synthetic_report().sections[0], charts=(points_chart(),))
     for preview in (True, False):
-        paths = write_report(replace(synthetic_report(preview=preview), sections=(section,)), tmp_path / "out")
+        report = replace(synthetic_report(preview=preview), first=None, sections=(section,))
+        paths = write_report(report, tmp_path / "out")
     assert paths[0] == tmp_path / "out" / "report.html"
     assert all(path.is_file() for path in paths)
     # A preview has no use for what is made for print.
@@ -92,6 +115,11 @@ def other_number(chart: Chart) -> Chart:
     return replace(chart, panels=(replace(panel, series=(moved, *rest)),))
 
 
+def other_way(chart: Chart) -> Chart:
+    (panel,) = chart.panels
+    return replace(chart, panels=(replace(panel, horizontal=True),))
+
+
 def other_label(chart: Chart) -> Chart:
     (panel,) = chart.panels
     return replace(chart, panels=(replace(panel, y_label="another"),))
@@ -103,12 +131,12 @@ def test_a_chart_is_drawn_once_unless_it_would_look_otherwise(tmp_path: Path, dr
     assert [path.suffix for path in first] == [".png", ".pdf"]
     assert draw_files([points_chart()], tmp_path, ("png", "pdf"))["scores"] == first
     assert drawn == ["scores"]
-    for change in (other_number, other_label):
+    for change in (other_number, other_label, other_way):
         before = first[0].read_bytes()
         chart = change(chart)
         draw_files([chart], tmp_path, ("png",))
         assert first[0].read_bytes() != before
-    assert len(drawn) == 3
+    assert len(drawn) == 4
 
 
 def test_a_missing_file_or_damaged_digests_are_no_obstacle(tmp_path: Path, drawn: list[str]) -> None:

@@ -16,11 +16,12 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from srgdqn.figures.charts import data_of
-from synthetic_report import AXES, LABELS, costs_chart, curves_chart, points_chart
+from synthetic_report import AXES, LABELS, synthetic_report
 
 pytestmark = pytest.mark.browser
 
-CHARTS = {chart.name: chart for chart in (curves_chart(), points_chart(), costs_chart())}
+CHARTS = {chart.name: chart for chart in synthetic_report().charts}
+SIZES = [(1_400, 900), (390, 844)]
 VISIBLE_SERIES = "trace => trace.visible && trace.fill !== 'toself'"
 
 
@@ -81,7 +82,7 @@ def names(browser: Chrome, chart: str) -> list[list[str]]:
 
 
 def shown(label: str, group: str) -> str:
-    return f"{label} · {group}" if group else label
+    return " · ".join(part for part in (label, group) if part)
 
 
 def test_nothing_is_asked_of_any_network(page: Chrome) -> None:
@@ -98,10 +99,11 @@ def test_nothing_is_asked_of_any_network(page: Chrome) -> None:
 
 def test_charts_are_drawn_when_they_come_near(page: Chrome) -> None:
     count = "return document.querySelectorAll('#chart-{} .xtitle').length"
-    WebDriverWait(page, 30).until(lambda driver: driver.execute_script(count.format("figure-2")) == 3)
+    WebDriverWait(page, 30).until(lambda driver: driver.execute_script(count.format("first-contrasts")) == 3)
     assert page.execute_script(count.format("costs")) == 0
-    page.execute_script("document.getElementById('chart-costs').scrollIntoView()")
+    page.execute_script("location.hash = 'chart-costs'")
     WebDriverWait(page, 30).until(lambda driver: driver.execute_script(count.format("costs")) == 2)
+    assert page.execute_script(count.format("figure-2")) == 0  # which is folded
 
 
 @pytest.mark.parametrize("name", CHARTS)
@@ -113,8 +115,9 @@ def test_plots_show_the_numbers_of_the_chart(page: Chrome, name: str) -> None:
         for series, trace in zip(panel.series, traces, strict=True):
             assert trace["name"] == shown(series.label, series.group)
             assert trace["visible"] == series.shown
-            np.testing.assert_allclose(np.array(trace["x"], float), series.x[along], rtol=1e-4)
-            np.testing.assert_allclose(np.array(trace["y"], float), series.y, rtol=1e-4)
+            x, y = ("y", "x") if panel.horizontal else ("x", "y")
+            np.testing.assert_allclose(np.array(trace[x], float), series.x[along], rtol=1e-4)
+            np.testing.assert_allclose(np.array(trace[y], float), series.y, rtol=1e-4)
             if series.low is not None:
                 edges = np.array(trace["customdata"], float)
                 np.testing.assert_allclose(edges, np.stack([series.low, series.high], axis=1), rtol=1e-4)
@@ -190,6 +193,7 @@ def test_the_axis_is_switched_where_a_panel_has_it(page: Chrome) -> None:
 
 def test_the_data_come_as_a_file(page: Chrome, tmp_path: Path) -> None:
     name = "figure-2"
+    draw_all(page)
     page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     control(page, name, "Data as CSV").click()
     path = tmp_path / f"{name}.csv"
@@ -197,6 +201,106 @@ def test_the_data_come_as_a_file(page: Chrome, tmp_path: Path) -> None:
     expected = data_of(CHARTS[name]).with_columns(pl.selectors.float().fill_nan(None))
     found = pl.read_csv(path, schema_overrides=dict(expected.schema)).with_columns(pl.selectors.string().fill_null(""))
     assert_frame_equal(found.select(expected.columns), expected, rel_tol=1e-4, abs_tol=0)
+
+
+def parts_of_the_first_screen(browser: Chrome) -> list[tuple[str, dict[str, float]]]:
+    """Its parts as they follow each other, with their edges."""
+    return browser.execute_script(
+        """
+        const parts = ["h1", ".claimed", ".fare", ".answer", ".small", ".forest"];
+        return parts.map((part) => [part, document.querySelector(part).getBoundingClientRect().toJSON()]);
+        """
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_first_screen_comes_first_and_nothing_is_wider_than_the_window(
+    page: Chrome, width: int, height: int
+) -> None:
+    resize(page, width, height)
+    page.refresh()
+    loaded(page)
+    parts = dict(parts_of_the_first_screen(page))
+    assert all(part["height"] > 20 for part in parts.values())
+    if width < 600:
+        tops = [part["top"] for part in parts.values()]
+        assert tops == sorted(tops)
+        assert len({part["left"] for part in parts.values()}) == 1
+        assert parts[".fare"]["bottom"] <= height
+    else:
+        # Question and scores stand beside each other; of the forest more than the beginning is seen.
+        assert parts[".answer"]["right"] <= parts[".small"]["left"]
+        assert parts["h1"]["bottom"] <= parts[".claimed"]["top"] < parts[".fare"]["top"] < parts[".answer"]["top"]
+        assert parts[".small"]["bottom"] <= parts[".forest"]["top"] < height - 200
+    texts = page.find_element(By.CSS_SELECTOR, ".strip").text.split()
+    assert {"hold", "fail", "undecided", "moot", "corrected", "printed", "mnih"} <= set(texts)
+    # The small table is read without scrolling it.
+    inner = "const box = document.querySelector('.small .scrolling'); return box.scrollWidth - box.clientWidth"
+    assert page.execute_script(inner) <= 0
+    page.execute_script("document.querySelectorAll('details').forEach(each => { each.open = true })")
+    draw_all(page)
+    assert page.execute_script("return document.scrollingElement.scrollWidth") <= width
+    wide = page.execute_script(
+        """
+        const limit = document.documentElement.clientWidth + 0.5;
+        const boxes = [...document.querySelectorAll("main *")].filter((each) => !each.closest(".scrolling, svg"));
+        return boxes.filter((each) => each.getBoundingClientRect().right > limit).map((each) => each.className);
+        """
+    )
+    assert wide == []
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+@pytest.mark.parametrize("name", ["variance", "chart-costs", "table-table-2", "configurations", "rules", "words"])
+def test_an_address_opens_what_it_points_to(
+    browser: Chrome, report_folder: Path, name: str, width: int, height: int
+) -> None:
+    resize(browser, width, height)
+    browser.get("about:blank")
+    browser.get((report_folder / "report.html").as_uri() + f"#{name}")
+    loaded(browser)
+    target = browser.find_element(By.ID, name)
+    WebDriverWait(browser, 30).until(lambda _: target.is_displayed())
+    seen = "const box = arguments[0].getBoundingClientRect(); return box.top >= -1 && box.top < innerHeight"
+    WebDriverWait(browser, 30).until(lambda driver: driver.execute_script(seen, target))
+    # Only that.
+    others = [each for each in ("figure-2", "text", "facts") if name not in (each, "table-table-2")]
+    assert not any(browser.find_element(By.ID, each).is_displayed() for each in others)
+
+
+def test_links_open_what_is_folded_and_as_often_as_one_likes(page: Chrome) -> None:
+    card = page.find_element(By.ID, "C1")
+    section = page.find_element(By.ID, "figure-2")
+    assert not section.is_displayed()
+    for _ in range(2):
+        page.execute_script("arguments[0].click()", card.find_element(By.LINK_TEXT, "Figure 2: learning curves"))
+        WebDriverWait(page, 30).until(lambda _: section.is_displayed())
+        page.execute_script("arguments[0].closest('details').open = false", section)
+        assert not section.is_displayed()
+
+
+def test_a_card_has_a_permalink_that_leads_to_it(page: Chrome) -> None:
+    card = page.find_element(By.ID, "C9")
+    page.execute_script("arguments[0].click()", card.find_element(By.CLASS_NAME, "permalink"))
+    assert page.execute_script("return location.hash") == "#C9"
+    top = "return document.getElementById('C9').getBoundingClientRect().top"
+    WebDriverWait(page, 30).until(lambda driver: 0 <= driver.execute_script(top) < 100)
+
+
+def test_an_odd_address_does_no_harm(page: Chrome) -> None:
+    page.execute_script("location.hash = '%E0%A4%A'")
+    page.execute_script("location.hash = 'C2-(at-their-own-θ)'")
+    top = "return document.getElementById('C2-(at-their-own-θ)').getBoundingClientRect().top"
+    WebDriverWait(page, 30).until(lambda driver: 0 <= driver.execute_script(top) < 100)
+
+
+def test_print_opens_everything_and_closes_it_again(page: Chrome) -> None:
+    folds = page.find_elements(By.CSS_SELECTOR, "details.folded")
+    folds[0].find_element(By.TAG_NAME, "summary").click()
+    draw_all(page)
+    assert all(each.get_attribute("open") for each in folds)
+    page.execute_script("window.dispatchEvent(new Event('afterprint'))")
+    assert [bool(each.get_attribute("open")) for each in folds] == [True] + [False] * (len(folds) - 1)
 
 
 def test_a_phone_scrolls_only_down(page: Chrome) -> None:
@@ -247,11 +351,13 @@ def test_without_scripts_images_stand_in(browser: Chrome, report_folder: Path) -
         browser.get((report_folder / "report.html").as_uri())
         images = browser.find_elements(By.CSS_SELECTOR, "figure img")
         assert len(images) == len(CHARTS)
+        for fold in browser.find_elements(By.CSS_SELECTOR, ".fold > details > summary"):
+            fold.click()
         for image in images:
             assert image.is_displayed()
             assert image.size["width"] > 300
         assert not any(each.is_displayed() for each in browser.find_elements(By.CSS_SELECTOR, ".controls, .plots"))
-        assert browser.find_element(By.CSS_SELECTOR, ".verdicts").is_displayed()
+        assert all(each.is_displayed() for each in browser.find_elements(By.CSS_SELECTOR, ".strip, .scores, .card"))
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.report import page
-from srgdqn.paper.report.contents import ClaimRow, Report, Section, Table
-from srgdqn.paper.report.page import json_data, plot_data, render_page, rounded, trusted_script
+from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Report, Section, Table
+from srgdqn.paper.report.page import json_data, plot_data, plot_height, render_page, rounded, trusted_script
 from synthetic_report import costs_chart, curves_chart, points_chart, synthetic_report
 
 PNG = b"\x89PNG"
@@ -51,18 +51,26 @@ def small_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outline(report: Report) -> Outline:
-    charts = [chart.name for section in report.sections for chart in section.charts]
-    return Outline(render_page(report, dict.fromkeys(charts, PNG)))
+    return Outline(source(report))
+
+
+def source(report: Report) -> str:
+    return render_page(report, dict.fromkeys([chart.name for chart in report.charts], PNG))
+
+
+def said_by(report: Report) -> str:
+    return " ".join("".join(outline(report).texts).split())
 
 
 def test_the_page_says_all_that_the_report_does() -> None:
     report = synthetic_report()
-    read = outline(report)
-    said = " ".join(" ".join(read.texts).split())
-    for text in (report.title, report.question, report.answer, report.claims_note, *report.facts.values()):
+    assert report.first is not None
+    said = said_by(report)
+    for text in (report.title, report.rules, *report.glossary.values(), *report.facts.values()):
         assert text in said
-    for claim in report.claims:
-        for text in (claim.name, claim.claim, claim.where, *claim.verdicts.values(), *claim.evidence.values()):
+    for card in report.cards:
+        effects = [effect for each in card.effects.values() for effect in each]
+        for text in (card.name, card.claim, card.where, *card.verdicts.values(), *effects, *card.notes):
             assert text in said
     for section in report.sections:
         assert section.title in said
@@ -74,7 +82,89 @@ def test_the_page_says_all_that_the_report_does() -> None:
             assert table.title in said
             assert table.note in said
     assert "Computed in 12 min 34 s, added up over cores: within its budget of 20 min." in said
-    assert said.index("undecided") < said.index("Contents") < said.index("What the paper says")
+    first = report.first
+    parts = (first.claim, "corrected", first.question, *first.answer, first.table.title, first.forest.title)
+    rest = ("What these words mean: round, moot", "Claim by claim", "In detail", "What the paper says")
+    places = [said.index(part) for part in (*parts, *rest)]
+    assert places == sorted(places)
+
+
+def test_the_strip_is_read_without_colours() -> None:
+    """Numbers and words; verdicts that no claim has are left out."""
+    report = synthetic_report()
+    assert report.first is not None
+    counts = {"corrected": {"holds": 1, "fails": 12, "undecided": 0, "moot": 2}, "mnih": {"moot": 1}}
+    first = replace(report.first, counts=counts)  # type: ignore[arg-type]
+    said = said_by(replace(report, first=first))
+    assert "corrected ✓ 1 holds✕ 12 fail○ 2 mootmnih ○ 1 moot" in said
+    assert "How its claims fare" not in said_by(replace(report, first=replace(first, counts={})))
+
+
+def test_a_card_has_its_verdicts_side_by_side_with_marks_and_effects() -> None:
+    report = synthetic_report()
+    text = source(replace(report, first=None))
+    card = text[text.index('<article class="card" id="C1">') :]
+    card = card[: card.index("</article>")]
+    assert card.count('<div class="finding">') == 3
+    assert card.count('<span class="mark">small</span>') == 1
+    assert card.count('<span class="mark">below random</span>') == 2
+    assert '<strong class="verdict fails"><span aria-hidden="true">✕</span> fails</strong>' in card
+    # The deciding contrast is seen, the others are folded.
+    assert '<p class="effect">final reward over svr-dqn: +0.0204' in card
+    folded = card[card.index("<details>") : card.index("</details>")]
+    assert "<summary>2 more contrasts</summary>" in folded
+    assert "1.02 times as steady [0.961, 1.11]" in folded
+    assert card.count("<details>") == 1
+    assert 'href="#C1"' in card
+    assert '<a href="#figure-2">Figure 2: learning curves</a>' in card
+    assert "Depends on the target&#39;s period." in card
+    only = text[text.index('id="C2-(at-their-own-θ)"') :]
+    only = only[: only.index("</article>")]
+    assert only.count('<div class="finding">') == 1
+    assert "<details>" not in only
+
+
+def test_marks_are_explained_where_there_are_some() -> None:
+    report = synthetic_report()
+    assert "some effect is smaller than what would matter" in said_by(report)
+    plain = said_by(replace(report, cards=report.cards[1:]))
+    assert "smaller than what would matter" not in plain
+
+
+def test_empty_parts_have_no_headings() -> None:
+    report = replace(synthetic_report(), first=None, cards=(), glossary={}, rules="", sections=())
+    bare = said_by(replace(report, facts={}, configurations={}))
+    for heading in ("What the paper claims", "Claim by claim", "In detail", "What these words mean"):
+        assert heading not in bare
+    assert "How verdicts are reached" not in said_by(report)
+    assert "In detail" in said_by(report)
+    empty = Section("empty", "Empty", "", "", charts=(Chart("none", "No panels", "", ()),))
+    assert "No panels" not in said_by(replace(report, sections=(empty,)))
+
+
+def test_everything_below_the_cards_is_folded_and_has_a_permalink() -> None:
+    read = outline(synthetic_report())
+    closed = [attributes for tag, attributes in read.elements if tag == "details" and "folded" in str(attributes)]
+    assert closed
+    assert all("open" not in attributes for attributes in closed)
+    links = [attributes["href"] for tag, attributes in read.elements if attributes.get("class") == "permalink"]
+    details = ["#rules", "#figure-2", "#variance", "#text", "#facts", "#configurations"]
+    cards = ["#C1", "#C2-(at-their-own-θ)", *(f"#C{number}" for number in range(3, 19))]
+    assert links == cards + details
+
+
+def test_scores_have_tasks_beside_each_other_and_asides_are_quiet() -> None:
+    text = source(synthetic_report())
+    assert '<td></td><th scope="col">MountainCar</th>' in text
+    assert '<th scope="row">SRG-DQN</th><td>0.318 <span class="aside">(0 %)</span></td>' in text
+    assert '<td>-3.51 <span class="aside">(45 %)</span></td>' in text
+
+
+def test_no_float_is_shown_raw() -> None:
+    frame = pl.DataFrame({"name": ["a"], "value": [0.1 + 0.2], "small": [-1.23456e-8]})
+    section = Section("s", "S", "", "", tables=(Table("one", "Title", frame),))
+    text = source(replace(synthetic_report(), first=None, sections=(section,)))
+    assert '<td class="number">0.3</td><td class="number">-1.23 × 10⁻⁸</td>' in text
 
 
 def test_links_lead_somewhere_and_names_are_used_once() -> None:
@@ -83,7 +173,7 @@ def test_links_lead_somewhere_and_names_are_used_once() -> None:
     assert len(names) == len(set(names))
     targets = [target.removeprefix("#") for target in read.values("href") if target.startswith("#")]
     assert set(targets) <= set(names)
-    assert {"figure-2", "variance", "text", "facts", "configurations"} <= set(targets)
+    assert {"figure-2", "variance", "text", "facts", "configurations", "C1", "rules"} <= set(targets)
     assert not [
         value for name in ("src", "href") for value in read.values(name) if not value.startswith(("#", "data:"))
     ]
@@ -119,9 +209,10 @@ def test_controls_start_as_the_chart_is_shown() -> None:
 
 
 def test_a_report_without_charts_needs_no_scripts_for_them() -> None:
-    bare = replace(synthetic_report(), sections=(), facts={}, configurations={})
+    bare = replace(synthetic_report(), first=None, sections=(), facts={}, configurations={})
     read = outline(bare)
-    assert [tag for tag, _ in read.elements].count("script") == 1
+    assert [tag for tag, _ in read.elements].count("script") == 2
+    assert "Plotly" not in "".join(read.texts)
 
 
 TEXTS = st.text(st.sampled_from("<>&\"'/ab x")) | st.sampled_from(
@@ -150,8 +241,11 @@ def everywhere(text: str) -> Report:
     chart = Chart("chart", text, text, (panel,))
     table = Table("table", text, pl.DataFrame({some: [text], f"{some}b": [text]}), some)
     section = Section("section", text, text, text, (chart,), (table,))
-    claim = ClaimRow(text, text, text, {some: "holds"}, {some: some}, "section")
-    return Report(text, text, text, (claim,), text, (section,), {text: text}, {text: text})
+    card = ClaimCard(text, text, text, "section", {some: "holds"}, {some: (text,)}, {some: (some, text)}, (text,))
+    small = Table("small", text, pl.DataFrame({some: [text], f"{some}b": [text]}), some)
+    forest = Panel(some, text, {"n": text}, series, categories=(text, text), horizontal=True)
+    first = FirstScreen(text, {some: {"moot": 1}}, text, (text,), small, Chart("forest", text, text, (forest,)))
+    return Report(text, first, (card,), some, {text: text}, (section,), {text: text}, {text: text})
 
 
 @given(TEXTS)
@@ -173,13 +267,11 @@ def test_tables_and_verdicts_are_marked_up_for_readers_who_listen() -> None:
     """Heads for columns and rows, numbers to the right, a region that scrolls; a missing section is not linked."""
     frame = pl.DataFrame({"name": ["a"], "score": [None], "text": ["x < y"]}, schema_overrides={"score": pl.Float64})
     section = Section("s", "S", "", "", tables=(Table("one", "Title", frame, "Note."),))
-    claims = synthetic_report().claims
-    source = render_page(replace(synthetic_report(), claims=claims, sections=(section,)), {})
-    assert 'role="region" aria-label="Title"><table id="table-one"><caption>Title</caption>' in source
-    assert '<th scope="row">a</th><td class="number">–</td><td>x &lt; y</td>' in source
-    assert '<th scope="col" class="number">score</th>' in source
-    assert '<strong class="verdict fails">fails</strong> <span class="evidence">−0.05 [−0.12, −0.01]</span>' in source
-    assert f"<td>{claims[1].section}</td>" in source
+    text = source(replace(synthetic_report(), first=None, sections=(section,)))
+    assert 'role="region" aria-label="Title"><table id="table-one"><caption>Title</caption>' in text
+    assert '<th scope="row">a</th><td class="number">–</td><td>x &lt; y</td>' in text
+    assert '<th scope="col" class="number">score</th>' in text
+    assert "In the paper: Section 4</p>" in text
 
 
 # What plotly draws
@@ -244,3 +336,28 @@ def test_axes_are_as_the_panel_wants_them() -> None:
     assert curves["layout"]["xaxis"]["rangemode"] == "tozero"
     (points,) = plot_data(points_chart())["panels"]
     assert points["layout"]["scattermode"] == "group"
+
+
+def test_a_forest_has_its_values_along_x_and_its_rows_from_the_top() -> None:
+    report = synthetic_report()
+    assert report.first is not None
+    (panel, *_) = plot_data(report.first.forest)["panels"]
+    layout = panel["layout"]
+    assert panel["horizontal"]
+    assert layout["xaxis"]["title"]["text"] == "SRG-DQN minus the other<br>(reward per action)"
+    assert layout["xaxis"]["zeroline"]
+    assert layout["yaxis"]["ticktext"] == ["SGD", "same updates", "SVR-DQN", "best control"]
+    assert layout["yaxis"]["range"] == [3.5, -0.5]
+    assert "title" not in layout["yaxis"]
+    forest, curves = report.first.forest.panels[0], curves_chart().panels[0]
+    assert plot_height(replace(forest, categories=forest.categories * 2)) > plot_height(forest)
+    assert plot_height(curves) == 320
+
+
+def test_a_forest_has_its_markers_beside_the_switches() -> None:
+    text = source(synthetic_report())
+    forest = text[text.index('id="chart-first-contrasts"') :]
+    forest = forest[: forest.index("</figure>")]
+    for mark, color, name in (("●", "#1f3b73", "corrected"), ("■", "#b5482a", "printed"), ("▲", "#2a7f79", "mnih")):
+        assert f'<span aria-hidden="true" style="color: {color}">{mark}</span> {name}</label>' in forest
+    assert "<legend>Shown</legend>" in forest

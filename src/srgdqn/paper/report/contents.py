@@ -1,16 +1,26 @@
-"""What a report says: verdicts first, then a section per experiment. Plain data, rendered by `paper.report.page`."""
+"""What a report says: first screen, a card per claim, a section per experiment. Plain data, rendered by `page`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import polars as pl
 
 from srgdqn.figures.charts import Chart
 
 Verdict = Literal["holds", "fails", "undecided", "moot"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+
+MARKS = {
+    "small": "the claim holds, but some effect is smaller than what would matter",
+    "below random": "no algorithm that the claim speaks of beats the random policy",
+}
+"""What the marks beside a verdict mean."""
+
+MOST_SENTENCES = 3
+"""Of the answer on the first screen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +53,6 @@ class Section:
 
 
 @dataclass(frozen=True)
-class ClaimRow:
-    """One claim of the paper and its verdict for each set of readings."""
-
-    name: str
-    """Such as `C2`, or `C7 (at their own θ)`."""
-    claim: str
-    where: str
-    """The paper's figure, table or section."""
-    verdicts: Mapping[str, Verdict]
-    """By set of readings: `corrected` first."""
-    evidence: Mapping[str, str]
-    """By set of readings: the deciding contrast with its interval, in words."""
-    section: str
-    """The section that shows it."""
-
-
-@dataclass(frozen=True)
 class ClaimCard:
     """One claim of the paper: its words, and by set of readings what came of it."""
 
@@ -76,7 +69,7 @@ class ClaimCard:
     effects: Mapping[str, tuple[str, ...]]
     """The contrasts in words and units, the deciding one first; or why there is none."""
     notes: tuple[str, ...] = ()
-    """What else must be said: that it depends on the target network, or has changed since the last release, and why."""
+    """What else must be said: that it depends on the target's period, or has changed since a release, and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +82,7 @@ class FirstScreen:
     """By set of readings: how many claims hold, fail, are undecided, are moot."""
     question: str
     answer: tuple[str, ...]
-    """At most three sentences."""
+    """Sentences: at most three."""
     table: Table
     """A row per task: the random policy, SGD, the same updates without reduction, SVR, SRG, the best control; the share
     of diverged rounds beside each.
@@ -97,10 +90,15 @@ class FirstScreen:
     forest: Chart
     """The contrasts behind the answer, with their intervals."""
 
+    def __post_init__(self) -> None:
+        """Checks that it can be read at a glance."""
+        if len(self.answer) > MOST_SENTENCES:
+            raise ValueError(f"the answer has {len(self.answer)} sentences: use at most {MOST_SENTENCES}")
 
-def readings_of(claims: Sequence[ClaimRow]) -> list[str]:
+
+def readings_of(cards: Sequence[ClaimCard]) -> list[str]:
     """The sets of readings that any claim has a verdict for, each once."""
-    return list(dict.fromkeys(reading for row in claims for reading in row.verdicts))
+    return list(dict.fromkeys(reading for card in cards for reading in card.verdicts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,13 +106,13 @@ class Report:
     """Everything on the page."""
 
     title: str
-    question: str
-    """The question on page one."""
-    answer: str
-    """Its answer, in a few sentences with figures."""
-    claims: tuple[ClaimRow, ...]
-    claims_note: str
-    """Which seeds decided, how many rounds, the version of the claims."""
+    first: FirstScreen | None
+    """None where there is no evidence to make it of: the page then starts with the cards."""
+    cards: tuple[ClaimCard, ...]
+    rules: str
+    """How verdicts were reached: by which rules, on which seeds and how many rounds."""
+    glossary: Mapping[str, str]
+    """The few words that a reader may not know."""
     sections: tuple[Section, ...]
     facts: Mapping[str, str]
     """Versions, machine, seeds, version of the claims, date, time taken."""
@@ -122,3 +120,16 @@ class Report:
     """The full configuration of each cell as TOML, by the cell's name."""
     preview: bool = False
     """Whether this is a `--quick` run, which the page says in a banner."""
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All charts, the first screen's before the others; one without panels shows nothing and is left out."""
+        forest = [self.first.forest] if self.first else []
+        every = [*forest, *(chart for section in self.sections for chart in section.charts)]
+        return [chart for chart in every if chart.panels]
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables in the same order."""
+        small = [self.first.table] if self.first else []
+        return [*small, *(table for section in self.sections for table in section.tables)]

@@ -23,7 +23,14 @@ from PIL import Image
 from srgdqn.figures.charts import Chart, data_of
 from srgdqn.figures.images import draw_chart, save_figure
 from srgdqn.paper.report.contents import Report
-from srgdqn.paper.report.markdown import as_markdown, report_markdown, verdict_frame, verdicts_json, verdicts_markdown
+from srgdqn.paper.report.markdown import (
+    as_markdown,
+    first_markdown,
+    report_markdown,
+    verdict_frame,
+    verdicts_json,
+    verdicts_markdown,
+)
 from srgdqn.paper.report.page import render_page
 from srgdqn.runs.destination import make_folder, write_file
 from srgdqn.runs.untrusted import parse_json, read_file
@@ -40,12 +47,12 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
     """Writes a report, over an older one if there is one; the page comes last, when all that it goes with is there.
 
     Returns:
-      The files: `report.html` and `report.md`, `verdicts.md`, `.csv` and `.json`; of each chart `figures/*.png`,
-      `figures/*.pdf` and `tables/*.csv`, and of each table `tables/*.csv` and `tables/*.md`, called by their names.
+      The files: `report.html` and `report.md`, the first screen as `first-screen.md`, `verdicts.md`, `.csv` and
+      `.json`; of each chart `figures/*.png`, `figures/*.pdf` and `tables/*.csv`, and of each table `tables/*.csv` and
+      `tables/*.md`, called by their names.
 
     """
-    charts = [chart for section in report.sections for chart in section.charts]
-    tables = [table for section in report.sections for table in section.tables]
+    charts, tables = report.charts, report.tables
     _check_names([chart.name for chart in charts] + [table.name for table in tables])
     target = make_folder(folder)
     figures, numbers = make_folder(target / "figures"), make_folder(target / "tables")
@@ -61,8 +68,9 @@ def write_report(report: Report, folder: str | os.PathLike[str]) -> list[Path]:
         noted = f"{as_markdown(table.frame)}\n{table.note}\n" if table.note else as_markdown(table.frame)
         written.append(_text(numbers / f"{table.name}.md", f"{table.title}\n\n{noted}"))
     written.append(_text(target / "verdicts.md", verdicts_markdown(report)))
-    written.append(_text(target / "verdicts.csv", verdict_frame(report.claims).write_csv()))
+    written.append(_text(target / "verdicts.csv", verdict_frame(report.cards).write_csv()))
     written.append(_text(target / "verdicts.json", verdicts_json(report)))
+    written.append(_text(target / "first-screen.md", first_markdown(report)))
     written.append(_text(target / "report.md", report_markdown(report)))
     return [_text(target / "report.html", render_page(report, images)), *written]
 
@@ -132,7 +140,7 @@ def _key(chart: Chart) -> str:
     digest.update(repr((chart.name, chart.title, chart.columns)).encode())
     for panel in chart.panels:
         axes = panel.title, panel.y_label, dict(panel.x_labels), panel.log_x, panel.log_y
-        names = panel.categories, panel.y_categories
+        names = panel.categories, panel.y_categories, panel.horizontal
         lines = [(series.label, series.style, series.kind, series.group, series.shown) for series in panel.series]
         digest.update(repr((axes, names, lines)).encode())
     digest.update(data_of(chart).write_csv().encode())

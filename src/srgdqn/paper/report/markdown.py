@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
-from srgdqn.paper.report.contents import ClaimRow, Report, Section, readings_of
+from srgdqn.paper.report.contents import MARKS, ClaimCard, Report, Section, Verdict, readings_of
 
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LONGEST = 40  # rows of a table that are shown; the whole of it is in its file
 
 
@@ -20,11 +21,12 @@ def report_markdown(report: Report) -> str:
     parts = [
         f"# {report.title}",
         "**This is a preview: a quick run decides nothing.**" if report.preview else "",
-        f"**{report.question}** {report.answer}",
+        first_markdown(report).strip() if report.first else "",
         "## Verdicts",
-        verdict_summary(report),
-        report.claims_note,
-        _evidence(report),
+        cards_markdown(report.cards),
+        _effects(report.cards),
+        report.rules,
+        _glossary(report.glossary),
         *map(_section, report.sections),
         "## How this was made",
         as_markdown(pl.DataFrame({"what": list(report.facts), "value": list(report.facts.values())})).strip(),
@@ -32,24 +34,81 @@ def report_markdown(report: Report) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def verdict_summary(report: Report) -> str:
-    """A line per claim: what the paper says, and the verdict for each set of readings."""
-    columns = {
-        "claim": [row.name for row in report.claims],
-        "what the paper says": [row.claim for row in report.claims],
-    }
-    for reading in readings_of(report.claims):
-        columns[reading] = [row.verdicts.get(reading, "–") for row in report.claims]
-    return as_markdown(pl.DataFrame(columns)).strip() if report.claims else ""
-
-
-def _evidence(report: Report) -> str:
-    lines = [
-        f"- {row.name}, {reading}: {row.verdicts[reading]}. {text}."
-        for row in report.claims
-        for reading, text in row.evidence.items()
+def first_markdown(report: Report) -> str:
+    """The first screen: a small table, at most three sentences, one picture. Without one, the table of verdicts."""
+    first = report.first
+    if first is None:
+        return f"{cards_markdown(report.cards)}\n"
+    counts = "; ".join(f"`{reading}`: {counts_text(counts)}" for reading, counts in first.counts.items())
+    parts = [
+        f"The paper claims: {first.claim}",
+        f"Of its claims, by set of readings: {counts}." if counts else "",
+        " ".join([f"**{first.question}**", *first.answer]),
+        f"**{first.table.title}**" if first.table.title else "",
+        as_markdown(first.table.frame).strip(),
+        first.table.note,
     ]
-    return "\n".join(["The contrast that decided, or came closest:", "", *lines]) if lines else ""
+    if first.forest.panels:
+        parts.append(f"![{first.forest.title}](figures/{first.forest.name}.png)")
+        parts.append(f"*{first.forest.title}.* {first.forest.caption}")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def counts_text(counts: Mapping[Verdict, int]) -> str:
+    """How many claims have each verdict; those that none has are left out.
+
+    >>> counts_text({"holds": 1, "fails": 8, "undecided": 4, "moot": 0})
+    '1 holds, 8 fail, 4 undecided'
+    """
+    return ", ".join(f"{count} {counted(verdict, count)}" for verdict, count in counts.items() if count)
+
+
+def counted(verdict: Verdict, count: int) -> str:
+    """The word for that many claims.
+
+    >>> counted("holds", 1), counted("holds", 2), counted("moot", 2)
+    ('holds', 'hold', 'moot')
+    """
+    return verdict if count == 1 else verdict.removesuffix("s")
+
+
+def cards_markdown(cards: Sequence[ClaimCard]) -> str:
+    """The cards as a table, a line per claim: what the paper says, and for each set of readings the verdict."""
+    if not cards:
+        return ""
+    columns = {"claim": [card.name for card in cards], "what the paper says": [card.claim for card in cards]}
+    for reading in readings_of(cards):
+        columns[reading] = [_verdict(card, reading) for card in cards]
+    marks = [mark for mark in MARKS if any(mark in each for card in cards for each in card.marks.values())]
+    meanings = "\n\n" + "; ".join(f"*{mark}*: {MARKS[mark]}" for mark in marks) + "." if marks else ""
+    return as_markdown(pl.DataFrame(columns)).strip() + meanings
+
+
+def _verdict(card: ClaimCard, reading: str) -> str:
+    """The verdict with its marks; a dash where there is none."""
+    marks = ", ".join(card.marks.get(reading, ()))
+    verdict = card.verdicts.get(reading, "–")
+    return f"{verdict} ({marks})" if marks else verdict
+
+
+def _effects(cards: Sequence[ClaimCard]) -> str:
+    """The contrast that decided, of every claim and set of readings, and notes."""
+    lines = [
+        f"- {card.name}, {reading}: {_verdict(card, reading)}. {effects[0].rstrip('.')}."
+        for card in cards
+        for reading, effects in card.effects.items()
+        if effects
+    ]
+    notes = [f"- {card.name}: {note}" for card in cards for note in card.notes]
+    parts = ["The contrast that decided, or came closest:", "\n".join(lines)] if lines else []
+    if notes:
+        parts += ["What else must be said:", "\n".join(notes)]
+    return "\n\n".join(parts)
+
+
+def _glossary(glossary: Mapping[str, str]) -> str:
+    lines = [f"- *{word}*: {meaning}" for word, meaning in glossary.items()]
+    return "\n".join(["## Words", "", *lines]) if lines else ""
 
 
 def _section(section: Section) -> str:
@@ -68,43 +127,42 @@ def _section(section: Section) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def verdict_frame(claims: Sequence[ClaimRow]) -> pl.DataFrame:
-    """The table of verdicts as data: a row per claim."""
+def verdict_frame(cards: Sequence[ClaimCard]) -> pl.DataFrame:
+    """The verdicts as data: a row per claim."""
     columns: dict[str, list[str | None]] = {
-        "name": [row.name for row in claims],
-        "claim": [row.claim for row in claims],
-        "where": [row.where for row in claims],
+        "name": [card.name for card in cards],
+        "claim": [card.claim for card in cards],
+        "where": [card.where for card in cards],
     }
-    for reading in readings_of(claims):
-        columns[f"verdict, {reading}"] = [row.verdicts.get(reading) for row in claims]
-        columns[f"evidence, {reading}"] = [row.evidence.get(reading) for row in claims]
-    columns["section"] = [row.section for row in claims]
+    for reading in readings_of(cards):
+        columns[f"verdict, {reading}"] = [card.verdicts.get(reading) for card in cards]
+        columns[f"marks, {reading}"] = [", ".join(card.marks.get(reading, ())) or None for card in cards]
+        columns[f"effect, {reading}"] = [next(iter(card.effects.get(reading, ())), None) for card in cards]
+    columns["notes"] = [" ".join(card.notes) or None for card in cards]
+    columns["section"] = [card.section for card in cards]
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
 def verdicts_markdown(report: Report) -> str:
     """Question, answer and verdicts as Markdown."""
     preview = ["Preview: a quick run decides nothing."] if report.preview else []
-    parts = [
-        f"# {report.title}",
-        *preview,
-        report.question,
-        report.answer,
-        as_markdown(verdict_frame(report.claims)).strip(),
-        report.claims_note,
-    ]
+    asked = [report.first.question, " ".join(report.first.answer)] if report.first else []
+    parts = [f"# {report.title}", *preview, *asked, as_markdown(verdict_frame(report.cards)).strip(), report.rules]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def verdicts_json(report: Report) -> str:
     """The same for programs."""
+    first = report.first
     content = {
         "title": report.title,
         "preview": report.preview,
-        "question": report.question,
-        "answer": report.answer,
-        "note": report.claims_note,
-        "claims": [dataclasses.asdict(row) for row in report.claims],
+        "paper": first.claim if first else None,
+        "question": first.question if first else None,
+        "answer": list(first.answer) if first else [],
+        "counts": {reading: dict(counts) for reading, counts in first.counts.items()} if first else {},
+        "rules": report.rules,
+        "claims": [dataclasses.asdict(card) for card in report.cards],
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -141,13 +199,24 @@ def as_markdown(frame: pl.DataFrame) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A value as text; a dash for a missing one.
+    """A value as a reader wants it: numbers with four digits, a dash for a missing one.
 
-    >>> text_of(0.25), text_of(None), text_of(float("nan"))
-    ('0.25', '–', '–')
+    >>> [text_of(value) for value in (0.1 + 0.2, 3.0, 12345.678, -2.5e-07, 0.0)]
+    ['0.3', '3', '12,346', '-2.5 × 10⁻⁷', '0']
+    >>> text_of(20_001), text_of(None), text_of(float("nan")), text_of(float("-inf")), text_of(1e110)
+    ('20001', '–', '–', '-∞', '1 × 10¹¹⁰')
     """
-    missing = value is None or (isinstance(value, float) and math.isnan(value))
-    return "–" if missing else str(value)
+    if value is None or not isinstance(value, float):
+        return "–" if value is None else str(value)
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
+    size = abs(value)
+    if size == 0 or 1e-4 <= size < 9_999.5:
+        return f"{value:.4g}"
+    if 9_999.5 <= size < 1e9:
+        return f"{value:,.0f}"
+    digits, power = f"{value:.2e}".split("e")
+    return f"{float(digits):g} × 10{str(int(power)).translate(_RAISED)}"
 
 
 def _cell(text: str) -> str:

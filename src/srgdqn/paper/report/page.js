@@ -33,7 +33,7 @@
       data.panels.forEach((panel, index) => {
         const axis = axisOf(panel);
         const layout = structuredClone(panel.layout);
-        layout.xaxis.title = { text: panel.axes[axis] };
+        if (!panel.horizontal) layout.xaxis.title = { text: panel.axes[axis] };
         layout.dragmode = dragmode;
         layout.uirevision = `${axis} ${resets}`; // a zoom outlasts what is switched on and off, but not its axis
         plotly.react(plots[index], tracesOf(panel, axis, visible[index]), layout, config);
@@ -95,7 +95,8 @@
           fillcolor: series.color + "2e", line: { width: 0 }, hoverinfo: "skip",
         });
       }
-      marks.push({ ...shared, x, y: series.y, ...looksOf(series, panel.points), ...hoverOf(series, panel) });
+      const trace = { ...shared, x, y: series.y, ...looksOf(series, panel.points), ...hoverOf(series, panel) };
+      marks.push(panel.horizontal ? lying(trace) : trace);
     });
     return [...bands, ...marks];
   }
@@ -120,13 +121,19 @@
     return { type: "scatter", mode: series.marked ? "lines+markers" : "lines", line: series.line, marker: few };
   }
 
+  // The same with the axes exchanged, for forest plots.
+  function lying({ x, y, error_y: errors, ...rest }) {
+    return { ...rest, x: y, y: x, error_x: errors, orientation: "h" };
+  }
+
   function hoverOf(series, panel) {
-    if (panel.layout.yaxis.ticktext) return { hoverinfo: "skip" }; // its names are on the axis
-    const x = panel.layout.xaxis.ticktext ? "" : "%{x:,}: ";
+    if (panel.layout.yaxis.ticktext && !panel.horizontal) return { hoverinfo: "skip" }; // its names are on the axis
+    const x = panel.layout.xaxis.ticktext || panel.horizontal ? "" : "%{x:,}: ";
+    const y = panel.horizontal ? "x" : "y";
     const edges = series.low ? " [%{customdata[0]:.4g}, %{customdata[1]:.4g}]" : "";
     return {
       customdata: series.low && series.low.map((low, i) => [low, series.high[i]]),
-      hovertemplate: `<b>${series.name}</b><br>${x}%{y:.4g}${edges}<extra></extra>`,
+      hovertemplate: `<b>${series.name}</b><br>${x}%{${y}:.4g}${edges}<extra></extra>`,
     };
   }
 

@@ -22,8 +22,8 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from srgdqn.figures.charts import Chart, Panel, Series, point_size
-from srgdqn.paper.report.contents import Report, readings_of
-from srgdqn.paper.report.markdown import text_of, time_text
+from srgdqn.paper.report.contents import MARKS, Report, readings_of
+from srgdqn.paper.report.markdown import counted, text_of, time_text
 from srgdqn.results.curves import AXES
 
 _DIGITS = 5
@@ -32,19 +32,31 @@ _LINE_WIDTH = 2
 _DASHES = {"-": ("solid", ""), "--": ("dash", "6 3"), ":": ("dot", "2 3"), "-.": ("dashdot", "6 3 2 3")}
 # Series of one style in several groups differ in these, on the plots and beside the groups' names.
 _SYMBOLS = (("circle", ""), ("square", "■"), ("triangle-up", "▲"), ("diamond", "◆"), ("triangle-down", "▼"))
+# Verdicts differ in these as well as in colour.
+_VERDICT_SYMBOLS = {"holds": "✓", "fails": "✕", "undecided": "?", "moot": "○"}
+_PLOT_HEIGHT = 320
+_AXIS_HEIGHT, _ROW_GAP, _ROW_HEIGHT = 66, 10, 11
 _INK, _GRID = "#222222", "#e3e3e3"
 
 
 def render_page(report: Report, images: Mapping[str, bytes]) -> str:
     """The page of a report, with PNGs of its charts by name."""
-    charts = [chart for section in report.sections for chart in section.charts]
+    charts = report.charts
+    drawing = [get_plotlyjs(), _resource("page.js")] if charts else []
     return _template().render(
         report=report,
-        readings=readings_of(report.claims),
+        readings=readings_of(report.cards),
         titles={section.name: section.title for section in report.sections},
+        meanings={
+            mark: meaning
+            for mark, meaning in MARKS.items()
+            if any(mark in marks for card in report.cards for marks in card.marks.values())
+        },
+        symbols=_VERDICT_SYMBOLS,
         controls={chart.name: _controls(chart, images[chart.name]) for chart in charts},
         style=Markup(_resource("page.css")),
-        scripts=[trusted_script(get_plotlyjs()), trusted_script(_resource("page.js"))] if charts else [],
+        # What is folded opens before it is drawn for print.
+        scripts=[trusted_script(source) for source in (_resource("folds.js"), *drawing)],
     )
 
 
@@ -70,12 +82,23 @@ def anchor(*parts: str) -> str:
     return re.sub(r"\s+", "-", "-".join(parts))
 
 
+def asides(text: str) -> list[str]:
+    """A text in parts, of which every second stands in parentheses.
+
+    >>> asides("0.318 (0 %) dqn-adam")
+    ['0.318 ', '(0 %)', ' dqn-adam']
+    """
+    return re.split(r"(\([^()]*\))", text)
+
+
 @functools.cache
 def _template() -> Any:
     environment = Environment(loader=FunctionLoader(_resource), autoescape=True, undefined=StrictUndefined)
-    environment.globals["anchor"] = anchor
+    environment.globals |= {"anchor": anchor, "counted": counted}
     filters: dict[str, Any] = {
+        "asides": asides,
         "description": description,
+        "plot_height": plot_height,
         "number_class": lambda dtype: Markup(' class="number"') if dtype.is_numeric() else "",
         "split_paragraphs": lambda text: [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()],
         "text_of": text_of,
@@ -105,10 +128,12 @@ def _controls(chart: Chart, image: bytes) -> dict[str, Any]:
         }
         for label in dict.fromkeys(series.label for series in every)
     ]
+    pointed = all(series.kind == "points" for series in every)
     groups = [
         {
             "name": name,
-            "mark": _SYMBOLS[place % len(_SYMBOLS)][1],
+            "mark": _SYMBOLS[place % len(_SYMBOLS)][1] or ("●" if pointed else ""),
+            "color": _only_color([series for series in every if series.group == name]),
             "shown": any(series.shown for series in every if series.group == name),
         }
         for place, name in enumerate(_groups(chart))
@@ -124,6 +149,12 @@ def _controls(chart: Chart, image: bytes) -> dict[str, Any]:
         "said": " ".join(said.split()),
         "data": json_data(plot_data(chart)),
     }
+
+
+def _only_color(series: Sequence[Series]) -> str:
+    """The colour of some series if they share one, and else the text's."""
+    colors = {each.style.color for each in series}
+    return colors.pop() if len(colors) == 1 else _INK
 
 
 def _axes(chart: Chart) -> tuple[dict[str, str], str]:
@@ -148,6 +179,13 @@ def description(panel: Panel) -> str:
     named = list(dict.fromkeys(series.label for series in panel.series if series.label))
     what = f"{panel.title}: {panel.y_label}" if panel.title else panel.y_label
     return " ".join(f"{what}{', for ' + ', '.join(named) if named else ''}".split())
+
+
+def plot_height(panel: Panel) -> int:
+    """Pixels: what suits curves, or as much as the rows of a forest plot need."""
+    if not panel.horizontal:
+        return _PLOT_HEIGHT
+    return _AXIS_HEIGHT + len(panel.categories) * (_ROW_GAP + _ROW_HEIGHT * len(panel.series))
 
 
 # What plotly draws
@@ -191,6 +229,7 @@ def _panel(panel: Panel, groups: Sequence[str]) -> dict[str, Any]:
         "series": series,
         "layout": _layout(panel),
         "points": point_size(panel),
+        "horizontal": panel.horizontal,
     }
 
 
@@ -248,8 +287,12 @@ def _layout(panel: Panel) -> dict[str, Any]:
         "xaxis": horizontal,
         "yaxis": vertical,
     }
+    if panel.horizontal:
+        rows = len(panel.categories)
+        layout["xaxis"] = vertical | {"zeroline": True, "zerolinecolor": "#707070", "zerolinewidth": 1.5}
+        layout["yaxis"] = horizontal | {"range": [rows - 0.5, -0.5]}
     if panel.categories and not lines_only:
-        layout |= {"scattermode": "group", "scattergap": 0.2}
+        layout |= {"scattermode": "group", "scattergap": 0.35 if panel.horizontal else 0.2}
     return layout
 
 
