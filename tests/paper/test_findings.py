@@ -10,18 +10,22 @@ import pytest
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.claims.cases import CLAIMS_OF_A_SET, Gathered
-from srgdqn.paper.claims.paper_claims import CLAIMS
+from srgdqn.paper.claims.evidence import Evidence, evidence_of
+from srgdqn.paper.claims.paper_claims import CLAIMS, WHY_CHANGED
 from srgdqn.paper.claims.verdicts import REWARDS, STEADY, Judgement, Measured, Verdict
 from srgdqn.paper.findings import (
     SHOWN_SETS,
     answer,
     cards,
+    confirmed_section,
     contrast_rows,
     first_screen,
     forest,
     interaction_rows,
+    rules_text,
     small_table,
 )
+from srgdqn.paper.report.contents import Table
 from srgdqn.paper.scores import Values
 from srgdqn.results.statistics import Interval
 
@@ -86,8 +90,13 @@ def test_every_verdict_has_a_claim() -> None:
     assert len(CLAIMS) == CLAIMS_OF_A_SET + 1
 
 
+def evidence(found: dict[str, list[Judgement]]) -> Evidence:
+    tables = [Table("confirmation-scores", "", scores()), Table("confirmation-contrasts", "", contrasts())]
+    return evidence_of("confirmation", found, tables, seed=1, rounds="2 on CartPole", seconds=60.0)
+
+
 def test_the_first_screen_counts_verdicts_by_set() -> None:
-    found = first_screen(judgements("fails", mnih_C3="moot"), scores(), contrasts())
+    found = first_screen(evidence(judgements("fails", mnih_C3="moot")))
     assert found.counts["corrected"] == {"holds": 0, "fails": 18, "undecided": 0, "moot": 0}
     assert found.counts["mnih"] == {"holds": 0, "fails": 17, "undecided": 0, "moot": 1}
     assert list(found.counts) == ["corrected", "printed", "mnih"]
@@ -105,12 +114,12 @@ def test_the_answer_says_where_sets_differ_in_at_most_three_sentences() -> None:
 
 
 def test_the_small_table_has_the_best_control_and_who_diverged() -> None:
-    frame = small_table(scores(lost=0.25)).frame
-    assert frame.height == 9
+    frame = small_table(scores(lost=0.25), "mnih").frame
+    assert frame["task"].to_list() == list(TASKS)
     row = frame.row(0, named=True)
-    assert row["SRG-DQN"] == "5 (25% diverged)"
-    assert row["best control"] == "2.25, dqn-adam"
-    assert row["random policy"] == "1"
+    assert row["SRG-DQN"] == "5.000 (25 %)"
+    assert row["best control"] == "2.250 (0 %) dqn-adam"
+    assert row["random policy"] == "1.000"
 
 
 def test_the_forest_draws_every_contrast_of_every_set() -> None:
@@ -118,21 +127,21 @@ def test_the_forest_draws_every_contrast_of_every_set() -> None:
     assert [panel.title for panel in chart.panels] == list(TASKS)
     for panel in chart.panels:
         assert len(panel.categories) == 4
-        by_label = {series.label: series for series in panel.series}
-        assert set(by_label) == {"no difference", *SHOWN_SETS}
-        np.testing.assert_array_equal(by_label["printed"].y, [-1.0] * 4)
-        np.testing.assert_array_equal(by_label["printed"].low, [-1.5] * 4)
+        by_set = {series.group: series for series in panel.series}
+        assert set(by_set) == set(SHOWN_SETS)
+        np.testing.assert_array_equal(by_set["printed"].y, [-1.0] * 4)
+        np.testing.assert_array_equal(by_set["printed"].low, [-1.5] * 4)
 
 
 def test_cards_tell_what_depends_on_the_period_and_what_has_changed() -> None:
     found = judgements()
     found["mnih-20"] = [Judgement("C2", "fails", ()), Judgement("C3", "holds", ())]
     before = {"corrected": {"C2": "undecided", "C3": "holds"}}
-    made = {each.name: each for each in cards(found, before, {"C2": "Divergence no longer scores."})}
+    made = {each.name: each for each in cards(evidence(found), before)}
     assert list(made) == list(CLAIMS)
     assert made["C2"].notes == (
         "With mnih it depends on the period: fails with a period of 20.",
-        "In the last release: undecided with corrected. Divergence no longer scores.",
+        f"In the last release: undecided with corrected. {WHY_CHANGED['C2']}",
     )
     assert made["C3"].notes == ()
     assert made["C2"].verdicts == dict.fromkeys(SHOWN_SETS, "holds")
@@ -143,7 +152,7 @@ def test_effects_have_the_deciding_contrast_first_and_say_why_a_claim_is_moot() 
     weak = Measured("weak", Interval(0.0, -1.0, 1.0), 0.5, 0.5, 0.2, REWARDS["Pendulum"])
     found = judgements()
     found["mnih"][1] = Judgement("C2", "moot", (one, two, weak), reason="none of its arms has learned")
-    effects = {each.name: each for each in cards(found, {}, {})}["C2"].effects["mnih"]
+    effects = {each.name: each for each in cards(evidence(found))}["C2"].effects["mnih"]
     assert effects[0] == "Moot: none of its arms has learned."
     assert effects[1].startswith("weak: ")
     assert len(effects) == 4
@@ -184,3 +193,14 @@ def test_the_interaction_is_a_difference_of_differences(gathered: Gathered) -> N
     means = {name: each.windows.mean() for name, each in arms.items()}
     expected = (7.0 - means["srg-dqn-no-adam"]) - (means["sgd-inner-adam"] - means["sgd-inner"])
     assert row["estimate"] == pytest.approx(expected)
+
+
+def test_the_section_lists_every_contrast_without_raw_numbers() -> None:
+    found = judgements()
+    found["mnih"][0] = Judgement("C1", "moot", (contrast("reward", 0.5, void="an arm has not learned"),), reason="so")
+    shown = confirmed_section(evidence(found))
+    frame = shown.tables[0].frame
+    assert frame.height == sum(len(each.contrasts) for sets in found.values() for each in sets)
+    assert "an arm has not learned" in frame["with its 95 % interval"].to_list()
+    assert not any(kind.is_float() for table in shown.tables for kind in table.frame.schema.values())
+    assert "seed 1" in rules_text(evidence(found))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import GREY, Chart, Panel, Series, Style
+from srgdqn.figures.charts import Chart
 from srgdqn.paper.arm_columns import NOTE, arm_columns, share_text
 from srgdqn.paper.claims.cases import NO_ADAM, OURS, SAME_UPDATES, SGD, SVR, Gathered
-from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE
+from srgdqn.paper.claims.evidence import Evidence
+from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, WHY_CHANGED
 from srgdqn.paper.claims.verdicts import REWARDS, Judgement, difference, measure, seed_of
-from srgdqn.paper.experiment import RANDOM, UNTRAINED, Outcomes
-from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Table, Verdict
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
+from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Section, Table
+from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, score_table
 from srgdqn.paper.scores import scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.results.statistics import Interval
@@ -26,16 +29,16 @@ BESIDE = {"mnih": "mnih-20"}
 """A set whose verdicts on C2 to C6 are shown with another period of the target network beside them."""
 _RESAMPLES = 10_000
 _AGAINST = {
-    SAME_UPDATES: "the same updates along plain gradients",
+    SAME_UPDATES: "same updates, plain gradients",
     SVR: "SVR-DQN",
     SGD: "DQN with SGD",
     NO_ADAM: "SRG without Adam",
 }
-_STYLES = {"corrected": Style("#0066b4"), "printed": Style("#8c4ba0", "--"), "mnih": Style("#e68a00", "-.")}
+_DIGITS = {"MountainCar": 3, "Pendulum": 2, "CartPole": 1}
 _COLUMNS = {
     RANDOM: "random policy",
     UNTRAINED: "untrained agent",
-    SGD: "SGD",
+    SGD: "DQN with SGD",
     SAME_UPDATES: "same updates, plain gradients",
     SVR: "SVR-DQN",
     OURS: "SRG-DQN",
@@ -109,18 +112,15 @@ def interaction_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
 # What the report says first
 
 
-def first_screen(
-    judgements: Mapping[str, Sequence[Judgement]], scores: pl.DataFrame, contrasts: pl.DataFrame
-) -> FirstScreen:
+def first_screen(evidence: Evidence) -> FirstScreen:
     """The first screen, from the verdicts and the tables of the evidence."""
-    words: tuple[Verdict, ...] = get_args(Verdict)
-    counts: dict[str, dict[Verdict, int]] = {
-        each: {word: sum(judgement.verdict == word for judgement in judgements[each]) for word in words}
-        for each in SHOWN_SETS
-    }
-    return FirstScreen(
-        IN_A_SENTENCE, counts, QUESTION, answer(contrasts, scores), small_table(scores), forest(contrasts)
-    )
+    scores, contrasts = (_frame(evidence, name) for name in ("scores", "contrasts"))
+    table, chart = small_table(scores, SHOWN_SETS[0]), forest(contrasts)
+    return FirstScreen(IN_A_SENTENCE, counts_of(cards(evidence)), QUESTION, answer(contrasts, scores), table, chart)
+
+
+def _frame(evidence: Evidence, name: str) -> pl.DataFrame:
+    return next(table.frame for table in evidence.tables if table.name == f"confirmation-{name}")
 
 
 def answer(contrasts: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
@@ -165,60 +165,49 @@ def _beats_random(scores: pl.DataFrame, task: str, readings: str) -> bool:
     return bool(learned > chance)
 
 
-def small_table(scores: pl.DataFrame) -> Table:
-    """A row per task and set: the yardsticks, the paper's algorithms and the best control, with the share of rounds
-    that diverged.
-    """
-    rows = []
+def small_table(scores: pl.DataFrame, readings: str) -> Table:
+    """What the yardsticks, the paper's algorithms and the best control score with one set of readings."""
+    rows = {}
     for task in TASKS:
-        for each in SHOWN_SETS:
-            mine = scores.filter((pl.col("task") == task) & (pl.col("readings") == each))
-            by_arm = {row["arm"]: row for row in mine.iter_rows(named=True)}
-            controls = {arm: row for arm, row in by_arm.items() if arm not in (*_COLUMNS, NO_ADAM)}
-            best = max(controls, key=lambda arm: controls[arm]["mean"], default=None)
-            cells = {title: _cell(by_arm[arm]) for arm, title in _COLUMNS.items()}
-            control = "none" if best is None else f"{_cell(controls[best])}, {best}"
-            rows.append({"task": task, "readings": each, **cells, "best control": control})
-    return Table("first-screen", "Final scores, and the share of rounds that diverged", pl.DataFrame(rows), NOTE)
+        mine = scores.filter((pl.col("task") == task) & (pl.col("readings") == readings))
+        by_arm = {row["arm"]: row for row in mine.iter_rows(named=True)}
+        controls = {arm: row for arm, row in by_arm.items() if arm not in (*_COLUMNS, NO_ADAM)}
+        best = max(controls, key=lambda arm: controls[arm]["mean"])
+        rows[task] = {
+            **{title: _score(by_arm[arm], learns=arm not in YARDSTICKS) for arm, title in _COLUMNS.items()},
+            "best control": _score(controls[best])._replace(name=best),
+        }
+    title = f"Final scores with the readings {readings}, and the share of rounds that diverged"
+    return score_table("first-scores", title, rows, _DIGITS, NOTE)
 
 
-def _cell(row: Mapping[str, Any]) -> str:
-    lost = f" ({row['share diverged']:.0%} diverged)" if row["share diverged"] > 0 else ""
-    return f"{row['mean']:.3g}{lost}"
+def _score(row: Mapping[str, Any], learns: bool = True) -> Score:
+    return Score(row["mean"], row["share diverged"] if learns else None)
 
 
 def forest(contrasts: pl.DataFrame) -> Chart:
-    """By how much SRG-DQN scores more than others: a panel per task."""
-    names = list(_AGAINST)
-    panels = []
-    for task in TASKS:
-        series = [
-            Series("no difference", Style(GREY, ":"), {"place": np.array([-0.5, len(names) - 0.5])}, np.zeros(2)),
-        ]
-        for each in SHOWN_SETS:
-            mine = contrasts.filter((pl.col("task") == task) & (pl.col("readings") == each))
-            rows = {row["against"]: row for row in mine.iter_rows(named=True)}
-            values = {key: np.array([rows[arm][key] for arm in names], float) for key in ("estimate", "low", "high")}
-            place = {"place": np.arange(len(names), dtype=float)}
-            series.append(
-                Series(each, _STYLES[each], place, values["estimate"], values["low"], values["high"], kind="points")
-            )
-        labels = ("same updates", "SVR-DQN", "SGD", "no Adam")
-        panels.append(Panel(task, REWARDS[task].words, {"place": "SRG-DQN beside"}, tuple(series), categories=labels))
-    return Chart(
-        "forest",
-        "By how much SRG-DQN scores more",
-        "Means over paired rounds with 95 % intervals, by set of readings; a diverged round scores the worst of those "
-        "that finished, or as the random policy where that is worse.",
-        tuple(panels),
+    """By how much SRG-DQN scores more than others: a panel per task, a marker per set."""
+    differences = [
+        Difference(
+            row["task"],
+            REWARDS[row["task"]].words,
+            row["readings"],
+            _AGAINST[row["against"]],
+            Interval(*(float("nan") if row[key] is None else row[key] for key in ("estimate", "low", "high"))),
+        )
+        for row in contrasts.iter_rows(named=True)
+        if row["readings"] in SHOWN_SETS
+    ]
+    caption = (
+        "Differences of final scores with 95 % intervals over rounds: to the right of 0 SRG-DQN is better. A round "
+        "that diverged scores the worst of those that finished, or as the random policy where that is worse."
     )
+    return forest_chart("first-contrasts", "SRG-DQN beside the others", caption, differences)
 
 
-def cards(
-    judgements: Mapping[str, Sequence[Judgement]], before: Mapping[str, Mapping[str, str]], why: Mapping[str, str]
-) -> tuple[ClaimCard, ...]:
-    """A card per claim. `before` are the last release's verdicts by set and claim, `why` the reasons for changes."""
-    by_set = {each: {judgement.name: judgement for judgement in found} for each, found in judgements.items()}
+def cards(evidence: Evidence, before: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> tuple[ClaimCard, ...]:
+    """A card per claim; `before` are the last release's verdicts by set and claim."""
+    by_set = {each: {judgement.name: judgement for judgement in found} for each, found in evidence.judgements.items()}
     made = []
     for name, claim in CLAIMS.items():
         mine = {each: by_set[each][name] for each in SHOWN_SETS}
@@ -231,7 +220,7 @@ def cards(
                 {each: judgement.verdict for each, judgement in mine.items()},
                 {each: judgement.marks for each, judgement in mine.items()},
                 {each: _effects(judgement) for each, judgement in mine.items()},
-                (*_period_note(name, by_set), *_change_note(name, mine, before, why)),
+                (*_period_note(name, by_set), *_change_note(name, mine, before)),
             )
         )
     return tuple(made)
@@ -253,9 +242,7 @@ def _period_note(name: str, by_set: Mapping[str, Mapping[str, Judgement]]) -> li
     return found
 
 
-def _change_note(
-    name: str, mine: Mapping[str, Judgement], before: Mapping[str, Mapping[str, str]], why: Mapping[str, str]
-) -> list[str]:
+def _change_note(name: str, mine: Mapping[str, Judgement], before: Mapping[str, Mapping[str, str]]) -> list[str]:
     changed = {
         each: before[each][name]
         for each, judgement in mine.items()
@@ -264,7 +251,7 @@ def _change_note(
     if not changed:
         return []
     was = " and ".join(f"{verdict} with {each}" for each, verdict in changed.items())
-    return [f"In the last release: {was}. {why.get(name, '')}".strip()]
+    return [f"In the last release: {was}. {WHY_CHANGED.get(name, '')}".strip()]
 
 
 def tables_of(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
@@ -288,7 +275,73 @@ def tables_of(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
     ]
 
 
-def without_bounds(table: Table) -> Table:
-    """A table without the columns that only programs read."""
-    programs = [name for name in ("mean", "share diverged") if name in table.frame.columns]
-    return dataclasses.replace(table, frame=table.frame.drop(programs))
+# The section with every contrast
+
+RULES = (
+    "A claim is a list of contrasts, quantities that it says are above 0. Rounds are resampled 100,000 times, the same "
+    "for all arms. A claim holds if all its contrasts are above 0 and fails if one is below what would matter (δ) "
+    "beyond doubt, each side at 2.5 % for all 17 claims of a set together (Holm); C9 is tested alone. It is moot if "
+    "none of its arms scores above the untrained agent, or if nothing is left to compare in a part of it. A round that "
+    "diverged scores the worst of all rounds that finished, or as the random policy where that is worse; steadiness is "
+    "compared between arms that have learned and of which at most a tenth of the rounds diverged."
+)
+
+
+def rules_text(evidence: Evidence) -> str:
+    """By which rules the verdicts were reached, and on what."""
+    about = evidence.about
+    whose = (
+        "These verdicts were released with the package: this run has not computed them."
+        if evidence.released
+        else "These verdicts were computed in this results folder."
+    )
+    return (
+        f"{whose} {RULES} Taken on fresh seeds (seed {about['seed']}; {about['rounds']}) on {about['date']}, in "
+        f"{about['seconds'] / 60:.0f} minutes of one core; version of the rules: {about['claims']}.{evidence.stale()}"
+    )
+
+
+def confirmed_section(evidence: Evidence) -> Section:
+    """Every contrast of every claim, and the scores behind them."""
+    rows = [
+        {
+            "claim": judgement.name,
+            "readings": readings,
+            "verdict": judgement.verdict,
+            "contrast": contrast.label,
+            "with its 95 % interval": contrast.void or contrast.unit.text(contrast.interval),
+            "p (holds)": _p_text(contrast.p_holds),
+            "p (fails)": _p_text(contrast.p_fails),
+        }
+        for readings, judgements in evidence.judgements.items()
+        for judgement in judgements
+        for contrast in judgement.contrasts
+    ]
+    every = Table(
+        "verdict-contrasts",
+        "Every contrast of every claim",
+        pl.DataFrame(rows),
+        "p (holds): of what is not above 0; p (fails): of what is not below the margin. Neither is corrected.",
+    )
+    return Section(
+        name="confirmatory",
+        title="The confirmatory run: every contrast",
+        paper_says="The paper reports no intervals and no tests.",
+        found=evidence.made().strip(),
+        tables=(every, *map(_for_readers, evidence.tables)),
+    )
+
+
+def _p_text(value: float) -> str:
+    return "< 0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+def _for_readers(table: Table) -> Table:
+    """A table without the columns that only programs read, and with numbers of three digits."""
+    frame = table.frame.drop([name for name in ("mean", "share diverged") if name in table.frame.columns])
+    rounded = [pl.col(name).map_elements(lambda value: f"{value:.3g}", pl.String) for name in _floats(frame)]
+    return dataclasses.replace(table, frame=frame.with_columns(rounded))
+
+
+def _floats(frame: pl.DataFrame) -> list[str]:
+    return [name for name, kind in frame.schema.items() if kind.is_float()]

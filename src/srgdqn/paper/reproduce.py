@@ -11,8 +11,8 @@ from typing import Any
 
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
-from srgdqn.paper.confirmatory import claim_cards, confirmed_section, first_screen, rules_text
 from srgdqn.paper.experiment import Outcomes, seconds_of
+from srgdqn.paper.findings import cards, confirmed_section, first_screen, rules_text
 from srgdqn.paper.fingerprint_study import fingerprint_section
 from srgdqn.paper.readings_study import readings_section
 from srgdqn.paper.report.contents import Report, Section
@@ -40,7 +40,7 @@ GLOSSARY = {
 
 # The sections of the long commands, by the kind of evidence that each leaves.
 _LONG: Mapping[str, Callable[[Evidence], Section]] = {
-    "confirmatory": confirmed_section,
+    "confirmation": confirmed_section,
     "tuned": tuned_section,
     "readings": readings_section,
     "fingerprint": fingerprint_section,
@@ -69,7 +69,7 @@ def make_report(
     said: Sequence[str] = (),
 ) -> Report:
     """The report of some experiments at a scale, with the verdicts of the latest confirmatory run there is."""
-    confirmed = find_evidence("confirmatory", folder)
+    confirmed = find_evidence("confirmation", folder)
     seconds_of_sections = _seconds_by_experiment(scale, outcomes)
     sections = [
         dataclasses.replace(
@@ -83,15 +83,25 @@ def make_report(
             sections.append(section(evidence))
     return Report(
         title=TITLE,
-        first=first_screen(confirmed),
-        cards=claim_cards(confirmed),
-        rules=rules_text(confirmed),
+        first=None if confirmed is None else first_screen(confirmed),
+        cards=() if confirmed is None else cards(confirmed, last_release()),
+        rules=_NOT_YET if confirmed is None else rules_text(confirmed),
         glossary=GLOSSARY,
         sections=tuple(sections),
         facts=_facts(scale, seconds, said),
         configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},
         preview=scale.name == "quick",
     )
+
+
+_NOT_YET = "No confirmatory run has been made yet: srgdqn reproduce --confirm."
+
+
+def last_release() -> dict[str, dict[str, str]]:
+    """The verdicts of the confirmatory run before the last, by set of readings and claim."""
+    before = find_evidence("confirmatory")
+    judged = {} if before is None else before.judgements
+    return {each: {judgement.name: judgement.verdict for judgement in found} for each, found in judged.items()}
 
 
 def _seconds_by_experiment(scale: Scale, outcomes: Outcomes) -> dict[str, float]:
