@@ -19,14 +19,13 @@ from srgdqn.config.configure import configure
 from srgdqn.figures.charts import BLUE, Chart, Panel, Series, Style
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.paper.cells import MeasurementCell, RunCell
-from srgdqn.paper.claims import CLAIMS, Judgement
-from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
-from srgdqn.paper.claims.rules import MeasuredContrast
+from srgdqn.paper.claims.evidence import write_evidence
+from srgdqn.paper.claims.paper_claims import CLAIMS
 from srgdqn.paper.experiment import Experiment
 from srgdqn.paper.report.contents import Section
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.figure_2 import EXPERIMENT, TASKS
-from srgdqn.results.statistics import Interval
+from synthetic_findings import evidence, judgements
 from tiny import TINY
 
 
@@ -45,14 +44,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def confirmed(folder: Path) -> None:
     """Verdicts as of a confirmatory run."""
-    weak = MeasuredContrast("final reward", Interval(-0.25, -0.5, 0.0), 0.1, 0.1)
-    judgements = {
-        label: [Judgement(claim.name, verdict, (weak,)) for claim in CLAIMS]
-        for label, verdict in (("corrected", "fails"), ("printed", "undecided"))
-    }
-    made = evidence_of("confirmatory", judgements, seed=1, rounds="2 on CartPole", seconds=60.0)  # type: ignore[arg-type]
-    about = {**made.about, "answer": "Merely 17 updates."}
-    write_evidence(Evidence(made.kind, made.judgements, made.tables, about), folder)
+    write_evidence(evidence(judgements("fails", mnih_C3="moot")), folder)
 
 
 def times(folder: Path) -> dict[str, int]:
@@ -67,13 +59,11 @@ def test_a_second_run_computes_nothing_and_a_damaged_cell_is_computed_again(
     assert main([*words, "--json"]) == 0
     first = capsys.readouterr()
     told = json.loads(first.out)
-    assert told["answer"] == []  # no scores to make a first screen of
+    assert 0 < len(told["answer"]) <= 3
     assert Path(told["report"]) == tmp_path / "report.html"
-    assert [claim["name"] for claim in told["claims"]] == [claim.name for claim in CLAIMS]
-    assert told["claims"][0]["verdicts"] == {"corrected": "fails", "printed": "undecided"}
-    assert told["claims"][0]["effects"]["printed"] == [
-        "final reward: -0.25 [-0.5, +0] (fails if its upper bound is below 0.1)"
-    ]
+    assert [claim["name"] for claim in told["claims"]] == list(CLAIMS)
+    assert told["claims"][0]["verdicts"] == dict.fromkeys(("corrected", "printed", "mnih"), "fails")
+    assert told["claims"][0]["effects"]["printed"][0].startswith("steadiness: 1.11 times as steady [")
     cells = tmp_path / "quick" / "cells"
     computed = times(cells)
     assert len(computed) == 15
@@ -110,7 +100,7 @@ def test_a_second_run_computes_nothing_and_a_damaged_cell_is_computed_again(
         (line,) = [line for line in lines if line.split()[:1] == [claim.name]]
         assert line.split()[1:3] == ["fails", "undecided"]
     assert "A claim holds if" in shown.out
-    assert "Merely 17 updates." in (tmp_path / "report.html").read_text("utf-8")
+    assert "merely 17 updates per batch?" in (tmp_path / "report.html").read_text("utf-8")
     assert lines[-1] == str(tmp_path / "report.html")
 
 
@@ -153,9 +143,9 @@ def test_what_is_in_the_way_of_a_cell_is_never_replaced(
 
 
 def test_damaged_verdicts_are_named(small: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "confirmatory.json").write_text("{")
+    (tmp_path / "confirmation.json").write_text("{")
     assert main(["reproduce", "figure-2", "--quick", "--out", str(tmp_path)]) == 2
-    assert f"{tmp_path / 'confirmatory.json'} cannot be read" in capsys.readouterr().err
+    assert f"{tmp_path / 'confirmation.json'} cannot be read" in capsys.readouterr().err
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,8 +78,8 @@ def make_corpus(folder: Path) -> Path:
         "vectors": pl.DataFrame({"round": [0, 1], "vector": np.arange(6.0).reshape(2, 3)}),
     }
     save(Measured(tables, {"plan": {"steps": [16]}, **provenance()}), folder / "measurement" / "measurement")
-    released = resources.files("srgdqn.paper.evidence").joinpath("tuned.json")
-    (folder / "evidence" / "tuned.json").write_bytes(released.read_bytes())
+    released = resources.files("srgdqn.paper.evidence").joinpath("confirmation.json")
+    (folder / "evidence" / "confirmation.json").write_bytes(released.read_bytes())
     (folder / "configuration" / "configuration.toml").write_text(dumps(result.configuration))
     lines = ('algorithm = "svr-dqn"', "steps = 2000", "[task]", 'task = "CartPole"', "[network]", "hidden = [8, 8]")
     (folder / "options" / "options.toml").write_text("\n".join((*lines, "[optimiser]", "eta = 0.1")))

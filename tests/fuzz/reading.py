@@ -205,19 +205,17 @@ def _evidence(place: Path) -> Any:
     import srgdqn.paper.evidence  # noqa: F401, which is read where the folder has no such file
     from srgdqn.paper.claims.evidence import find_evidence
 
-    return find_evidence("tuned", place)
+    return find_evidence("confirmation", place)
 
 
 def _use_evidence(evidence: Any, thorough: bool) -> None:
-    from srgdqn.paper.confirmatory import confirmed_section
+    from srgdqn.paper.findings import cards, confirmed_section, rules_text
 
-    evidence.made()
-    for judgements in evidence.judgements.values():
-        for judgement in judgements:
-            judgement.deciding.text()
+    rules_text(evidence)
     for table in evidence.tables:
         repr(table.frame)
     if thorough:
+        cards(evidence)
         confirmed_section(evidence)
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.claims.cases import CLAIMS_OF_A_SET, Gathered
-from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.claims.paper_claims import CLAIMS, WHY_CHANGED
-from srgdqn.paper.claims.verdicts import REWARDS, STEADY, Judgement, Measured, Verdict
+from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured
 from srgdqn.paper.findings import (
     SHOWN_SETS,
     answer,
@@ -25,74 +21,13 @@ from srgdqn.paper.findings import (
     rules_text,
     small_table,
 )
-from srgdqn.paper.report.contents import Table
 from srgdqn.paper.scores import Values
 from srgdqn.results.statistics import Interval
-
-TASKS = ("MountainCar", "Pendulum", "CartPole")
-ARMS = (*PAPER, "sgd-inner", "sgd-inner-adam", "random", "untrained", "dqn-adam")
-
-
-def contrast(label: str, estimate: float, **about: Any) -> Measured:
-    unit = about.pop("unit", REWARDS["Pendulum"])
-    return Measured(label, Interval(estimate, estimate - 0.1, estimate + 0.1), 0.01, 0.9, 0.2, unit, **about)
-
-
-def judgements(verdict: Verdict = "holds", **others: Verdict) -> dict[str, list[Judgement]]:
-    """All claims with one verdict in every set, but for some."""
-    one = (contrast("reward over svr-dqn", 0.5), contrast("steadiness", 0.1, unit=STEADY))
-    found = {
-        each: [Judgement(name, others.get(f"{each}_{name}", verdict), one) for name in CLAIMS]
-        for each in SHOWN_SETS  # type: ignore[arg-type]
-    }
-    found["mnih-20"] = [each for each in found["mnih"] if each.name in ("C2", "C3")]
-    return found
-
-
-def scores(best: float = 5.0, lost: float = 0.0) -> pl.DataFrame:
-    means = {"random": 1.0, "untrained": 0.5, "srg-dqn": best, "dqn-adam": 2.25, "sgd-inner": 2.0}
-    return pl.DataFrame(
-        [
-            {
-                "readings": each,
-                "task": task,
-                "arm": arm,
-                "mean": means.get(arm, 0.75),
-                "share diverged": lost if arm == "srg-dqn" else 0.0,
-            }
-            for each in SHOWN_SETS
-            for task in TASKS
-            for arm in ARMS
-        ]
-    )
-
-
-def contrasts(**signs: float) -> pl.DataFrame:
-    """Estimates by set; the interval is narrower than 1."""
-    return pl.DataFrame(
-        [
-            {
-                "readings": each,
-                "task": task,
-                "against": arm,
-                "estimate": signs.get(each, 2.0),
-                "low": signs.get(each, 2.0) - 0.5,
-                "high": signs.get(each, 2.0) + 0.5,
-            }
-            for each in SHOWN_SETS
-            for task in TASKS
-            for arm in ("sgd-inner-adam", "svr-dqn", "dqn-sgd", "srg-dqn-no-adam")
-        ]
-    )
+from synthetic_findings import ARMS, TASKS, contrast, contrasts, evidence, judgements, scores
 
 
 def test_every_verdict_has_a_claim() -> None:
     assert len(CLAIMS) == CLAIMS_OF_A_SET + 1
-
-
-def evidence(found: dict[str, list[Judgement]]) -> Evidence:
-    tables = [Table("confirmation-scores", "", scores()), Table("confirmation-contrasts", "", contrasts())]
-    return evidence_of("confirmation", found, tables, seed=1, rounds="2 on CartPole", seconds=60.0)
 
 
 def test_the_first_screen_counts_verdicts_by_set() -> None:

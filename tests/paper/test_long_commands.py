@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from srgdqn.paper import cells as commands
-from srgdqn.paper import confirmatory, readings_study, tuning
+from srgdqn.paper import readings_study, tuning
 from srgdqn.paper.cells import Console
-from srgdqn.paper.claims import CLAIMS, Judgement, rules
+from srgdqn.paper.claims import Judgement, rules
 from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.scale import CONFIRMATORY
 from srgdqn.results.statistics import Interval
-from synthetic_outcomes import DOSES, PILOT, ROUNDS, TASKS, planted_run, world
+from synthetic_outcomes import DOSES, PILOT, TASKS, planted_run
 
 SCALE = dataclasses.replace(
     CONFIRMATORY,
@@ -41,8 +41,7 @@ class Heard:
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "RESAMPLES", 1_000)
-    for module in (confirmatory, tuning):
-        monkeypatch.setattr(module, "read_pilot", lambda: PILOT)
+    monkeypatch.setattr(tuning, "read_pilot", lambda: PILOT)
 
 
 def answering(outcomes: dict[str, Any], folders: list[Path]) -> Any:
@@ -53,68 +52,6 @@ def answering(outcomes: dict[str, Any], folders: list[Path]) -> Any:
         return {cell.name: outcomes[cell.name] for cell in cells}
 
     return compute
-
-
-def test_the_confirmatory_run_judges_every_claim_for_both_readings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = {**world(False, readings=("printed",)), **world(True)}
-    folders: list[Path] = []
-    monkeypatch.setattr(commands, "compute", answering(outcomes, folders))
-    heard = Heard()
-    other = dataclasses.replace(SCALE, rounds={"MountainCar": 7, "Pendulum": 8, "CartPole": 9})
-    evidence = confirmatory.confirm(tmp_path, heard.console, {"corrected": SCALE, "printed": other})
-    assert folders == [tmp_path / "confirmatory" / "cells"]
-    assert list(evidence.judgements) == ["corrected", "printed"]
-    for label, verdict in (("corrected", "holds"), ("printed", "fails")):
-        found = {each.name: each.verdict for each in evidence.judgements[label]}
-        # The theorem's problems have no readings.
-        expected = {claim.name: "holds" if claim.name == "C9" else verdict for claim in CLAIMS}
-        assert {**found, "C9": "holds"} == expected
-    assert evidence.is_current
-    assert evidence.about["seed"] == CONFIRMATORY.seed
-    others = (
-        ", 25 for C1, 100 for C6 and the lengths of C5a, 50 for C7 and C11, 100 for the gradients of C8, 50 for C12"
-    )
-    assert evidence.about["rounds"] == (
-        f"corrected: 400 on MountainCar, 400 on Pendulum, 100 on CartPole{others}; "
-        f"printed: 7 on MountainCar, 8 on Pendulum, 9 on CartPole{others}"
-    )
-    against, interaction = evidence.tables
-    assert (against.name, interaction.name) == ("confirmatory-contrasts", "confirmatory-interaction")
-    together = interaction.frame.filter(task="Pendulum")["interaction"].to_list()
-    assert [text.split()[0] for text in together] == ["+1.100", "-1.100"]
-    row = against.frame.filter(task="Pendulum", readings="printed", against="sgd-inner-adam").row(0, named=True)
-    assert row["difference [95 %]"].startswith("-1.100 [")
-    assert [title for title, _ in heard.begun] == ["confirmatory run", "verdicts"]
-    assert heard.shares[-1] == ("printed", 1.0)
-    assert evidence.about["answer"] == confirmatory.answer_from(outcomes, "corrected")
-
-
-def test_the_answer_tells_variance_reduction_from_more_updates() -> None:
-    outcomes = world(True)
-    rng = np.random.default_rng(0)
-    noise = 0.05 * rng.normal(size=(4, ROUNDS))
-    noise -= noise.mean(1, keepdims=True)
-    for name, level in (("dqn-sgd", 1.0), ("sgd-inner-adam", 2.0), ("srg-dqn", 1.5)):
-        outcomes[f"MountainCar-{name}-corrected"] = planted_run("MountainCar", name, level + noise[0] * len(name))
-        stops = {0: 1_008} if name == "srg-dqn" else None
-        level = 2.0 + noise[len(name) % 4] if name != "dqn-sgd" else 2.0 + noise[3]
-        outcomes[f"Pendulum-{name}-corrected"] = planted_run("Pendulum", name, level, diverged=stops)
-    answer = confirmatory.answer_from(outcomes, "corrected")
-    assert "on MountainCar it gives less reward; on Pendulum it makes no difference that can be told" in answer
-    first, pendulum = answer.split(" Pendulum (")
-    car = first.split(" MountainCar (")[1]
-    assert "the random policy scores 0.250): dqn-sgd 1.000 (0 of 24 diverged), sgd-inner-adam 2.000 (" in car
-    assert "the Adam process, beside dqn-sgd: +1.000 [" in car
-    assert "SRG's: -0.500 [" in car
-    assert f"srg-dqn {(2.0 * 23 + 0.25) / 24:.2f}"[:11] in pendulum
-    assert f"(1 of {ROUNDS} diverged)" in pendulum
-    # Where most rounds diverge there is nothing to be told of what they would have learned.
-    stops = dict.fromkeys(range(ROUNDS // 2 + 1), 1_008)
-    outcomes["CartPole-srg-dqn-corrected"] = planted_run("CartPole", "srg-dqn", 2.0 + noise[0], diverged=stops)
-    lost = confirmatory.answer_from(outcomes, "corrected")
-    assert "on CartPole it cannot be told, as most rounds of srg-dqn diverge" in lost
 
 
 def test_tuned_arms_are_judged_on_what_was_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

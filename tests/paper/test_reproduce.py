@@ -7,15 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import polars as pl
 import pytest
 
-from srgdqn.figures.charts import data_of
-from srgdqn.paper.claims import CLAIMS, Judgement
+from srgdqn.paper import reproduce
+from srgdqn.paper.claims import Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
+from srgdqn.paper.claims.paper_claims import CLAIMS
 from srgdqn.paper.claims.rules import MeasuredContrast
-from srgdqn.paper.confirmatory import QUESTION, SCORES
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.reproduce import make_report, readings_of
 from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
@@ -24,6 +23,7 @@ from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
 from srgdqn.runs import configurations
 from srgdqn.runs.provenance import VERSIONS
+from synthetic_findings import evidence, judgements
 from synthetic_outcomes import DOSES, world
 
 SMALL = dataclasses.replace(QUICK, doses=DOSES)
@@ -42,115 +42,66 @@ def nothing_released(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setattr(evidence_module, "resources", SimpleNamespace(files=lambda package: empty))
 
 
-def confirmed(folder: Path, claims: str | None = None, tables: tuple[Table, ...] = ()) -> Evidence:
-    def judged(name: str, place: int) -> Judgement:
-        shown = MeasuredContrast("the weaker", Interval(-0.5 * place, -1.0, 0.01), 0.1, 0.1)
-        other = MeasuredContrast("the stronger", Interval(1.0, 0.5, 2.0), 0.1, 0.1)
-        return Judgement(name, "fails" if place else "undecided", (other, shown))
-
-    judgements = {
-        label: [judged(claim.name, place) for claim in CLAIMS] for place, label in enumerate(("corrected", "printed"))
-    }
-    made = evidence_of("confirmatory", judgements, tables, seed=20_001, rounds="400 on Pendulum", seconds=1_200.0)
-    about = {
-        **made.about,
-        "answer": "Merely 17 updates. On MountainCar 0.3.",
-        **({} if claims is None else {"claims": claims}),
-    }
-    evidence = Evidence(made.kind, made.judgements, made.tables, about)
-    write_evidence(evidence, folder)
-    return evidence
+def confirmed(folder: Path, claims: str | None = None) -> Evidence:
+    made = evidence(judgements("fails", mnih_C3="moot"))
+    found = dataclasses.replace(made, about={**made.about, **({} if claims is None else {"claims": claims})})
+    write_evidence(found, folder)
+    return found
 
 
 def report(outcomes: dict[str, Any], folder: Path, scale: Scale = SMALL, **options: Any) -> Report:
     return make_report(NAMES, scale, outcomes, folder, 12.3, **options)
 
 
-def test_every_claim_has_a_card_with_both_readings(outcomes: dict[str, Any], tmp_path: Path) -> None:
+def test_every_claim_has_a_card_with_all_three_readings(outcomes: dict[str, Any], tmp_path: Path) -> None:
     confirmed(tmp_path)
     found = report(outcomes, tmp_path)
-    assert [card.name for card in found.cards] == [claim.name for claim in CLAIMS]
-    for card, claim in zip(found.cards, CLAIMS, strict=True):
-        assert (card.claim, card.where, card.section) == (claim.statement, claim.where, claim.section)
-        assert card.verdicts == {"corrected": "undecided", "printed": "fails"}
-        # The contrast that is furthest from holding comes first, then the others.
-        assert card.effects["printed"] == (
-            "the weaker: -0.5 [-1, +0.01] (fails if its upper bound is below 0.1)",
-            "the stronger: +1 [+0.5, +2] (fails if its upper bound is below 0.1)",
-        )
+    assert [card.name for card in found.cards] == list(CLAIMS)
+    for card in found.cards:
+        mnih = "moot" if card.name == "C3" else "fails"
+        assert card.verdicts == {"corrected": "fails", "printed": "fails", "mnih": mnih}
+        assert card.effects["printed"][0].startswith("steadiness: 1.11 times as steady [")
     assert len(found.glossary) <= 6
-    for said in (
-        "seed 20001",
-        "rounds: 400 on Pendulum",
-        f"{2 * len(CLAIMS)} contrasts",
-        "20 minutes",
-        f"version of the claims, rules and margins: {VERSIONS['claims']}",
-    ):
+    for said in ("seed 1; 2 on CartPole", "1 minutes", f"version of the rules: {VERSIONS['claims']}."):
         assert said in found.rules
     assert "other rules" not in found.rules
 
 
-def test_the_first_screen_is_made_of_the_tables_of_scores_and_contrasts(
-    outcomes: dict[str, Any], tmp_path: Path
-) -> None:
-    scores = Table(SCORES, "Scores", pl.DataFrame({"task": ["Pendulum"], "SGD": ["-7.55 (0 %)"]}))
-    rows = [
-        ("Pendulum", "corrected", "dqn-sgd", "+4.041 [+3.779, +4.301]"),
-        ("Pendulum", "printed", "dqn-sgd", "-1.679 [-2.323, -1.049]"),
-        ("Pendulum", "printed", "svr-dqn", "–"),
-        ("CartPole", "printed", "svr-dqn", "+nan [-inf, +inf]"),
-    ]
-    columns = ("task", "readings", "against", "difference [95 %]")
-    contrasts = Table("confirmatory-contrasts", "Contrasts", pl.DataFrame(rows, columns, orient="row"))
-    confirmed(tmp_path, tables=(contrasts,))
-    assert report(outcomes, tmp_path).first is None
-    confirmed(tmp_path, tables=(scores, contrasts))
-    found = report(outcomes, tmp_path)
-    assert found.first is not None
-    assert (found.first.question, found.first.answer) == (QUESTION, ("Merely 17 updates.",))
-    assert found.first.table.name == SCORES
-    none = dict.fromkeys(("holds", "fails", "undecided", "moot"), 0)
-    assert found.first.counts == {
-        "corrected": none | {"undecided": len(CLAIMS)},
-        "printed": none | {"fails": len(CLAIMS)},
-    }
-    # What cannot be computed has no row and no panel.
-    (panel,) = found.first.forest.panels
-    assert (panel.title, panel.categories) == ("Pendulum", ("dqn-sgd",))
-    assert data_of(found.first.forest).select("group", "y", "low", "high").rows() == [
-        ("corrected", 4.041, 3.779, 4.301),
-        ("printed", -1.679, -2.323, -1.049),
-    ]
-    # The table is there once.
-    assert [table.name for table in found.tables].count(SCORES) == 1
-    assert "confirmatory-contrasts" in [table.name for table in found.tables]
+def test_the_first_screen_comes_with_the_verdicts(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    confirmed(tmp_path)
+    first = report(outcomes, tmp_path).first
+    assert first is not None
+    assert first.counts["mnih"] == {"holds": 0, "fails": 17, "undecided": 0, "moot": 1}
+    assert len(first.forest.panels) == 3
 
 
 def test_every_contrast_of_the_confirmatory_run_is_shown(outcomes: dict[str, Any], tmp_path: Path) -> None:
-    confirmed(tmp_path)
+    made = confirmed(tmp_path)
     (section,) = (each for each in report(outcomes, tmp_path).sections if each.name == "confirmatory")
-    rows = section.tables[0].frame
-    assert rows.height == 2 * 2 * len(CLAIMS)
-    mine = rows.filter(claim="C7b", readings="printed", contrast="the weaker").row(0)
-    assert mine[3:] == (-0.5, -1.0, 0.01, 0.1, "below that")
-    assert rows.filter(contrast="the stronger")[""].unique().to_list() == ["above 0"]
-    assert f"0 holds, 0 fails, {len(CLAIMS)} undecided" in section.found
-    assert "seed 20001; rounds: 400 on Pendulum) in 20 minutes" in section.found
-    assert f"{QUESTION} Merely 17 updates. On MountainCar 0.3." in section.found
+    assert section.tables[0].frame.height == sum(len(j.contrasts) for found in made.judgements.values() for j in found)
+
+
+def test_what_has_changed_since_the_last_release_is_said(
+    outcomes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirmed(tmp_path)
+    monkeypatch.setattr(reproduce, "last_release", lambda: {"corrected": {"C8a": "undecided", "C2": "fails"}})
+    notes = {card.name: card.notes for card in report(outcomes, tmp_path).cards}
+    assert notes["C8a"][-1].startswith("In the last release: undecided with corrected. It was also asked that")
+    assert notes["C2"] == ()
 
 
 def test_stale_evidence_is_said(outcomes: dict[str, Any], tmp_path: Path) -> None:
     confirmed(tmp_path, claims="0123456789abcdef")
     note = report(outcomes, tmp_path).rules
     assert f"taken by other rules or margins than the present ones (version {VERSIONS['claims']})" in note
-    assert "version of the claims, rules and margins: 0123456789abcdef" in note
+    assert "version of the rules: 0123456789abcdef" in note
 
 
 def test_without_a_confirmatory_run_nothing_is_decided(outcomes: dict[str, Any], tmp_path: Path) -> None:
     found = report(outcomes, tmp_path)
     assert (found.first, found.cards) == (None, ())
     assert "srgdqn reproduce --confirm" in found.rules
-    assert "A claim holds if" in found.rules
 
 
 def test_sections_facts_and_configurations_are_complete(outcomes: dict[str, Any], tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Reproduce:
     quick: bool = False
     """A preview of every figure in a minute or so: few rounds, short budgets."""
     confirm: bool = False
-    """Decide every claim on fresh seeds, for both sets of readings, before the report is made."""
+    """Judge every claim on fresh seeds, for every set of readings, before the report is made (about an hour)."""
     tuned: bool = False
     """Tune every algorithm's step sizes by the same procedure, and compare them so."""
     readings: bool = False
@@ -98,7 +98,7 @@ def run(words: Sequence[str]) -> int:
 
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
     from srgdqn.paper.claims.evidence import write_evidence
-    from srgdqn.paper.confirmatory import confirm
+    from srgdqn.paper.confirmation import confirm
     from srgdqn.paper.readings_study import read_every_way
     from srgdqn.paper.report.files import write_report
     from srgdqn.paper.reproduce import make_report, run_experiments
