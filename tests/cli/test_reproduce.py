@@ -97,9 +97,9 @@ def test_a_second_run_computes_nothing_and_a_damaged_cell_is_computed_again(
     # And this time in words.
     lines = shown.out.splitlines()
     for claim in CLAIMS:
-        (line,) = [line for line in lines if line.split()[:1] == [claim.name]]
-        assert line.split()[1:3] == ["fails", "undecided"]
-    assert "A claim holds if" in shown.out
+        (line,) = [line for line in lines if line.split()[:1] == [claim]]
+        assert line.split()[1:4] == ["fails", "fails", "moot" if claim == "C3" else "fails"]
+    assert "A claim is a list of contrasts" in shown.out
     assert "merely 17 updates per batch?" in (tmp_path / "report.html").read_text("utf-8")
     assert lines[-1] == str(tmp_path / "report.html")
 
