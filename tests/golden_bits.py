@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import polars as pl
@@ -29,10 +28,10 @@ import srgdqn
 from host_environments import SMALL, Slope
 from srgdqn.config.algorithms import PAPER
 from srgdqn.kernel.build import NoKernelError, toolchain
-from srgdqn.paper import readings_study, tuning
-from srgdqn.paper.claims import judge, rules
-from srgdqn.paper.claims.rules import level_for
-from srgdqn.paper.experiment import final_scores
+from srgdqn.paper import confirmation, fingerprint, tuning_search
+from srgdqn.paper.claims import verdicts
+from srgdqn.paper.claims.cases import judged
+from srgdqn.paper.factorial import arms, design
 from srgdqn.paper.measurements import (
     anchors,
     dose_errors,
@@ -42,10 +41,8 @@ from srgdqn.paper.measurements import (
     step_times,
     theorem_1,
 )
-from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES
-from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.runs.provenance import VERSIONS, provenance, version_of
-from synthetic_outcomes import CHANCE, PILOT, world
+from synthetic_cases import diverging, opposite, world
 from tiny import TINY, tiny
 
 FILE = Path(__file__).with_name("golden_bits.json")
@@ -53,7 +50,7 @@ TASK = "srgdqn.environments:srgdqn/MountainCar-v0"
 """One of the package's tasks as an ordinary environment."""
 EVERYWHERE = ("claims",)
 """Computed by NumPy in double precision, and rounded."""
-_RESAMPLES = 50
+_RESAMPLES = 500
 _DIGITS = 9  # significant ones: far more than any change of a rule leaves alone, far fewer than rounding touches
 
 
@@ -89,38 +86,31 @@ def _measured(module: Any, plan: Any, without: str = "") -> Callable[[], Iterabl
 
 def _claims() -> Iterable[bytes]:
     # Verdicts are not current once something is measured otherwise.
-    released = {name: version for name, version in VERSIONS.items() if name.startswith("measurement.")}
-    released.pop("measurement.dose_errors")  # of the next run's verdicts
-    yield repr(released).encode()
+    yield repr({name: version for name, version in VERSIONS.items() if name.startswith("measurement.")}).encode()
     yield from what_is_run_for_verdicts()
-    yield resources.files("srgdqn.paper.evidence").joinpath("pilot.json").read_bytes()
-    yield from verdicts()
+    yield resources.files("srgdqn.paper.evidence").joinpath("thresholds.json").read_bytes()
+    yield from judgements()
 
 
-def verdicts() -> Iterable[bytes]:
-    """Those of two made-up worlds, with all scores, intervals and margins; of fewer resamples than in earnest."""
-    yield repr((rules.RESAMPLES, _rounded(level_for(10)))).encode()
-    for good in (True, False):
-        outcomes = world(good, rounds=8)
-        for name, outcome in outcomes.items():
-            if isinstance(outcome, srgdqn.Result):
-                yield repr((name, *map(_rounded, final_scores(outcome, CHANCE)))).encode()
-        with mock.patch.object(rules, "RESAMPLES", _RESAMPLES):
-            judgements = judge(outcomes, "corrected", PILOT)
-        for judgement in judgements:
-            found = (tuple(map(_rounded, (*each.interval, each.margin, each.unit))) for each in judgement.contrasts)
-            yield repr((judgement.name, judgement.verdict, *found)).encode()
+def judgements() -> Iterable[bytes]:
+    """Those of made-up worlds, with all intervals and p-values; of fewer resamples than in earnest."""
+    yield repr((verdicts.RESAMPLES, confirmation.first_steps(np.eye(4), np.arange(16).reshape(4, 4), 0.5))).encode()
+    for found in (world(), opposite(), diverging()):
+        for judgement in judged(found, "corrected", _RESAMPLES):
+            contrasts = (
+                tuple(map(_rounded, (*each.interval, each.p_holds, each.p_fails, each.margin)))
+                for each in judgement.contrasts
+            )
+            yield repr((judgement.name, judgement.verdict, judgement.marks, *contrasts)).encode()
 
 
 def what_is_run_for_verdicts() -> Iterable[bytes]:
-    """The configuration or plan of every cell that real verdicts are taken on."""
-    for name, scale in CONFIRMATORY_SCALES.items():
-        for experiment in EXPERIMENTS.values():
-            yield from map(_question, experiment.cells(scale, name))
-    first = {(task, arm): tuning.candidates(arm)[0] for task in tuning.TASKS for arm in tuning.ARMS}
-    yield from map(_question, (*tuning.tuning_cells(CONFIRMATORY), *tuning.tuned_cells(CONFIRMATORY, first)))
-    for run in range(len(readings_study.design())):
-        yield from map(_question, readings_study.cells(CONFIRMATORY, run))
+    """The configuration or plan of every cell that real verdicts are taken on, and the other studies' designs."""
+    for given in confirmation.SETS:
+        yield from map(_question, confirmation.cells(confirmation.SCALE, given))
+        yield from map(_question, confirmation.task_cells(confirmation.PILOT, given))
+    yield repr((design.FACTORS, arms.WHOLE, arms.ARMS)).encode()
+    yield repr((tuning_search.PROCEDURE, fingerprint.FINGERPRINT)).encode()
 
 
 _STEPS = (96, 192)

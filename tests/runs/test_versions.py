@@ -17,18 +17,17 @@ from golden_bits import (
     recorded,
     with_record,
 )
-from srgdqn.paper import experiment, pilot, readings_study, tuning
-from srgdqn.paper.claims import rules, statements
-from srgdqn.paper.scale import CONFIRMATORY
-from srgdqn.paper.studies import dose_response, figure_1, figure_3_right, theorem_1, training_time
+from srgdqn.paper import confirmation
+from srgdqn.paper.claims import cases, verdicts
+from srgdqn.paper.studies import figure_1, figure_3_right
 from srgdqn.runs.provenance import VERSIONS, version_of
 
 ENTRIES = json.loads(golden_bits.FILE.read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> list[bytes]:
-    return list(golden_bits.verdicts())
+def judgements() -> list[bytes]:
+    return list(golden_bits.judgements())
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def test_recording_refuses_other_bits_of_the_same_version(monkeypatch: pytest.Mo
     assert refused == []
     assert first == [
         {"kind": here, "bits": {"host 1, training 1": "a"}},
-        {"kind": "everywhere", "bits": {"claims 1": "b"}},
+        {"kind": "everywhere", "bits": {version_of("claims"): "b"}},
     ]
     assert with_record(first, here, {"host": "a", "claims": "b"}) == (first, [])
     again, refused = with_record(first, here, {"host": "other", "claims": "b"})
@@ -98,33 +97,33 @@ def test_verdicts_are_not_current_once_something_is_measured_otherwise(monkeypat
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (rules, "ERROR_RATE", 0.06),
-        (rules, "RESAMPLES", 9_999),
-        (rules, "LOG_MARGIN", 0.1),
-        (statements, "_REASON", 0.06),
-        (experiment, "LAST_SHARE", 0.7),
-        (experiment, "LAST_EPISODES", 110),
-        (pilot, "_SHARE", 0.06),
-        (training_time, "_WINDOWS", 1),
-        (theorem_1, "_PRECISION", 1e-1),
+        (verdicts, "ERROR_RATE", 1e-6),
+        (verdicts, "RESAMPLES", 9_999),
+        (verdicts, "GAP", 1.0),
+        (verdicts, "MOST_DIVERGED", -1.0),
+        (verdicts, "FEWEST_COMMON", 61),
+        (cases, "MARGINS", dict.fromkeys(cases.MARGINS, 0.1)),
+        (cases, "LOG_MARGIN", 0.1),
+        (cases, "REASON", 0.06),
+        (cases, "FEWEST_THERE", 1.1),
+        (cases, "FEWEST_DOSES", 10),
     ],
 )
 def test_whatever_decides_verdicts_is_among_the_golden_bits_of_claims(
-    module: ModuleType, name: str, value: float, verdicts: list[bytes], monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, name: str, value: object, judgements: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, name, value)
-    assert list(golden_bits.verdicts()) != verdicts
+    assert list(golden_bits.judgements()) != judgements
 
 
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (golden_bits, "CONFIRMATORY", dataclasses.replace(CONFIRMATORY, seed=1)),
+        (confirmation, "SCALE", dataclasses.replace(confirmation.SCALE, seed=1)),
+        (confirmation, "ARMS", confirmation.ARMS[1:]),
         (figure_1, "_EVALUATIONS", 10),
         (figure_3_right, "_FIRST", 0.05),
-        (dose_response, "_MOMENTS", 5),
-        (tuning, "_TUNING_ROUNDS", 26),
-        (readings_study, "SEED_OFFSET", 3),
+        (confirmation, "_ERROR_MOMENTS", 5),
     ],
 )
 def test_what_is_run_for_verdicts_is_among_the_golden_bits_of_claims(

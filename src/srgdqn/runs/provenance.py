@@ -27,7 +27,7 @@ VERSIONS = {
     "measurement.gradient_spread": 1,
     "measurement.step_times": 1,
     "measurement.theorem_1": 1,
-    "claims": 1,  # claims, rules, statistics, margins, and what is run and measured for verdicts
+    "claims": 2,  # claims, rules, statistics, margins, and what is run and measured for verdicts
 }
 """The versions of what is computed, by which stored results are compared.
 

@@ -135,7 +135,7 @@ def test_a_damaged_file_is_named(damage: object, tmp_path: Path) -> None:
     assert str(file) in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["confirmatory", "tuned", "readings"])
+@pytest.mark.parametrize("kind", ["confirmation"])
 def test_what_the_package_is_released_with_was_judged_by_its_own_rules(kind: str) -> None:
     """Whoever changes what decides has to judge anew."""
     released = find_evidence(kind)
