@@ -15,9 +15,9 @@ from srgdqn.paper import tuned_settings
 from srgdqn.paper.arm_columns import arm_columns, share_text
 from srgdqn.paper.cells import QUIET, Console
 from srgdqn.paper.claims.evidence import find_evidence, write_evidence
-from srgdqn.paper.claims.verdicts import MARGINS, Scores
+from srgdqn.paper.claims.verdicts import MARGINS
 from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
-from srgdqn.paper.scores import REFERENCE
+from srgdqn.paper.scores import REFERENCE, Scores
 from srgdqn.paper.tuned_settings import (
     ARMS,
     SEED,

@@ -18,12 +18,14 @@ from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.experiment import Outcomes, diverged_rounds, diverged_text, interval_text, seconds_of
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import ClaimRow, Section, Table
-from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES, SETS, Scale
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_SCALES, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.studies.controls import CHAMPION, contrast_table, interaction_table
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, random_score, scores
 from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 
+SETS = tuple(CONFIRMATORY_SCALES)
+"""The sets of readings that the released verdicts are for, the primary one first."""
 QUESTION = "Variance reduction, or merely 17 updates per batch?"
 
 _SAME_UPDATES = "sgd-inner-adam"
