@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from srgdqn.paper import confirmatory
 from srgdqn.paper.claims import CLAIMS, Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
@@ -16,7 +17,7 @@ from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.confirmatory import QUESTION
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.reproduce import make_report, readings_of
-from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
+from srgdqn.paper.scale import CONFIRMATORY_SCALES, PAPER_SCALE, QUICK, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
@@ -182,7 +183,9 @@ def test_contrasts_in_words() -> None:
     assert text(nan, nan, nan) == "steadiness: cannot be told, as one side has no spread or nothing is left to compare"
 
 
-def test_figure_2_is_drawn_with_both_readings() -> None:
+def test_figure_2_alone_is_drawn_with_all_three_sets() -> None:
     for name in EXPERIMENTS:
-        assert readings_of(PAPER_SCALE, name) == (("corrected", "printed") if name == "figure-2" else ("corrected",))
+        several = ("corrected", "printed", "mnih") if name == "figure-2" else ("corrected",)
+        assert readings_of(PAPER_SCALE, name) == several
         assert readings_of(QUICK, name) == ("corrected",)
+    assert tuple(CONFIRMATORY_SCALES) == confirmatory.SETS == ("corrected", "printed")  # of the released verdicts

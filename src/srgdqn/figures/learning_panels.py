@@ -151,20 +151,24 @@ def scored_series(
     band: Band = "sd",
     group: str = "",
     shown: bool = True,
-    positive: bool = False,
+    clipped: bool = False,
 ) -> list[Series]:
-    """The curve of all rounds, in two parts where it begins to be dashed, and that of the rounds left, switched off.
+    """The curve of all rounds, in two parts where it begins to be dashed, and that of the rounds left, switched off;
+    nothing where there is no point.
 
-    The last point before the dashes is in both parts. A band of `positive` values goes no lower than the lowest of them.
+    The last point before the dashes is in both parts. A `clipped` band goes no further than the rounds' own values.
     """
     drawn, left, total = Curve(np.arange(rounds.filled.shape[1]), rounds.filled), rounds.left, len(rounds.values)
     points = len(left)
+    if not points:
+        return []
     few = np.flatnonzero(_OF * left < _FEWEST_LEFT * total)
     start = int(few[0]) if len(few) else points
     mean, (low, high) = drawn.mean(), _band(drawn, band)
-    if positive and low is not None:
+    if clipped and low is not None and high is not None:
         low = np.maximum(low, np.fmin.reduce(rounds.filled, 0))
-    lost = points > 0 and left[-1] < total
+        high = np.minimum(high, np.fmax.reduce(rounds.filled, 0))
+    lost = bool(left[-1] < total)
     note = f"{left[-1] or 'none'} of {total} left" if lost else ""
 
     whole = Series(label, style, dict(x), mean, low, high, group=group, shown=shown, note=note)

@@ -18,8 +18,8 @@ NOTE = (
     "success and length: of greedy episodes on Gymnasium's own reward at the end of training, in rounds that finished."
 )
 WORST = (
-    "A diverged round scores the worst round that finished among the paper's four algorithms and sgd-inner, with and "
-    "without the Adam process, or the random policy's mean where that is worse."
+    "A diverged round scores the worst round that finished among the paper's four algorithms and, where they were run, "
+    "sgd-inner and sgd-inner-adam, or the random policy's mean where that is worse."
 )
 """What a diverged round scores, by `scores.REFERENCE`."""
 

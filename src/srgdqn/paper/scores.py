@@ -135,6 +135,11 @@ def _means(windows: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(present, windows, 0.0).sum(0) / np.where(present.any(0), present.sum(0), np.nan))
 
 
+def diverged_mask(result: Result) -> np.ndarray:
+    """Which rounds of a run diverged."""
+    return result.rounds.sort("round")["diverged_at"].is_not_null().to_numpy()
+
+
 def matrix_of(rows: pl.DataFrame, at: str, column: str, rounds: pl.Series, grid: np.ndarray) -> np.ndarray:
     """(rounds, grid): the mean of a column over the rows of each round at each point of a grid; NaN where there is
     none.

@@ -150,8 +150,10 @@ def _found(outcomes: Outcomes, readings: str, algorithms: Sequence[str]) -> str:
         found = {name: paired_bootstrap_difference(champion.values, scores[name].values) for name in told}
         behind = [name for name, interval in found.items() if interval.high < 0]
         ahead = [name for name, interval in found.items() if interval.low > 0]
+        rest = [name for name in others if name not in told]
+        apart = f" It is not compared with {_listed(rest)}: most rounds of both diverged." if rest else ""
         sentences.append(
-            f"{task}: SRG-DQN is ahead of {_listed(ahead)} and behind {_listed(behind)} (95 %, not corrected)."
+            f"{task}: SRG-DQN is ahead of {_listed(ahead)} and behind {_listed(behind)} (95 %, not corrected).{apart}"
         )
     return " ".join(sentences)
 

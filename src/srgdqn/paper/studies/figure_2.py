@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,7 +27,8 @@ from srgdqn.paper.experiment import (
 )
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.paper.scores import Scores, Values, filled_windows, matrix_of, scored, values_of
+from srgdqn.paper.scores import Scores, Values, diverged_mask, filled_windows, matrix_of, scored, values_of
+from srgdqn.results.curves import SMOOTHING
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import bootstrap_interval
 
@@ -188,13 +189,15 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             "figure-2-success-and-length",
             "Success and episode length beside reward",
             "Success: share of greedy evaluation episodes on Gymnasium's own reward; the random policy plays none. "
-            "CartPole is evaluated at the end only. Length: of training episodes. Means over all rounds: one that has "
-            "diverged counts with the worst there, as in the figure above. MountainCar is trained without a time "
-            "limit; a curve ends where fewer than half of the rounds have had so many episodes.",
-            (
-                merged_panel(outcomes, "MountainCar", readings, "success"),
-                merged_panel(outcomes, "MountainCar", readings, "length"),
-                merged_panel(outcomes, "CartPole", readings, "length"),
+            "CartPole is evaluated at the end only. Length: of training episodes, of which short ones are good on "
+            "MountainCar and long ones on CartPole. Means over all rounds: one that has diverged counts with the worst "
+            "there, as in the figure above. MountainCar is trained without a time limit; a curve ends where fewer than "
+            "half of the rounds have had so many episodes, and is missing if they have had none.",
+            tuple(
+                panel
+                for task, column in (("MountainCar", "success"), ("MountainCar", "length"), ("CartPole", "length"))
+                for panel in [merged_panel(outcomes, task, readings, column)]
+                if panel.series
             ),
         ),
         _greedy_chart(outcomes, readings),
@@ -229,50 +232,70 @@ def _flattered(found: Mapping[str, Scores]) -> str:
         return ""
     return (
         f" Of the rounds that finished alone, srg-dqn would be ahead of svr-dqn ({alone[0]:.3f} against "
-        f"{alone[1]:.3f}): whoever leaves out rounds that diverged sees the paper's panel."
+        f"{alone[1]:.3f}): whoever leaves out rounds that diverged sees the paper's order."
     )
 
 
 # Success, length and greedy episodes
 
 
-_LABELS = {"success": "share of greedy episodes that succeed", "length": "steps per episode"}
-
-
 def merged_panel(outcomes: Outcomes, task: str, readings: Sequence[str], column: str) -> Panel:
     """Success of greedy episodes by step, or length of training episodes by their number, with all sets of readings."""
+    made = _success_series if column == "success" else _length_series
     series = [
         replace(each, shown=each.shown and place == 0)
         for place, name in enumerate(readings)
-        for each in _series(outcomes, task, name, column)
+        for each in made(task_runs(outcomes, task, name), name)
     ]
-    axes = {"steps": "environment steps"} if column == "success" else {"episodes": "episodes"}
-    return Panel(task, _LABELS[column], axes, tuple(series), log_y=column == "length" and needs_log(series))
-
-
-def _series(outcomes: Outcomes, task: str, readings: str, column: str) -> list[Series]:
-    runs = {name: run for name, run in task_runs(outcomes, task, readings).items() if name in (*PAPER, *YARDSTICKS)}
     if column == "success":
-        at, first, worst, axis = "step", 0, min, "steps"
-        tables = {name: run.evaluations for name, run in runs.items()}
-        # Rounds that end early have evaluations at steps of their own.
-        ends = [_evaluation_steps(run) for run in runs.values()]
-        grid = np.unique(np.concatenate(ends))
+        label, axes = "share of greedy episodes\nthat succeed", {"steps": "environment steps"}
     else:
-        at, first, worst, axis = "episode", 1, max, "episodes"
-        tables = {name: run.episodes for name, run in runs.items()}
-        grid = np.arange(max(int(run.rounds["episodes"].to_numpy().max()) for run in runs.values()))
+        smooth = f"\n(mean of the last {SMOOTHING})" if task == "CartPole" else ""
+        label, axes = f"steps per episode{smooth}", {"episodes": "episodes"}
+    return Panel(task, label, axes, tuple(series), log_y=column == "length" and needs_log(series))
+
+
+def _success_series(runs: Mapping[str, Result], readings: str) -> list[Series]:
+    # Rounds that end early have evaluations at steps of their own.
+    grid = np.unique(np.concatenate([_evaluation_steps(run) for run in runs.values()]))
+    tables = {name: run.evaluations for name, run in runs.items()}
+    found = _scored_rounds(runs, tables, "step", "success", grid, min)
+    found.pop(RANDOM)  # which plays no greedy episodes
+    return _drawn(found, "steps", grid, readings)
+
+
+def _length_series(runs: Mapping[str, Result], readings: str) -> list[Series]:
+    tables, worst = {name: run.episodes for name, run in runs.items()}, max
+    if all(run.configuration.training.episodes is not None for run in runs.values()):  # CartPole: as its returns
+        worst = min
+        smooth = pl.col("length").rolling_mean(SMOOTHING, min_samples=1).over("round")
+        tables = {name: rows.sort("round", "episode").with_columns(smooth) for name, rows in tables.items()}
+    grid = np.arange(max(int(run.rounds["episodes"].to_numpy().max()) for run in runs.values()))
+    return _drawn(_scored_rounds(runs, tables, "episode", "length", grid, worst), "episodes", grid + 1, readings)
+
+
+def _scored_rounds(
+    runs: Mapping[str, Result],
+    tables: Mapping[str, pl.DataFrame],
+    at: str,
+    column: str,
+    grid: np.ndarray,
+    worst: Callable[..., float],
+) -> dict[str, ScoredRounds]:
     values = {name: matrix_of(tables[name], at, column, run.rounds["round"], grid) for name, run in runs.items()}
-    diverged = {name: run.rounds.sort("round")["diverged_at"].is_not_null().to_numpy() for name, run in runs.items()}
+    diverged = {name: diverged_mask(run) for name, run in runs.items()}
     filled = filled_windows(values, diverged, worst)
+    return {name: ScoredRounds(values[name], diverged[name], filled[name]) for name in runs}
+
+
+def _drawn(found: Mapping[str, ScoredRounds], axis: str, x: np.ndarray, readings: str) -> list[Series]:
+    """The curves of the paper's four and the yardsticks, each as far as half of its rounds have values."""
     series = []
-    for name in (*PAPER, *YARDSTICKS):
-        if name not in runs or (column, name) == ("success", RANDOM):  # which plays no greedy episodes
-            continue
-        enough = 2 * np.isfinite(filled[name]).sum(0) >= len(filled[name])
-        rounds = ScoredRounds(values[name][:, enough], diverged[name], filled[name][:, enough])
-        x = {axis: grid[enough] + first}
-        series += scored_series(name, STYLES[name], x, rounds, band="none", group=readings)
+    for name in (name for name in (*PAPER, *YARDSTICKS) if name in found):
+        values, diverged, filled = found[name]
+        enough = 2 * np.isfinite(filled).sum(0) >= len(filled)
+        rounds = ScoredRounds(values[:, enough], diverged, filled[:, enough])
+        series += scored_series(name, STYLES[name], {axis: x[enough]}, rounds, band="none", group=readings)
     return series
 
 
@@ -322,7 +345,7 @@ def greedy_scores(runs: Mapping[str, Result]) -> dict[str, Scores]:
         rounds = run.rounds.sort("round")
         last = run.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
         means = matrix_of(last.with_columns(end=pl.lit(0)), "end", "return", rounds["round"], np.zeros(1, int))
-        diverged = rounds["diverged_at"].is_not_null().to_numpy()
+        diverged = diverged_mask(run)
         if not np.isnan(means[~diverged]).any():
             found[name] = Values(np.where(diverged[:, None], np.nan, means), diverged)
     found_scores = scored(found) if RANDOM in found else {}

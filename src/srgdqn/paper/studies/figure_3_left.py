@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.config.algorithms import PAPER
-from srgdqn.figures.charts import STYLES, Chart, Panel, Series, needs_log
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, ScoredRounds, scored_series
 from srgdqn.paper.arm_columns import WORST, share_text, spread_text
 from srgdqn.paper.cells import RunCell, StudyCell
@@ -18,13 +18,14 @@ from srgdqn.paper.experiment import (
     Experiment,
     Outcomes,
     configured,
+    diverged_rounds,
     diverged_text,
     mean_lengths,
     mean_text,
 )
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.paper.scores import Scores, filled_windows, matrix_of, scored, values_of
+from srgdqn.paper.scores import Scores, diverged_mask, filled_windows, matrix_of, scored, values_of
 from srgdqn.results.result import Result
 
 # Claim C5 needs the control without variance reduction as well; the paper's figure does not have it.
@@ -79,16 +80,21 @@ def _series(runs: dict[str, Result], readings: str) -> list[Series]:
     values = {
         name: matrix_of(run.episodes, "episode", "length", run.rounds["round"], episodes) for name, run in runs.items()
     }
-    diverged = {name: run.rounds.sort("round")["diverged_at"].is_not_null().to_numpy() for name, run in runs.items()}
+    diverged = {name: diverged_mask(run) for name, run in runs.items()}
     filled = filled_windows(values, diverged, max)
     series = []
     for name in runs:
         rounds = ScoredRounds(values[name], diverged[name], filled[name])
         band: Band = "none" if name in YARDSTICKS else "sd"
         series += scored_series(
-            name, STYLES[name], {"episodes": episodes + 1}, rounds, band=band, group=readings, positive=True
+            name, STYLES[name], {"episodes": episodes + 1}, rounds, band=band, group=readings, clipped=True
         )
     return series
+
+
+def _left_text(runs: dict[str, Result]) -> str:
+    lost = [f"{name} {diverged_text(run)}" for name, run in runs.items() if diverged_rounds(run)]
+    return f"Rounds that diverged: {', '.join(lost)}; none of the others." if lost else "No round diverged."
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
@@ -115,10 +121,9 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         "steps per episode (cut at 2,000)",
         {"episodes": "episodes"},
         tuple(series),
-        log_y=needs_log(series),
+        log_y=True,
     )
     own = [row for row in rows if row["readings"] == readings[0]]
-    diverged = ", ".join(f"{diverged_text(run)} of {name}" for name, run in runs_of(outcomes, readings[0]).items())
     return EXPERIMENT.section(
         found=f"Mean capped length over {scale.episodes} episodes, readings {readings[0]}: "
         + "; ".join(f"{row['algorithm']} {row['mean length [95 %]']} ({row['cut at 2,000']} cut)" for row in own)
@@ -127,11 +132,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             Chart(
                 "figure-3-left",
                 "Episode length over episodes",
-                f"Mean over all {scale.episode_rounds} rounds and one standard deviation, which goes no lower than the "
-                "shortest episode. There is no time limit, but an episode is cut at 2,000 steps and counted as "
-                "censored. A round that has diverged counts, in every episode from then on, with the longest there of "
-                "any round that finished, or the random policy's mean where that is longer. Grey: the random policy, "
-                f"and the untrained agent. Diverged rounds: {diverged}.",
+                f"Mean over all {scale.episode_rounds} rounds and one standard deviation, but no further than the "
+                "shortest and the longest episode. There is no time limit, but an episode is cut at 2,000 steps and "
+                "counted as censored. A round that has diverged counts, in every episode from then on, with the "
+                "longest there of any round that finished, or the random policy's mean where that is longer; a line is "
+                "dashed, and has no band, from where fewer than four fifths are left. Grey: the random policy, "
+                f"and the untrained agent. {_left_text(runs_of(outcomes, readings[0]))}",
                 (panel,),
                 columns=1,
             ),
