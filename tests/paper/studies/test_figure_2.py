@@ -302,3 +302,16 @@ def test_where_most_rounds_of_the_whole_factorial_diverged_nothing_adds_up(outco
 def test_there_is_no_interaction_without_the_whole_factorial(outcomes: dict[str, Any]) -> None:
     some = {name: result for name, result in outcomes.items() if name != "CartPole-sgd-inner-corrected"}
     assert controls.interaction_table(some, ("corrected",)).frame["task"].to_list() == ["MountainCar", "Pendulum"]
+
+
+def test_lengths_that_span_decades_have_logarithmic_axes() -> None:
+    lengths = {"dqn-sgd": 1_900.0, "srg-dqn": 150.0}
+    for longest, log in ((1_900.0, True), (1_400.0, False)):
+        outcomes = {}
+        for name in (*PAPER, "random", "untrained"):
+            mine = min(longest, lengths.get(name, 500.0))
+            algorithm = name if name in PAPER else "dqn-sgd"
+            run = planted_run("CartPole", algorithm, np.zeros(3), lengths=[mine] * 3)
+            outcomes[f"CartPole-{name}-corrected"] = run
+        panel = figure_2.merged_panel(outcomes, "CartPole", ("corrected",), "length")
+        assert (panel.log_x, panel.log_y) == (log, log)

@@ -192,7 +192,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             "CartPole is evaluated at the end only. Length: of training episodes, of which short ones are good on "
             "MountainCar and long ones on CartPole. Means over all rounds: one that has diverged counts with the worst "
             "there, as in the figure above. MountainCar is trained without a time limit; a curve ends where fewer than "
-            "half of the rounds have had so many episodes, and is missing if they have had none.",
+            "half of the rounds have had so many episodes, and there is none where fewer than half have had one.",
             tuple(
                 panel
                 for task, column in (("MountainCar", "success"), ("MountainCar", "length"), ("CartPole", "length"))
@@ -252,7 +252,8 @@ def merged_panel(outcomes: Outcomes, task: str, readings: Sequence[str], column:
     else:
         smooth = f"\n(mean of the last {SMOOTHING})" if task == "CartPole" else ""
         label, axes = f"steps per episode{smooth}", {"episodes": "episodes"}
-    return Panel(task, label, axes, tuple(series), log_y=column == "length" and needs_log(series))
+    log = column == "length" and needs_log(series)  # lengths that fall tenfold do so within the first few episodes
+    return Panel(task, label, axes, tuple(series), log_x=log, log_y=log)
 
 
 def _success_series(runs: Mapping[str, Result], readings: str) -> list[Series]:
