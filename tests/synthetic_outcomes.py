@@ -24,6 +24,8 @@ TASKS = ("MountainCar", "Pendulum", "CartPole")
 # The margin is 0.1 and the threshold 1 on every task.
 PILOT = Pilot(0, dict.fromkeys(TASKS, 0.0), dict.fromkeys(TASKS, 2.0), dict.fromkeys(TASKS, "srg-dqn"))
 CHANCE = 0.25  # what the random policy scores
+UNTRAINED = 0.125  # and the untrained agent
+RANDOM_OPTIONS = {"epsilon_start": 1.0, "epsilon_end": 1.0, "eta": 0.0}
 DOSES = ((0.0, 1), (0.0, 4), (1.0, 1), (1.0, 4))
 SPREAD_STEPS = (*range(1_000, 10_001, 1_000), *range(11_000, 20_001, 1_000))
 ELEMENTS, WEIGHTS = 4, 3
@@ -145,8 +147,13 @@ class _Values:
         return mean + deviation * (values - values.mean()) / values.std(ddof=1)
 
 
-def world(good: bool, *, readings: Sequence[str] = ("corrected",), rounds: int = ROUNDS) -> dict[str, Any]:
-    """The outcomes of every cell that claims and sections need, except that rounds and budgets are small."""
+def world(
+    good: bool, *, readings: Sequence[str] = ("corrected",), rounds: int = ROUNDS, untrained: bool = False
+) -> dict[str, Any]:
+    """The outcomes of every cell that claims and sections need, except that rounds and budgets are small.
+
+    The released verdicts have no `untrained` agent.
+    """
     outcomes: dict[str, Any] = {}
     for label in readings:
         values = _Values(rounds, seed=1)
@@ -162,8 +169,19 @@ def world(good: bool, *, readings: Sequence[str] = ("corrected",), rounds: int =
         for dose in DOSES:
             outcomes[f"dose-c{dose[0]:g}-b{dose[1]}-{label}"] = one_dose(dose, 1.0 if good else -1.0, rounds=rounds)
         outcomes[f"step-times-{label}"] = step_times()
+        outcomes |= _untrained(label, rounds) if untrained else {}
     outcomes["theorem-1"] = theorem(good)
     return outcomes
+
+
+def _untrained(label: str, rounds: int) -> dict[str, Result]:
+    found = {
+        f"{task}-untrained-{label}": planted_run(task, "dqn-sgd", np.full(rounds, UNTRAINED), eta=0.0, alpha=0.0)
+        for task in TASKS
+    }
+    lengths = np.full(rounds, 1_500.0)
+    run = planted_run("MountainCar", "dqn-sgd", np.zeros(rounds), lengths=lengths, episodes=EPISODES, eta=0.0)
+    return {**found, f"episodes-untrained-{label}": run}
 
 
 def _learning(values: _Values, label: str, good: bool) -> dict[str, Result]:
@@ -175,7 +193,8 @@ def _learning(values: _Values, label: str, good: bool) -> dict[str, Result]:
             scores = np.full(values.rounds, CHANCE) if algorithm == "random" else values.scores(ours)
             # Good ones reach the threshold of 1 in the first half, bad ones never do.
             early = scores - 0.4
-            found[f"{task}-{algorithm}-{label}"] = planted_run(task, named, scores, earlies=early)
+            options = RANDOM_OPTIONS if algorithm == "random" else {}
+            found[f"{task}-{algorithm}-{label}"] = planted_run(task, named, scores, earlies=early, **options)
     return found
 
 

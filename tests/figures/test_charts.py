@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from srgdqn.figures.charts import STYLES, Chart, Panel, Series, data_of
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series, data_of, needs_log
 from synthetic_report import curves_chart
 
 
@@ -26,3 +27,22 @@ def test_an_axis_that_a_panel_lacks_is_missing_there() -> None:
     data = data_of(Chart("c", "", "", panels))
     assert data["n"].to_list() == [0.0, 1.0, None, None]
     assert data["m"].to_list() == [None, None, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "shown", "needed"),
+    [
+        ([10.0, 99.0], True, False),
+        ([10.0, 100.0, np.nan], True, True),
+        ([10.0, 100.0], False, False),  # what is not shown needs nothing
+        ([0.0, 100.0], True, False),  # and 0 has no logarithm
+        ([np.nan], True, False),
+    ],
+)
+def test_a_logarithmic_axis_is_needed_where_some_values_are_ten_times_others(
+    values: list[float], shown: bool, needed: bool
+) -> None:
+    y = np.array(values)
+    series = Series("a", STYLES["srg-dqn"], {"n": np.arange(len(y))}, y, shown=shown)
+    assert needs_log([series]) == needed
+    assert not needs_log([])

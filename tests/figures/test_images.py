@@ -5,14 +5,17 @@ import matplotlib.colors
 import matplotlib.text
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.errors import InputError
 from srgdqn.figures import check_figure
-from srgdqn.figures.charts import STYLES, Chart, point_size
-from srgdqn.figures.images import comparison_figure, draw_chart, save_figure
+from srgdqn.figures.charts import GREY, STYLES, Chart, Panel, Series, Style, point_size
+from srgdqn.figures.images import apart, comparison_figure, draw_chart, save_figure
+from srgdqn.paper.experiment import YARDSTICKS
 from srgdqn.results.curves import Axis, curve
 from synthetic_report import LABELS, costs_chart, curves_chart, points_chart
 from synthetic_runs import synthetic
@@ -80,7 +83,9 @@ def test_an_axis_that_is_not_there_is_refused() -> None:
 
 
 def test_every_algorithm_has_a_style_of_its_own() -> None:
-    assert STYLES.keys() == ALGORITHMS.keys() | {"random"}
+    assert STYLES.keys() == ALGORITHMS.keys() | {*YARDSTICKS}
+    assert {STYLES[name].color for name in YARDSTICKS} == {GREY}  # and nothing else is
+    assert [name for name, style in STYLES.items() if style.color == GREY] == list(YARDSTICKS)
     assert len(set(STYLES.values())) == len(STYLES)
 
 
@@ -185,3 +190,58 @@ def test_many_points_are_small_and_names_of_rows_stand_on_the_y_axis() -> None:
     assert {line.get_marker() for line in ticks.get_lines()} == {"|"}
     assert [text.get_text() for text in ticks.get_yticklabels()] == ["below", "above"]
     assert ticks.get_ylim() == (-0.5, 1.5)
+
+
+def test_what_stands_at_the_end_of_a_line_is_written_beside_it() -> None:
+    x = {"steps": np.arange(1.0, 5.0)}
+    ends = {"a": (2.0, "3 of 9 left"), "b": (2.0, "none of 9 left"), "c": (1.0, "")}
+    lines = [
+        Series(label, Style(color), x, np.array([0.0, 1.0, end, np.nan]), note=note)
+        for (label, (end, note)), color in zip(ends.items(), ("#ff0000", "#00ff00", "#0000ff"), strict=True)
+    ]
+    hidden = replace(lines[0], label="d", shown=False, note="of what is not shown")
+    nothing = replace(lines[0], label="e", y=np.full(4, np.nan), note="of no line at all")
+    panel = Panel("task", "reward", {"steps": "steps"}, (*lines, hidden, nothing))
+    (axes,) = draw_chart(Chart("c", "", "", (panel,))).axes
+    notes = {text.get_text(): text for text in axes.texts}
+    assert set(notes) == {"3 of 9 left", "none of 9 left"}
+    for name, color in (("3 of 9 left", "#ff0000"), ("none of 9 left", "#00ff00")):
+        assert notes[name].get_color() == color
+        assert notes[name].get_position()[0] > 1  # to the right of the panel
+    low, high = axes.get_ylim()
+    heights = [notes[name].get_position()[1] for name in ("3 of 9 left", "none of 9 left")]
+    assert heights == pytest.approx([(2.0 - low) / (high - low)] * 2, abs=0.06)
+    assert abs(heights[0] - heights[1]) > 0.06  # both lines end there
+
+
+def test_notes_stand_where_their_lines_end_on_a_logarithmic_axis() -> None:
+    y = np.array([1.0, 10.0, 100.0])
+    line = Series("a", Style("#ff0000"), {"steps": y}, y[:2].repeat([1, 2]), note="1 of 2 left")
+    other = Series("b", Style("#00ff00"), {"steps": y}, y)
+    panel = Panel("task", "length", {"steps": "steps"}, (line, other), log_y=True)
+    (axes,) = draw_chart(Chart("c", "", "", (panel,))).axes
+    low, high = np.log(axes.get_ylim())
+    assert axes.texts[0].get_position()[1] == pytest.approx((np.log(10) - low) / (high - low))
+
+
+@given(st.lists(st.floats(-0.2, 1.2), max_size=8))
+def test_heights_are_moved_apart_in_their_order(heights: list[float]) -> None:
+    moved = apart(heights, 0.1)
+    assert len(moved) == len(heights)
+    order = np.argsort(heights, kind="stable")
+    assert (np.diff(np.array(moved)[order]) > 0.0999).all()
+    assert all(-1e-9 <= each <= 1 for each in moved)
+    distant = len(heights) < 2 or np.diff(np.sort(heights)).min() >= 0.1
+    if distant and all(0 <= each <= 1 for each in heights):
+        assert moved == heights
+
+
+def test_a_line_in_two_parts_has_one_entry_that_looks_like_the_first() -> None:
+    x = np.arange(3.0)
+    solid = Series("a", Style("#ff0000"), {"steps": x}, x)
+    dashed = Series("a", Style("#ff0000", "--"), {"steps": x + 2}, x + 2)
+    figure = draw_chart(Chart("c", "", "", (Panel("", "", {"steps": ""}, (solid, dashed)),)))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["a"]
+    assert legend.get_lines()[0].get_linestyle() == "-"
+    assert [line.get_linestyle() for line in figure.axes[0].get_lines()] == ["-", "--"]

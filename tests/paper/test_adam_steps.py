@@ -33,10 +33,11 @@ from srgdqn.paper.adam_steps import (
 )
 from srgdqn.paper.cells import QUIET, Console, MeasurementCell
 from srgdqn.paper.claims.evidence import find_evidence, write_evidence
-from srgdqn.paper.claims.verdicts import MARGINS, Judgement, Scores, holm
+from srgdqn.paper.claims.verdicts import MARGINS, Judgement, holm
 from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
 from srgdqn.paper.report.contents import Report
 from srgdqn.paper.report.files import write_report
+from srgdqn.paper.scores import Scores
 from srgdqn.paper.tuning_search import Arm, Procedure, Stage, Tuned
 from srgdqn.runs.measurement import Measured
 from srgdqn.session.prepare import prepare

@@ -21,7 +21,7 @@ from srgdqn.kernel.support import KernelConditions, resolved
 from srgdqn.paper import factorial
 from srgdqn.paper.cells import Console
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
-from srgdqn.paper.claims.verdicts import Scores, arms_above
+from srgdqn.paper.claims.verdicts import arms_above
 from srgdqn.paper.experiment import RANDOM, UNTRAINED
 from srgdqn.paper.factorial import arms as what_is_run
 from srgdqn.paper.factorial.arms import ARMS, LEARNING, OURS, Extent, cells, configurations, rounds_table
@@ -48,6 +48,7 @@ from srgdqn.paper.factorial.statistics import (
 )
 from srgdqn.paper.factorial.tables import analysed
 from srgdqn.paper.report.page import plot_data
+from srgdqn.paper.scores import Scores
 from synthetic_outcomes import planted_run
 
 TASKS = ("MountainCar", "Pendulum", "CartPole")

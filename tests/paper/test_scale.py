@@ -65,6 +65,28 @@ def test_every_control_is_run_at_the_papers_scale() -> None:
         assert f"{task}-{algorithm}-corrected" in names
 
 
+def test_both_yardsticks_are_run_in_as_many_rounds_as_the_arms() -> None:
+    for scale in (PAPER_SCALE, QUICK):
+        found = configurations(scale)
+        for task, yardstick in itertools.product(TASKS, ("random", "untrained")):
+            assert found[f"{task}-{yardstick}-corrected"].training.rounds == scale.rounds[task]
+            assert found[f"episodes-{yardstick}-corrected"].training.rounds == scale.episode_rounds
+        random, untrained = (found[f"MountainCar-{name}-corrected"].options() for name in ("random", "untrained"))
+        assert (random["epsilon_end"], random["eta"]) == (1.0, 0.0)
+        assert (untrained["eta"], untrained["alpha"]) == (0.0, 0.0)
+        ours = found["MountainCar-srg-dqn-corrected"].options()
+        for name in ("epsilon_start", "epsilon_end", "epsilon_fraction", "seed", "time_limit", "evaluation_interval"):
+            assert untrained[name] == ours[name]
+
+
+def test_the_released_verdicts_have_the_random_policys_mean_alone() -> None:
+    """What they were taken on does not change any more."""
+    found = configurations(CONFIRMATORY)
+    assert not [name for name in found if "untrained" in name]
+    assert found["MountainCar-random-corrected"].training.rounds == 100
+    assert found["episodes-random-corrected"].training.rounds == 25
+
+
 @pytest.mark.parametrize("scale", ALL, ids=("paper", "quick", "confirmatory", "confirmatory-printed"))
 def test_all_cells_of_a_scale_have_its_seed_and_lanes(scale: Scale) -> None:
     """Paired: the same rounds of the same seed for every algorithm."""

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from srgdqn.config.algorithms import ADAM_STEPS
 from srgdqn.config.presets import PRESETS
 from srgdqn.paper import tuned_settings
-from srgdqn.paper.arm_columns import arm_columns, share_text
+from srgdqn.paper.arm_columns import arm_columns, share_text, spread_text
 from srgdqn.paper.cells import QUIET, Console
 from srgdqn.paper.claims.evidence import find_evidence, write_evidence
-from srgdqn.paper.claims.verdicts import MARGINS, Scores
+from srgdqn.paper.claims.verdicts import MARGINS
 from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
-from srgdqn.paper.scores import REFERENCE
+from srgdqn.paper.scores import REFERENCE, Scores
 from srgdqn.paper.tuned_settings import (
     ARMS,
     SEED,
@@ -36,7 +37,9 @@ from srgdqn.paper.tuned_settings import (
     section,
 )
 from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, Stage, Tuned
+from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval
+from srgdqn.runs.run import Run
 from synthetic_outcomes import TASKS, planted_run
 from tiny import TINY
 
@@ -193,7 +196,27 @@ def test_columns_of_an_arm_by_hand() -> None:
     assert (columns["greedy return"], columns["success"], columns["length"]) == ("-1.5", "75%", "120")
     nobody = planted_run("MountainCar", "srg-dqn", [1.0, 3.0], diverged={0: 2_000, 1: 2_000})
     none = arm_columns(Scores(np.zeros(2), np.ones(2, bool)), nobody)
-    assert (none["greedy return"], none["success"], none["length"]) == ("–", "–", "–")
+    assert (none["greedy return"], none["success"], none["length"]) == ("none finished",) * 3
+
+
+def test_what_cannot_be_told_of_an_arm_is_told_in_words() -> None:
+    scores = Scores(np.array([1.0, 3.0]), np.zeros(2, bool))
+    greedy = ("greedy return", "success", "length")
+    random = planted_run("Pendulum", "dqn-sgd", [1.0, 3.0], epsilon_start=1.0, epsilon_end=1.0)
+    assert [arm_columns(scores, random)[name] for name in greedy] == ["never greedy"] * 3
+    run = planted_run("Pendulum", "srg-dqn", [1.0, 3.0])
+    nothing = run.evaluations.with_columns(success=pl.lit(None, pl.Boolean))
+    for table, said in ((nothing, ["-1.5", "not defined", "120"]), (nothing.clear(), ["not evaluated"] * 3)):
+        changed = Result(Run(run.configuration, {**run.run.tables, "evaluations": table}, {}, run.run.provenance))
+        assert [arm_columns(scores, changed)[name] for name in greedy] == said
+
+
+def test_the_spread_is_of_rounds_that_finished() -> None:
+    scores = Scores(np.array([1.0, 3.0, -50.0]), np.array([False, False, True]))
+    assert spread_text(scores) == f"{np.sqrt(2):.3f}"
+    assert spread_text(scores, ".0f") == "1"
+    assert spread_text(Scores(scores.values, np.array([False, True, True]))) == "1 finished"
+    assert spread_text(Scores(scores.values, np.ones(3, bool))) == "none finished"
 
 
 def test_an_interval_of_a_share_against_wilsons_formula() -> None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -21,9 +21,9 @@ class Style(NamedTuple):
 
 
 # The paper's four have its colours (blue, green, purple, orange), in shades that colour-blind readers can distinguish;
-# controls have the colour of what they control for, or one of their own.
+# controls have the colour of what they control for, or one of their own; what does not learn is grey.
 BLUE, GREEN, PURPLE, ORANGE = "#0066b4", "#00916b", "#8c4ba0", "#e68a00"
-SKY, RED, GREY, BLACK, OLIVE = "#4fb3e8", "#c8321e", "#8a8a8a", "#202020", "#8a8a1e"
+SKY, RED, GREY, BLACK, OLIVE, BROWN = "#4fb3e8", "#c8321e", "#8a8a8a", "#202020", "#8a8a1e", "#8c5a3c"
 
 STYLES: dict[str, Style] = {
     "dqn-sgd": Style(BLUE),
@@ -35,15 +35,16 @@ STYLES: dict[str, Style] = {
     "sgd-inner-adam": Style(SKY),
     "dqn-sgd-17eta": Style(BLUE, "--"),
     "dqn-sgd-queries": Style(BLUE, ":"),
-    "dqn-gd": Style(GREY, "--"),
-    "dqn-gd-adam": Style(GREY),
+    "dqn-gd": Style(BROWN, "--"),
+    "dqn-gd-adam": Style(BROWN),
     "dqn-adam": Style(RED),
     "dqn-adam-repeated": Style(RED, "--"),
     "srg-adam-steps": Style(ORANGE, "--"),
     "svr-adam-steps": Style(GREEN, "-."),
     "sgd-adam-steps": Style(SKY, ":"),
     "sgd-adam-steps-b2": Style(SKY, "-."),
-    "random": Style(BLACK, ":"),
+    "random": Style(GREY, ":"),
+    "untrained": Style(GREY),
 }
 
 
@@ -64,6 +65,8 @@ class Series:
     """Series that are switched on and off together, such as a set of readings; beside the label in legends."""
     shown: bool = True
     """Whether an interactive figure starts with it on. An image shows only those that do."""
+    note: str = ""
+    """What stands at the end of a line, such as how many rounds are left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,16 @@ def point_size(panel: Panel) -> PointSize:
     if panel.y_categories:
         return "ticks"
     return "small" if any(len(each.y) > _MANY_POINTS for each in panel.series if each.kind == "points") else "large"
+
+
+_FLAT = 10  # how much larger some values may be than others before these lie flat on a linear axis
+
+
+def needs_log(series: Sequence[Series]) -> bool:
+    """Whether what is shown of positive values spans so much that a linear axis would hide the small ones."""
+    shown = [each.y[np.isfinite(each.y)] for each in series if each.shown]
+    values = np.concatenate(shown) if shown else np.empty(0)
+    return bool(len(values) and values.min() > 0 and values.max() >= _FLAT * values.min())
 
 
 def data_of(chart: Chart) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from srgdqn.runs.destination import disk_errors_reported, written_whole
 
 _PANEL_WIDTH, _PANEL_HEIGHT, _LEGEND_ROW = 4.4, 3.2, 0.24  # inches
 _ABOVE_BANDS = 3
+_NOTE_HEIGHT = 0.065  # of a panel's height
 
 # Series of one style in several groups differ in these: the first for the first group, and so on.
 _LINE_MARKERS = ("", "s", "^", "D", "v")
@@ -70,14 +72,17 @@ def draw_panel(axes: Axes, panel: Panel, *, groups: Sequence[str] = ()) -> dict[
     order = list(dict.fromkeys((*groups, *(each.group for each in drawn))))
     # Points of one category stand beside each other.
     beside = [series for series in drawn if panel.categories and series.kind == "points"]
-    handles, size = {}, point_size(panel)
+    handles: dict[tuple[str, str], Any] = {}
+    size = point_size(panel)
     for series in drawn:
         x = np.asarray(series.x[along], float)
         if series in beside:
             x = x + 0.8 / len(beside) * (beside.index(series) - (len(beside) - 1) / 2)
         place = order.index(series.group)
-        handles[series.label, series.group] = _draw_series(axes, series, x, place, size, panel.horizontal)
+        handle = _draw_series(axes, series, x, place, size, panel.horizontal)
+        handles.setdefault((series.label, series.group), handle)  # that of a line's first part
     _format_axes(axes, panel, along, drawn)
+    _write_notes(axes, drawn)
     return handles
 
 
@@ -181,6 +186,43 @@ def _format_axes(axes: Axes, panel: Panel, along: str, drawn: Sequence[Series]) 
     if panel.y_categories:
         axes.set_yticks(range(len(panel.y_categories)), panel.y_categories, fontsize="xx-small")
         axes.set_ylim(-0.5, len(panel.y_categories) - 0.5)
+
+
+def _write_notes(axes: Axes, drawn: Sequence[Series]) -> None:
+    """The notes of lines beside the panel, each as near to its line's end as the others allow."""
+    noted = [series for series in drawn if series.note and np.isfinite(series.y).any()]
+    axes.get_ylim()  # settles the limits, which heights depend on
+    to_height = axes.transScale + axes.transLimits
+    ends = [np.asarray(series.y, float)[np.isfinite(series.y)][-1] for series in noted]
+    heights = [float(to_height.transform((1.0, end))[1]) for end in ends]
+    for series, height in zip(noted, apart(heights, _NOTE_HEIGHT), strict=True):
+        axes.text(
+            1.01,
+            height,
+            series.note,
+            transform=axes.transAxes,
+            color=series.style.color,
+            fontsize="x-small",
+            verticalalignment="center",
+        )
+
+
+def apart(heights: Sequence[float], gap: float) -> list[float]:
+    """Heights between 0 and 1 in the same order, moved as far as needed to be a gap apart.
+
+    >>> apart([0.5, 0.5, 0.1], 0.25)
+    [0.5, 0.75, 0.1]
+    """
+    order = sorted(range(len(heights)), key=lambda index: heights[index])
+    placed = dict.fromkeys(order, 0.0)
+    lowest, highest = -math.inf, 1.0
+    for index in order:
+        placed[index] = lowest = max(min(heights[index], 1.0), lowest, 0.0)
+        lowest += gap
+    for index in reversed(order):
+        placed[index] = highest = min(placed[index], highest)
+        highest -= gap
+    return [placed[index] for index in range(len(heights))]
 
 
 def _legend_text(label: str, group: str) -> str:

@@ -44,7 +44,6 @@ from srgdqn.paper.claims.verdicts import (
     REWARDS,
     Case,
     Judgement,
-    Scores,
     Verdict,
     arms_above,
     higher,
@@ -58,6 +57,7 @@ from srgdqn.paper.halving import PAPERS_OWN, Choice
 from srgdqn.paper.measurements import step_times
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import PAPER_SCALE
+from srgdqn.paper.scores import Scores
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuned_settings import (
     Group,

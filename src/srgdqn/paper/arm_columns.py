@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import scipy.stats
 
-from srgdqn.paper.claims.verdicts import Scores
+from srgdqn.paper.scores import Scores
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import bootstrap_interval
 
@@ -17,6 +17,13 @@ NOTE = (
     "100 episodes (CartPole), and its 95 % interval. Diverged: rounds, and the share's 95 % interval. Greedy return, "
     "success and length: of greedy episodes on Gymnasium's own reward at the end of training, in rounds that finished."
 )
+WORST = (
+    "A diverged round scores the worst round that finished among the paper's four algorithms and, where they were run, "
+    "sgd-inner and sgd-inner-adam, or the random policy's mean where that is worse."
+)
+"""What a diverged round scores, by `scores.REFERENCE`."""
+
+_GREEDY = ("greedy return", "success", "length")
 
 
 def arm_columns(scores: Scores, result: Result) -> dict[str, str]:
@@ -39,13 +46,24 @@ def share_text(count: int, total: int) -> str:
     return f"{count} of {total} [{100 * interval.low:.0f} %, {100 * interval.high:.0f} %]"
 
 
+def spread_text(scores: Scores, digits: str = ".3f") -> str:
+    """The standard deviation of the scores of rounds that finished."""
+    finished = scores.values[~scores.diverged]
+    return f"{finished.std(ddof=1):{digits}}" if len(finished) > 1 else f"{len(finished) or 'none'} finished"
+
+
 def _greedy(result: Result) -> dict[str, str]:
+    if result.configuration.acting.epsilon_end == 1.0:
+        return dict.fromkeys(_GREEDY, "never greedy")
     finished = result.rounds.filter(pl.col("diverged_at").is_null())["round"]
     mine = result.evaluations.filter(pl.col("round").is_in(finished.to_list()))
     last = mine.filter(pl.col("step") == pl.col("step").max().over("round"))
+    if not last.height:
+        return dict.fromkeys(_GREEDY, "not evaluated" if len(finished) else "none finished")
     known = last["success"].drop_nulls()
-    return {
-        "greedy return": f"{last['return'].to_numpy().mean():.1f}" if last.height else "–",
-        "success": f"{known.to_numpy().mean():.0%}" if len(known) else "–",
-        "length": f"{last['length'].to_numpy().mean():.0f}" if last.height else "–",
-    }
+    found = (
+        f"{last['return'].to_numpy().mean():.1f}",
+        f"{known.to_numpy().mean():.0%}" if len(known) else "not defined",
+        f"{last['length'].to_numpy().mean():.0f}",
+    )
+    return dict(zip(_GREEDY, found, strict=True))

@@ -1,6 +1,7 @@
-"""What an experiment is, and what experiments share: configurations, scores of rounds, seconds, diverged rounds.
+"""What an experiment is, and what experiments share: configurations, texts, seconds, diverged rounds.
 
-A round that went non-finite scores as the random policy.
+Scores of rounds are those of `paper.scores`. `final_scores`, `first_half_scores` and `mean_lengths` are those of the
+released verdicts (`claims.statements`), by which a round that diverged scores as the random policy.
 """
 
 from __future__ import annotations
@@ -115,21 +116,10 @@ def _means(result: Result, rows: pl.DataFrame, column: str, random_score: float)
 
 
 def interval_text(interval: Interval, digits: str = "+.3f") -> str:
-    """An estimate and its bounds; a dash where there is no spread at all, as where every round diverged."""
+    """An estimate and its bounds; words where there is no spread at all, as where every round diverged."""
     if not np.isfinite(interval.estimate):
-        return "–"
+        return "cannot be computed"
     return f"{interval.estimate:{digits}} [{interval.low:{digits}}, {interval.high:{digits}}]"
-
-
-def score_columns(values: np.ndarray, result: Result) -> dict[str, str]:
-    """The score of a run's rounds in tables: its mean with an interval, its spread, and how many diverged."""
-    interval = bootstrap_interval(values)
-    return {
-        "score": f"{interval.estimate:.3f}",
-        "95 %": f"[{interval.low:.3f}, {interval.high:.3f}]",
-        "sd over rounds": f"{values.std(ddof=1):.3f}",
-        "diverged": diverged_text(result),
-    }
 
 
 def diverged_text(result: Result) -> str:
@@ -138,8 +128,8 @@ def diverged_text(result: Result) -> str:
 
 
 def mean_text(values: np.ndarray, digits: str = "+.3f") -> str:
-    """The mean of one value per round with its interval; a dash where there are no rounds."""
-    return interval_text(bootstrap_interval(values), digits) if len(values) else "–"
+    """The mean of one value per round with its interval; words where there are no rounds."""
+    return interval_text(bootstrap_interval(values), digits) if len(values) else "no round left"
 
 
 def mean_line(

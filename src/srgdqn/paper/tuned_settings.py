@@ -26,7 +26,6 @@ from srgdqn.paper.claims.verdicts import (
     Case,
     Contrast,
     Judgement,
-    Scores,
     arms_above,
     higher,
     judge,
@@ -38,7 +37,7 @@ from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, con
 from srgdqn.paper.halving import PAPERS_OWN, Choice, Grid
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import PAPER_SCALE
-from srgdqn.paper.scores import REFERENCE, floor_of, scored, values_of
+from srgdqn.paper.scores import REFERENCE, Scores, floor_of, scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, step_sizes, tune
 from srgdqn.results.result import Result

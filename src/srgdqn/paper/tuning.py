@@ -13,15 +13,16 @@ import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import PRESETS
+from srgdqn.paper.arm_columns import NOTE, WORST, arm_columns
 from srgdqn.paper.cells import Console, RunCell, run_cells
 from srgdqn.paper.claims import judge
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
-from srgdqn.paper.experiment import RANDOM, Outcomes, configured, final_scores, score_columns, seconds_of
+from srgdqn.paper.experiment import RANDOM, Outcomes, configured, final_scores, seconds_of
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import CONFIRMATORY, PILOT_SEED, Scale
 from srgdqn.paper.studies.controls import contrast_table
-from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
+from srgdqn.paper.studies.figure_2 import TASKS, cell_name, task_scores
 
 ARMS = (*PAPER, "sgd-inner-adam", "dqn-adam", "dqn-adam-repeated")
 LABEL = "tuned"
@@ -120,6 +121,7 @@ def tuned_table(outcomes: Outcomes) -> Table:
     """What every arm chose and came to."""
     rows = []
     for task in TASKS:
+        scores = task_scores(outcomes, task, LABEL)
         for algorithm in (*ARMS, RANDOM):
             result = outcomes[cell_name(task, LABEL, algorithm)]
             settings = result.configuration.optimiser
@@ -129,21 +131,21 @@ def tuned_table(outcomes: Outcomes) -> Table:
                     "algorithm": algorithm,
                     "η": _step_size(task, algorithm, "eta", settings.eta),
                     "α": _step_size(task, algorithm, "alpha", settings.alpha),
-                    **score_columns(scores(outcomes, task, LABEL, algorithm), result),
+                    **arm_columns(scores[algorithm], result),
                 }
             )
     note = (
         f"Each arm had {len(_ALONE)} candidates of {_TUNING_ROUNDS} rounds on pilot seeds (a grid of η and α where "
         "both count, of one where only one does); these are the chosen ones on fresh seeds at the paper's budgets, "
         "readings corrected. A step size that an arm does not use has the paper's value; one at an edge of its grid, "
-        "beyond which a better one may lie, is marked *."
+        f"beyond which a better one may lie, is marked *. {NOTE} {WORST}"
     )
     return Table("tuned-scores", "Scores with tuned step sizes", pl.DataFrame(rows), note)
 
 
 def _step_size(task: str, algorithm: str, name: str, value: float) -> str:
     if algorithm == RANDOM:
-        return "–"
+        return "none"
     tried = sorted({each.options(task)[name] for each in candidates(algorithm)})
     at_edge = len(tried) > 1 and value in (tried[0], tried[-1])
     return f"{value:.3g}{'*' if at_edge else ''}"

@@ -18,7 +18,6 @@ from srgdqn.paper.claims.verdicts import (
     Case,
     Contrast,
     Measured,
-    Scores,
     Unit,
     Windows,
     arms_above,
@@ -32,6 +31,7 @@ from srgdqn.paper.claims.verdicts import (
     shorter,
     steadier,
 )
+from srgdqn.paper.scores import Scores
 from srgdqn.results.statistics import Interval
 
 UNIT = Unit("points")

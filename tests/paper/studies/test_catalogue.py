@@ -8,6 +8,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from srgdqn.config import Configuration
@@ -15,10 +16,11 @@ from srgdqn.config.checks import check
 from srgdqn.paper import studies
 from srgdqn.paper.cells import RunCell
 from srgdqn.paper.claims import CLAIMS
-from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE, QUICK, Scale
+from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE, QUICK, SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
+from srgdqn.results.result import Result
 from srgdqn.runs import configurations
-from synthetic_outcomes import DOSES, world
+from synthetic_outcomes import DOSES, SPREAD_STEPS, planted_run, world
 
 SCALES = (PAPER_SCALE, QUICK, CONFIRMATORY)
 
@@ -100,3 +102,34 @@ def test_sections_need_only_what_their_own_cells_leave() -> None:
         assert section.found.endswith((".", ")"))
         names += [each.name for each in (*section.charts, *section.tables)]
     assert len(set(names)) == len(names)
+
+
+def all_diverged(outcomes: dict[str, Any]) -> dict[str, Any]:
+    """The same outcomes, but that all rounds of the algorithms diverged."""
+    lost = dict(outcomes)
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, Result) and "random" not in name and "untrained" not in name:
+            options = outcome.configuration.training
+            extra = {"episodes": options.episodes} if name.startswith("episodes") else {}
+            rounds = outcome.rounds.height
+            stops = dict.fromkeys(range(rounds), 1_504)
+            task, algorithm = outcome.configuration.task.task, outcome.configuration.algorithm
+            lost[name] = planted_run(task, algorithm, np.zeros(rounds), diverged=stops, **extra)
+    return lost
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=("finished", "diverged"))
+def test_no_panel_is_empty_and_no_cell_of_a_table_is_a_dash(lost: bool) -> None:
+    outcomes = world(True, readings=SETS, untrained=True)
+    outcomes = all_diverged(outcomes) if lost else outcomes
+    scale = dataclasses.replace(PAPER_SCALE, doses=DOSES, spread_steps=SPREAD_STEPS[-1])
+    for experiment in EXPERIMENTS.values():
+        readings = SETS if experiment.in_all_readings else SETS[:1]
+        section = experiment.show(scale, readings, outcomes)
+        for chart in section.charts:
+            for panel in chart.panels:
+                shown = [series for series in panel.series if series.shown and np.isfinite(series.y).any()]
+                assert shown, (chart.name, panel.title)
+        for table in section.tables:
+            values = {str(value) for row in table.frame.iter_rows() for value in row}
+            assert not values & {"–", "nan", "None", ""}, table.name

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from srgdqn.figures.charts import data_of
 from srgdqn.paper.scale import PAPER_SCALE, Scale
 from srgdqn.paper.studies import dose_response
-from srgdqn.paper.studies.dose_response import doses, measured, response
+from srgdqn.paper.studies.dose_response import doses, measured, response, scored
 from synthetic_outcomes import DOSES, PILOT, one_dose
 
 # The logarithm of each dose's planted error.
@@ -85,15 +85,24 @@ def test_the_section_shows_planted_numbers(scale: Scale, monkeypatch: pytest.Mon
     for dose, error in ERRORS.items():
         assert rows[dose]["estimator error"] == f"{np.exp(error):.4f}"
         assert rows[dose]["reward per action"] == f"{-error:.4f}"
-        assert rows[dose]["diverged"] == 0
+        assert rows[dose]["diverged"] == "0 of 6 [0 %, 39 %]"
     points = data_of(section.charts[0]).filter(series="b = 4").sort("error")
     np.testing.assert_allclose(points["error"], np.exp(sorted(e for d, e in ERRORS.items() if d[1] == 4)))
 
 
-def test_the_section_scores_divergence_as_the_verdict_does(scale: Scale, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_the_section_divergence_is_no_gain(scale: Scale, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dose_response, "read_pilot", lambda: PILOT)
     lost = {"dose-c0-b1-corrected": one_dose((0.0, 1), 1.0, rounds=6, diverged=range(6))}
     section = dose_response.show(scale, ("corrected",), outcomes(**lost))
     (row,) = (row for row in section.tables[0].frame.to_dicts() if (row["c"], row["b"]) == (0.0, 1))
-    assert (row["reward per action"], row["diverged"], row["estimator error"]) == ("0.0000", 6, "nan")
+    _, rewards = measured(outcomes(), "corrected", 0.0)
+    worst = rewards[1:].min()  # of the other doses' rounds; the random policy has 0
+    assert row["reward per action"] == f"{worst:.4f}"
+    assert (row["diverged"], row["estimator error"]) == ("6 of 6 [61 %, 100 %]", "no round left")
+    assert "6 of 100 rounds diverged." in section.charts[0].caption  # 25 of each dose at this scale
+    some = {"dose-c0-b1-corrected": one_dose((0.0, 1), 1.0, rounds=6, diverged=[1, 4])}
+    _, found = scored(outcomes(**some), "corrected", 9.0)
+    np.testing.assert_allclose(found[0, [1, 4]], np.delete(rewards[0], [1, 4]).min())  # still the least accurate dose
+    _, found = scored(outcomes(**some), "corrected", -9.0)
+    np.testing.assert_allclose(found[0, [1, 4]], -9.0)
     assert f"{ERRORS[0.0, 4] - ERRORS[1.0, 4]:+.4f}" in section.found

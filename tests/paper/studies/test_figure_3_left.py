@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from srgdqn.config.algorithms import PAPER
-from srgdqn.figures.charts import data_of
+from srgdqn.figures.charts import GREY, data_of
 from srgdqn.paper.scale import CONFIRMATORY, CONFIRMATORY_PRINTED, PAPER_SCALE
 from srgdqn.paper.studies import figure_3_left
 from synthetic_outcomes import planted_run
@@ -27,30 +27,52 @@ def test_the_control_that_a_claim_needs_is_run_where_it_is_judged() -> None:
         assert names == [f"episodes-{name}-{readings}" for name in NAMES]
 
 
+def test_both_yardsticks_are_run_at_the_papers_scale() -> None:
+    names = [cell.name for cell in figure_3_left.cells(PAPER_SCALE, "corrected")]
+    assert names == [f"episodes-{name}-corrected" for name in (*PAPER, "random", "untrained")]
+
+
 def test_what_was_not_run_is_not_shown(outcomes: dict) -> None:
     some = {name: run for name, run in outcomes.items() if "sgd-inner" not in name}
     section = figure_3_left.show(PAPER_SCALE, ("corrected",), some)
     assert section.tables[0].frame["algorithm"].to_list() == [*PAPER, "random"]
 
 
-def test_a_round_that_diverged_has_the_random_policys_length(outcomes: dict) -> None:
+def test_by_the_released_rules_a_diverged_round_has_the_random_policys_length(outcomes: dict) -> None:
     chance = LENGTHS["random"].mean()
     np.testing.assert_allclose(figure_3_left.lengths(outcomes, "corrected", "svr-dqn"), [chance, 400, 600])
     np.testing.assert_allclose(figure_3_left.lengths(outcomes, "corrected", "srg-dqn"), LENGTHS["srg-dqn"])
+
+
+def test_a_diverged_round_has_the_longest(outcomes: dict) -> None:
+    """The longest round that finished is one of the control's; the random policy's mean is shorter."""
+    found = figure_3_left.length_scores(figure_3_left.runs_of(outcomes, "corrected"))
+    assert LENGTHS["sgd-inner-adam"].max() == 1_500 > LENGTHS["random"].mean()
+    np.testing.assert_allclose(found["svr-dqn"].values, [1_500, 400, 600])
+    np.testing.assert_allclose(found["srg-dqn"].values, LENGTHS["srg-dqn"])
 
 
 def test_the_section_shows_planted_lengths(outcomes: dict) -> None:
     section = figure_3_left.show(PAPER_SCALE, ("corrected",), outcomes)
     rows = {row["algorithm"]: row for row in section.tables[0].frame.to_dicts()}
     assert rows["srg-dqn"]["mean length [95 %]"].startswith("800 [400, 1200]")
-    assert rows["srg-dqn"]["sd over rounds"] == "400"
-    assert rows["svr-dqn"]["diverged"] == "1 of 3"
+    assert rows["srg-dqn"]["sd of finished rounds"] == "400"
+    assert rows["svr-dqn"]["diverged"] == "1 of 3 [6 %, 79 %]"
+    assert rows["svr-dqn"]["mean length [95 %]"].startswith("833 [")  # of 1,500, 400 and 600
     assert rows["srg-dqn"]["cut at 2,000"] == f"{(110 // 3) / 110:.1%}"
     points = data_of(section.charts[0]).filter(series="srg-dqn")
     np.testing.assert_array_equal(points["episodes"], np.arange(1, 111))
     np.testing.assert_allclose(points["y"], 800)
     np.testing.assert_allclose(points["low"], 400)
-    shown = {series.label: series.shown for series in section.charts[0].panels[0].series}
-    assert not shown.pop("random")
-    assert all(shown.values())
+    (panel,) = section.charts[0].panels
+    assert panel.log_y
+    looks = {series.label: (series.shown, series.style.color) for series in panel.series}
+    assert looks["random"] == (True, GREY)
+    # Its first episode of 200 steps would have ended after it diverged: from the first on it has the longest there.
+    svr, survivors = (series for series in panel.series if series.label.startswith("svr-dqn"))
+    np.testing.assert_allclose(svr.y, (1_500 + 400 + 600) / 3)
+    assert (svr.note, svr.style.dashes) == ("2 of 3 left", "--")
+    np.testing.assert_allclose(survivors.y, 500)
+    assert not survivors.shown
     assert "srg-dqn 800 [" in section.found
+    assert section.charts[0].caption.endswith("Rounds that diverged: svr-dqn 1 of 3; none of the others.")

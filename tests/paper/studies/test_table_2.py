@@ -9,7 +9,7 @@ import pytest
 from srgdqn.figures.charts import data_of
 from srgdqn.paper.scale import PAPER_SCALE, QUICK
 from srgdqn.paper.studies import table_2
-from srgdqn.paper.studies.table_2 import PRINTED, Spreads
+from srgdqn.paper.studies.table_2 import PRINTED, Spreads, falls_text, late_ratio
 from srgdqn.runs.measurement import Measured
 from synthetic_outcomes import ELEMENTS, SPREAD_STEPS, WEIGHTS, spread
 
@@ -173,7 +173,7 @@ def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> 
     assert row["2,000"] == f"{spread_by_hand:.3f}"
     assert across.filter(readings="corrected", algorithm="srg-dqn")["2,000"].item() == f"{spread_by_hand / 4:.3f}"
     assert across.filter(readings="as printed in the paper", algorithm="svr-dqn")["6,000"].item() == "1.176"
-    assert tables["table-2-window"]["1,000"].to_list() == ["–", "–"]
+    assert tables["table-2-window"]["1,000"].to_list() == ["no spread"] * 2
     ratios = tables["table-2-ratios"]
     assert ratios["rounds"].to_list() == ["5 of 5"] * 4
     assert "Rounds that diverged, and are left out (corrected: none of 5)." in section.charts[0].caption
@@ -185,3 +185,49 @@ def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> 
     points = data_of(chart).filter(panel="across rounds", series="svr-dqn", group="corrected")
     assert points["y"].len() == len(SPREAD_STEPS)
     assert points["y"][1] == pytest.approx(spread_by_hand)
+
+
+def test_the_late_ratio_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    table = {name: rng.uniform(0.1, 1.0, 20) for name in table_2.ALGORITHMS}
+    both = np.array(list(table.values()))
+    early, late = np.prod(both[:, 1:10]) ** (1 / 18), np.prod(both[:, 10:]) ** (1 / 20)
+    assert late_ratio(table) == pytest.approx(late / early)
+    gaps = {name: np.where(np.arange(20) == 3, np.nan, values) for name, values in table.items()}
+    kept = np.delete(both[:, 1:10], 2, axis=1)
+    assert late_ratio(gaps) == pytest.approx(late / np.prod(kept) ** (1 / 16))
+    assert np.isnan(late_ratio({name: np.zeros(20) for name in table}))
+
+
+def test_the_papers_standard_deviations_fall_to_less_than_half() -> None:
+    """Its fall is +0.87 in logarithms."""
+    printed = late_ratio({name: np.ravel(PRINTED[name]) for name in table_2.ALGORITHMS})
+    assert -np.log(printed) == pytest.approx(0.87, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ((0.4, 0.3, 0.2), "By the same measure ours fall as much or more: 0.40 times across rounds, 0.30 times"),
+        ((0.9, 0.3, 0.2), "ours fall as well, but by 1 of 3 definitions less: 0.90 times across rounds"),
+        ((1.1, 0.3, 0.2), "ours fall by 2 of 3 definitions: 1.10 times across rounds"),
+        ((1.1, 2.0, 1.0), "ours do not fall: 1.10 times across rounds, 2.00 times within 1,000-step windows, 1.00"),
+        ((np.nan, 2.0, 0.9), "ours fall by 1 of 2 definitions: 2.00 times within"),
+        ((np.nan,) * 3, "cannot be told: there is no spread."),
+    ],
+)
+def test_whether_ours_fall_as_the_papers_do_is_said(ratios: tuple[float, ...], said: str) -> None:
+    text = falls_text(dict(zip(table_2.DEFINITIONS, ratios, strict=True)))
+    assert said in text
+    assert text.endswith(".")
+
+
+def test_the_section_says_whether_ours_fall() -> None:
+    outcomes = {
+        f"spread-{name}-corrected": spread(name, 1.0, 0.5, rounds=5, seed=place)
+        for place, name in enumerate(table_2.ALGORITHMS)
+    }
+    found = table_2.show(QUICK, ("corrected",), outcomes).found
+    ratio = late_ratio(Spreads(outcomes, "corrected").of("across"))
+    assert "those of the last 10,000 steps are 0.42 times those of steps 2,000 to 10,000" in found
+    assert f"{ratio:.2f} times across rounds" in found

@@ -24,7 +24,6 @@ from srgdqn.paper.claims.verdicts import (
     Contrast,
     Judgement,
     Measured,
-    Scores,
     Unit,
     Windows,
     above,
@@ -39,7 +38,7 @@ from srgdqn.paper.claims.verdicts import (
     steadier,
 )
 from srgdqn.paper.experiment import RANDOM, UNTRAINED
-from srgdqn.paper.scores import Values, floor_of, scored
+from srgdqn.paper.scores import Scores, Values, floor_of, scored
 from srgdqn.results.statistics import Interval
 
 OURS = "srg-dqn"

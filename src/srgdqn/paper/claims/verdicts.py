@@ -21,6 +21,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from srgdqn.paper.scores import Scores
 from srgdqn.results.statistics import Interval
 
 Verdict = Literal["holds", "fails", "undecided", "moot"]
@@ -72,18 +73,6 @@ REWARDS = {
     "Pendulum": Unit("reward per action"),
     "CartPole": Unit("return per episode"),
 }
-
-
-class Scores(NamedTuple):
-    """One score per round of an arm; diverged rounds have the score that the rules give them."""
-
-    values: np.ndarray
-    diverged: np.ndarray
-
-    @property
-    def share(self) -> float:
-        """The share of rounds that diverged."""
-        return float(self.diverged.mean())
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ def _series(series: Series, place: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         "label": series.label,
         "group": series.group,
-        "name": _text(" · ".join(part for part in (series.label, series.group) if part)),
+        "name": _text(" · ".join(part for part in (series.label, series.group, series.note) if part)),
         "kind": series.kind,
         "shown": series.shown,
         "y": rounded(series.y),

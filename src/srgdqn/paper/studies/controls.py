@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
+from srgdqn.paper.arm_columns import WORST, share_text
 from srgdqn.paper.cells import StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, diverged_rounds, interval_text, mean_text
+from srgdqn.paper.experiment import Experiment, Outcomes, interval_text, mean_text
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
+from srgdqn.paper.scores import Scores
 from srgdqn.paper.studies import figure_2
-from srgdqn.paper.studies.figure_2 import TASKS, cell_name, scores
+from srgdqn.paper.studies.figure_2 import TASKS, cell_name, task_scores
 from srgdqn.results.statistics import log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
@@ -33,7 +36,9 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         "figure-2-controls",
         "Average reward with all controls",
         "As Figure 2, with every control. Each algorithm can be switched on and off, and shown against gradient "
-        "queries (by their formula) and a round's share of the wall clock.",
+        f"queries (by their formula) and a round's share of the wall clock. {figure_2.ALL_ROUNDS} Against costs a "
+        "curve ends where no round is left. Grey: the random policy, and the untrained agent. "
+        f"{figure_2.left_text(outcomes, present[0], names)}",
         figure_2.merged([figure_2.panels(outcomes, each, names, band="none") for each in present]),
     )
     interaction = interaction_table(outcomes, present)
@@ -53,31 +58,46 @@ def contrast_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequ
     rows = []
     for task in TASKS:
         for each in readings:
-            champion = scores(outcomes, task, each, CHAMPION)
-            for name in algorithms:
-                if name == CHAMPION or cell_name(task, each, name) not in outcomes:
-                    continue
-                other = scores(outcomes, task, each, name)
+            found = task_scores(outcomes, task, each)
+            champion = found[CHAMPION]
+            for name in (name for name in algorithms if name != CHAMPION and name in found):
+                other = found[name]
                 rows.append(
                     {
                         "task": task,
                         "readings": each,
                         "against": name,
-                        "SRG-DQN": f"{champion.mean():.3f}",
-                        "it": f"{other.mean():.3f}",
-                        "difference [95 %]": interval_text(paired_bootstrap_difference(champion, other)),
-                        "log sd ratio [95 %]": interval_text(log_sd_ratio_interval(champion, other)),
-                        "diverged": " and ".join(
-                            f"{diverged_rounds(outcomes[cell_name(task, each, arm)])}" for arm in (CHAMPION, name)
-                        ),
+                        "SRG-DQN": f"{champion.values.mean():.3f}",
+                        "the other": f"{other.values.mean():.3f}",
+                        "difference [95 %]": _difference_text(champion, other),
+                        **_finished_in_both(champion, other),
+                        "SRG-DQN diverged": share_text(int(champion.diverged.sum()), len(champion.diverged)),
+                        "the other diverged": share_text(int(other.diverged.sum()), len(other.diverged)),
                     }
                 )
     note = (
         "Differences of final scores above 0 are in favour of SRG-DQN, log ratios of standard deviations over rounds "
-        "below 0. Percentile bootstrap over rounds, not corrected for their number. Diverged: of SRG-DQN's and of its "
-        "rounds; they score as the random policy."
+        f"below 0. Percentile bootstrap over rounds, not corrected for their number. {WORST} Beside the difference of "
+        "all rounds stands that of the rounds that finished in both, whose standard deviations are compared as well. "
+        "Diverged: rounds, and the share's 95 % interval."
     )
     return Table("controls-contrasts", "SRG-DQN against every other algorithm.", pl.DataFrame(rows), note)
+
+
+def _difference_text(ours: Scores, theirs: Scores) -> str:
+    if min(ours.share, theirs.share) > 0.5:
+        return "not compared: most rounds of both diverged"
+    return interval_text(paired_bootstrap_difference(ours.values, theirs.values))
+
+
+def _finished_in_both(ours: Scores, theirs: Scores) -> dict[str, str]:
+    both = ~(ours.diverged | theirs.diverged)
+    names = "finished in both: difference [95 %]", "log sd ratio [95 %]"
+    if both.sum() < 2:
+        return dict.fromkeys(names, f"{both.sum() or 'no'} round finished in both")
+    pair = ours.values[both], theirs.values[both]
+    intervals = paired_bootstrap_difference(*pair), log_sd_ratio_interval(*pair)
+    return dict(zip(names, map(interval_text, intervals), strict=True))
 
 
 def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
@@ -88,23 +108,29 @@ def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
         for each in readings:
             if any(cell_name(task, each, name) not in outcomes for name in factorial):
                 continue
-            neither, adam, reduction, both = (scores(outcomes, task, each, name) for name in factorial)
+            found = task_scores(outcomes, task, each)
+            neither, adam, reduction, both = (found[name].values for name in factorial)
             effects = {
                 "Adam alone": adam - neither,
                 "variance reduction alone": reduction - neither,
                 "both": both - neither,
                 "interaction": both - adam - reduction + neither,
             }
-            intervals = {name: mean_text(values) for name, values in effects.items()}
-            lost = sum(diverged_rounds(outcomes[cell_name(task, each, name)]) for name in factorial)
+            lost = [found[name].diverged for name in factorial]
+            # As a contrast of two arms says nothing if most rounds of both diverged.
+            told = min(np.mean(each) for each in lost) <= 0.5
             rows.append(
-                {"task": task, "readings": each, "neither": f"{neither.mean():.3f}", **intervals}
-                | {"diverged": f"{lost} of {4 * len(neither)}"}
+                {"task": task, "readings": each, "neither": f"{neither.mean():.3f}"}
+                | {
+                    name: mean_text(values) if told else "most rounds of all diverged"
+                    for name, values in effects.items()
+                }
+                | {"diverged": share_text(int(np.sum(lost)), np.size(lost))}
             )
     note = (
         "Differences of final scores from plain gradients in the same skeleton without the Adam process (sgd-inner), "
         "with 95 % intervals. Interaction above 0: together they add more than the sum of each alone. Diverged: of all "
-        "four algorithms' rounds; they score as the random policy."
+        f"four algorithms' rounds, and the share's 95 % interval. {WORST}"
     )
     return Table("controls-interaction", "Do the Adam process and variance reduction add up?", pl.DataFrame(rows), note)
 
@@ -116,13 +142,18 @@ def _controls(outcomes: Outcomes, readings: str, task: str = "MountainCar") -> l
 def _found(outcomes: Outcomes, readings: str, algorithms: Sequence[str]) -> str:
     sentences = []
     for task in TASKS:
-        others = [name for name in algorithms if name != CHAMPION and cell_name(task, readings, name) in outcomes]
-        champion = scores(outcomes, task, readings, CHAMPION)
-        found = {name: paired_bootstrap_difference(champion, scores(outcomes, task, readings, name)) for name in others}
+        scores = task_scores(outcomes, task, readings)
+        champion = scores[CHAMPION]
+        others = [name for name in algorithms if name != CHAMPION and name in scores]
+        # Of two arms most of whose rounds diverged nothing is said.
+        told = [name for name in others if min(champion.share, scores[name].share) <= 0.5]
+        found = {name: paired_bootstrap_difference(champion.values, scores[name].values) for name in told}
         behind = [name for name, interval in found.items() if interval.high < 0]
         ahead = [name for name, interval in found.items() if interval.low > 0]
+        rest = [name for name in others if name not in told]
+        apart = f" It is not compared with {_listed(rest)}: most rounds of both diverged." if rest else ""
         sentences.append(
-            f"{task}: SRG-DQN is ahead of {_listed(ahead)} and behind {_listed(behind)} (95 %, not corrected)."
+            f"{task}: SRG-DQN is ahead of {_listed(ahead)} and behind {_listed(behind)} (95 %, not corrected).{apart}"
         )
     return " ".join(sentences)
 

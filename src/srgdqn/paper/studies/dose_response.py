@@ -8,17 +8,23 @@ import numpy as np
 import polars as pl
 
 from srgdqn.figures.charts import BLACK, BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.paper.arm_columns import share_text
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import LAST_SHARE, Experiment, Outcomes, measured_arm
+from srgdqn.paper.experiment import LAST_SHARE, RANDOM, Experiment, Outcomes, measured_arm
 from srgdqn.paper.measurements import dose_response
 from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
+from srgdqn.paper.scores import floor_of
 
 Dose = tuple[float, int]
 """The coefficient c, and b."""
 
 _MOMENTS = 4
+_WORST = (
+    "A diverged round scores the worst round that finished with any dose, or the random policy's mean where that is "
+    "worse."
+)
 _STYLES = {1: Style(ORANGE), 4: Style(GREEN), 16: Style(BLUE), 64: Style(BLACK)}
 
 
@@ -49,7 +55,8 @@ def doses(outcomes: Outcomes, readings: str) -> list[Dose]:
 def measured(outcomes: Outcomes, readings: str, random_score: float) -> tuple[np.ndarray, np.ndarray]:
     """(doses, rounds): the log of the mean estimator error, and the final reward per action.
 
-    A round that diverged scores as the random policy; its error is the mean of its dose's others.
+    A round that diverged scores as the random policy, as in the released verdicts; its error is the mean of its dose's
+    others.
     """
     errors, rewards = [], []
     for dose in doses(outcomes, readings):
@@ -85,13 +92,23 @@ def response(errors: np.ndarray, rewards: np.ndarray) -> float:
     return float(-slope * np.ptp(x[there]))
 
 
+def scored(outcomes: Outcomes, readings: str, chance: float) -> tuple[np.ndarray, np.ndarray]:
+    """As `measured`, but a round that diverged scores the worst round that finished with any dose, or the random
+    policy's mean (`chance`) where that is worse.
+    """
+    errors, rewards = measured(outcomes, readings, np.nan)
+    named = {str(place): mine for place, mine in enumerate(rewards)}
+    floor = floor_of({**named, RANDOM: np.array([chance])}, among=tuple(named))
+    return errors, np.where(np.isnan(rewards), floor, rewards)
+
+
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Reward against error, a point per dose."""
     chance = read_pilot().random["MountainCar"]
-    series, rows, found = [], [], []
+    series, rows, found, lost = [], [], [], 0
     for each in readings:
         given = doses(outcomes, each)
-        errors, rewards = measured(outcomes, each, chance)
+        errors, rewards = scored(outcomes, each, chance)
         for batch, style in _STYLES.items():
             chosen = [index for index, dose in enumerate(given) if dose[1] == batch]
             if not chosen:
@@ -101,18 +118,20 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             x = {"error": np.exp(errors[chosen].mean(1))}
             series.append(Series(f"b = {batch}", style, x, y, y - half, y + half, kind="points", group=each))
         for index, (coefficient, batch) in enumerate(given):
+            diverged = outcomes[cell_name(each, (coefficient, batch))].tables["rounds"]["diverged"].to_numpy()
+            lost += int(diverged.sum())
+            error = np.exp(errors[index].mean())
             rows.append(
                 {
                     "readings": each,
                     "c": coefficient,
                     "b": batch,
-                    "estimator error": f"{np.exp(errors[index].mean()):.4f}",
+                    "estimator error": f"{error:.4f}" if np.isfinite(error) else "no round left",
                     "reward per action": f"{rewards[index].mean():.4f}",
-                    "diverged": int(outcomes[cell_name(each, (coefficient, batch))].tables["rounds"]["diverged"].sum()),
+                    "diverged": share_text(int(diverged.sum()), len(diverged)),
                 }
             )
         found.append(f"{each} {response(errors, rewards):+.4f}")
-    lost = pl.DataFrame(rows)["diverged"].sum()
     panel = Panel(
         "SRG-DQN on MountainCar",
         "reward per action, last 20 %",
@@ -131,12 +150,19 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "Reward against the estimator's error",
                 "A point per dose: coefficient c in 0, ½, 1 and b in 1, 4, 16, 64 transitions per inner iteration; "
                 f"bars are 95 % intervals of the mean over rounds. {lost} of {len(rows) * scale.dose_rounds:,} rounds "
-                "diverged, and score as the random policy.",
+                f"diverged. {_WORST}",
                 (panel,),
                 columns=1,
             ),
         ),
-        tables=(Table("dose-response-doses", "Doses", pl.DataFrame(rows)),),
+        tables=(
+            Table(
+                "dose-response-doses",
+                "Doses",
+                pl.DataFrame(rows),
+                f"{_WORST} Diverged: rounds, and the share's 95 % interval.",
+            ),
+        ),
     )
 
 

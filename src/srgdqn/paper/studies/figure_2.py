@@ -1,34 +1,39 @@
-"""Figure 2: learning curves of the paper's four algorithms on its three tasks."""
+"""Figure 2: learning curves of the paper's four algorithms on its three tasks, beside what does not learn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
-from srgdqn.config.algorithms import PAPER
+from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import FIGURE_2_ROUNDS
-from srgdqn.figures.charts import STYLES, Chart, Panel, Series
-from srgdqn.figures.learning_panels import Band, learning_panel
+from srgdqn.figures.charts import STYLES, Chart, Panel, Series, needs_log
+from srgdqn.figures.learning_panels import Band, ScoredRounds, learning_panel, scored_series
+from srgdqn.paper.arm_columns import NOTE, WORST, arm_columns, spread_text
 from srgdqn.paper.cells import RunCell, StudyCell
 from srgdqn.paper.experiment import (
     RANDOM,
+    UNTRAINED,
+    YARDSTICKS,
     Experiment,
     Outcomes,
     configured,
     diverged_rounds,
+    diverged_text,
     final_scores,
-    score_columns,
 )
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
+from srgdqn.paper.scores import Scores, Values, diverged_mask, filled_windows, matrix_of, scored, values_of
+from srgdqn.results.curves import SMOOTHING
 from srgdqn.results.result import Result
+from srgdqn.results.statistics import bootstrap_interval
 
 TASKS = tuple(FIGURE_2_ROUNDS)
-_LABELS = {"success": "share of greedy episodes that succeed", "length": "steps per episode"}
-_RANDOM_ROUNDS = 100  # of which only a mean is needed
+_RANDOM_ROUNDS = 100  # of the released confirmatory run, which needs no more than the random policy's mean
 
 
 def cell_name(task: str, readings: str, algorithm: str) -> str:
@@ -37,8 +42,9 @@ def cell_name(task: str, readings: str, algorithm: str) -> str:
 
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
-    """A cell per task and algorithm, and one per task for the random policy."""
-    return [cell for task in TASKS for cell in task_cells(scale, readings, task, (*PAPER, RANDOM))]
+    """A cell per task and algorithm, and per task and yardstick."""
+    arms = (*PAPER, RANDOM) if scale.only_random else (*PAPER, *YARDSTICKS)
+    return [cell for task in TASKS for cell in task_cells(scale, readings, task, arms)]
 
 
 def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[RunCell]:
@@ -46,10 +52,25 @@ def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]
     budget: Mapping[str, int] = scale.shorter.get(task, {})
     listed = []
     for algorithm in algorithms:
-        rounds = min(scale.rounds[task], _RANDOM_ROUNDS) if algorithm == RANDOM else scale.rounds[task]
+        few = scale.only_random and algorithm == RANDOM
+        rounds = min(scale.rounds[task], _RANDOM_ROUNDS) if few else scale.rounds[task]
         configuration = configured(scale, task, algorithm, readings, rounds=rounds, **budget)
         listed.append(RunCell(cell_name(task, readings, algorithm), configuration))
     return listed
+
+
+# Scores
+
+
+def task_runs(outcomes: Outcomes, task: str, readings: str) -> dict[str, Result]:
+    """Every run on a task with a set of readings, by algorithm or yardstick."""
+    names = {name: cell_name(task, readings, name) for name in (*ALGORITHMS, *YARDSTICKS)}
+    return {name: outcomes[cell] for name, cell in names.items() if cell in outcomes}
+
+
+def task_scores(outcomes: Outcomes, task: str, readings: str) -> dict[str, Scores]:
+    """The final scores of every arm on a task with a set of readings: divergence is never a gain."""
+    return scored({name: values_of(run, "final") for name, run in task_runs(outcomes, task, readings).items()})
 
 
 def random_score(outcomes: Outcomes, task: str, readings: str) -> float:
@@ -58,95 +79,108 @@ def random_score(outcomes: Outcomes, task: str, readings: str) -> float:
 
 
 def scores(outcomes: Outcomes, task: str, readings: str, algorithm: str) -> np.ndarray:
-    """Each round's final score."""
+    """Each round's final score by the rules of the released verdicts: a diverged one scores as the random policy."""
     return final_scores(outcomes[cell_name(task, readings, algorithm)], random_score(outcomes, task, readings))
 
 
+# Panels
+
+
 def panels(outcomes: Outcomes, readings: str, algorithms: Sequence[str], band: Band = "sd") -> list[Panel]:
-    """A panel of learning curves per task."""
+    """A panel of learning curves per task, the yardsticks in grey."""
     made = []
     for task in TASKS:
-        present = [name for name in algorithms if cell_name(task, readings, name) in outcomes]
-        results = [outcomes[cell_name(task, readings, name)] for name in present]
-        made.append(learning_panel(results, band=band, labels=present, without_band=("dqn-sgd",), group=readings))
+        runs = task_runs(outcomes, task, readings)
+        present = [name for name in (*algorithms, *YARDSTICKS) if name in runs]
+        made.append(
+            learning_panel(
+                [runs[name] for name in present],
+                band=band,
+                labels=present,
+                without_band=("dqn-sgd",),
+                group=readings,
+                fill=filled_windows,
+            )
+        )
     return made
 
 
 def merged(several: Sequence[Sequence[Panel]]) -> tuple[Panel, ...]:
     """The same panels of several sets of readings as one: each set is a group to switch on and off, the first is on."""
     return tuple(
-        Panel(
-            first.title,
-            first.y_label,
-            first.x_labels,
-            (*first.series, *(replace(series, shown=False) for panel in others for series in panel.series)),
+        replace(
+            first,
+            series=(*first.series, *(replace(series, shown=False) for panel in others for series in panel.series)),
         )
         for first, *others in zip(*several, strict=True)
     )
 
 
+def left_text(outcomes: Outcomes, readings: str, algorithms: Sequence[str]) -> str:
+    """How many rounds are left at the end of every curve that some are missing from."""
+    listed = []
+    for task in TASKS:
+        runs = task_runs(outcomes, task, readings)
+        for name in (name for name in algorithms if name in runs):
+            total, lost = runs[name].rounds.height, diverged_rounds(runs[name])
+            listed += [f"{name} on {task} {total - lost} of {total}"] if lost else []
+    return f"Rounds left at the end: {', '.join(listed)}; all of the others." if listed else "No round diverged."
+
+
+ALL_ROUNDS = (
+    "Means are over all rounds: one that has diverged counts, in every window or episode from then on, with the worst "
+    "there of any round that finished, or the random policy's mean where that is worse. A line is dashed, and has no "
+    "band, from where fewer than four fifths of the rounds are left."
+)
+"""What the curves of diverged rounds stand for."""
+
+
+# Tables
+
+
 def score_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequence[str], name: str) -> Table:
-    """What every algorithm came to: score with its interval, spread over rounds, divergence, success and length."""
+    """What every algorithm came to: its score, divergence, and greedy episodes on the raw task."""
     rows = []
     for task in TASKS:
         for each in readings:
-            for algorithm in (*algorithms, RANDOM):
-                if cell_name(task, each, algorithm) not in outcomes:
-                    continue
-                result: Result = outcomes[cell_name(task, each, algorithm)]
-                rows.append(
-                    {
-                        "task": task,
-                        "readings": each,
-                        "algorithm": algorithm,
-                        **score_columns(scores(outcomes, task, each, algorithm), result),
-                        **_endings(result),
-                    }
-                )
+            runs, found = task_runs(outcomes, task, each), task_scores(outcomes, task, each)
+            rows += [
+                {
+                    "task": task,
+                    "readings": each,
+                    "algorithm": arm,
+                    **arm_columns(found[arm], runs[arm]),
+                    "sd of finished rounds": spread_text(found[arm]),
+                }
+                for arm in (*algorithms, *YARDSTICKS)
+                if arm in runs
+            ]
     note = (
-        "Score: mean reward per action over the last 20 % of steps (MountainCar, Pendulum) or mean return over the "
-        "last 100 episodes (CartPole); a round that diverged scores as the random policy. Success and length are "
-        "those of greedy episodes on Gymnasium's own reward at the end of training (MountainCar succeeds by reaching "
-        "the goal within 200 steps, CartPole by lasting 500; Pendulum has no such notion)."
+        f"{NOTE} {WORST} MountainCar succeeds by reaching the goal within 200 steps, CartPole by lasting 500. random "
+        "explores always; untrained acts by its initial network, explores as the algorithms do, and never learns."
     )
     return Table(name, "Final scores", pl.DataFrame(rows), note)
 
 
-def _endings(result: Result) -> dict[str, str]:
-    last = result.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
-    known = last["success"].drop_nulls().to_numpy()
-    return {
-        "success": f"{known.mean():.0%}" if len(known) else "–",
-        "length": f"{last['length'].to_numpy().mean():.0f}",
-    }
-
-
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
-    """The three panels as in the paper, success and episode length beside them."""
+    """The three panels as in the paper, with every set of readings; success, episode length and greedy episodes."""
     rewards = [panels(outcomes, each, PAPER) for each in readings]
-    endings = tuple(
-        panel
-        for task in ("MountainCar", "CartPole")
-        for panel in (
-            _means_panel(outcomes, task, readings, PAPER, "success", by="step"),
-            _means_panel(outcomes, task, readings, PAPER, "length", by="episode"),
-        )
-    )
     counted = {task: outcomes[cell_name(task, readings[0], "srg-dqn")].rounds.height for task in TASKS}
     rounds = ", ".join(f"{count} on {task}" for task, count in counted.items())
     charts = (
         Chart(
             "figure-2",
             "Average reward of four algorithms on three tasks",
-            f"Mean over rounds ({rounds}) and one standard deviation to either side; none for DQN with SGD, as in the "
-            "paper. A round that diverged is missing from there on.",
+            f"Readings {readings[0]}. Mean over rounds ({rounds}) and one standard deviation to either side; none for "
+            f"DQN with SGD, as in the paper. {ALL_ROUNDS} Grey: the random policy, and the untrained agent. "
+            f"{left_text(outcomes, readings[0], PAPER)}",
             merged(rewards),
         ),
         *(
             Chart(
                 f"figure-2-{each}",
                 f"The same with the readings {each}",
-                "As above, with another set of readings.",
+                f"As above, with another set of readings. {left_text(outcomes, each, PAPER)}",
                 tuple(other),
             )
             for each, other in zip(readings[1:], rewards[1:], strict=True)
@@ -154,12 +188,19 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         Chart(
             "figure-2-success-and-length",
             "Success and episode length beside reward",
-            "Success: share of greedy evaluation episodes on Gymnasium's own reward. Length: of training episodes. "
-            "Means over rounds. MountainCar is trained without a time limit; a curve ends where fewer than half of the "
-            "rounds have had so many episodes.",
-            endings,
-            columns=2,
+            "Success: share of greedy evaluation episodes on Gymnasium's own reward; the random policy plays none. "
+            "CartPole is evaluated at the end only. Length: of training episodes, of which short ones are good on "
+            "MountainCar and long ones on CartPole. Means over all rounds: one that has diverged counts with the worst "
+            "there, as in the figure above. MountainCar is trained without a time limit; a curve ends where fewer than "
+            "half of the rounds have had so many episodes, and there is none where fewer than half have had one.",
+            tuple(
+                panel
+                for task, column in (("MountainCar", "success"), ("MountainCar", "length"), ("CartPole", "length"))
+                for panel in [merged_panel(outcomes, task, readings, column)]
+                if panel.series
+            ),
         ),
+        _greedy_chart(outcomes, readings),
     )
     return EXPERIMENT.section(
         found=_found(outcomes, readings[0]),
@@ -171,40 +212,145 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
 def _found(outcomes: Outcomes, readings: str) -> str:
     sentences = []
     for task in TASKS:
-        means = {name: float(scores(outcomes, task, readings, name).mean()) for name in PAPER}
+        found = task_scores(outcomes, task, readings)
+        means = {name: float(found[name].values.mean()) for name in PAPER}
         ranked = sorted(means, key=lambda name: -means[name])
-        lost = diverged_rounds(outcomes[cell_name(task, readings, "srg-dqn")])
-        total = outcomes[cell_name(task, readings, "srg-dqn")].rounds.height
         listed = ", ".join(f"{name} {means[name]:.3f}" for name in ranked)
-        sentences.append(
-            f"{task}: {listed}; the random policy {random_score(outcomes, task, readings):.3f}. "
-            f"{lost} of SRG-DQN's {total} rounds diverged."
-        )
+        beside = ", ".join(f"{name} {found[name].values.mean():.3f}" for name in YARDSTICKS if name in found)
+        lost = diverged_text(outcomes[cell_name(task, readings, "srg-dqn")])
+        sentences.append(f"{task}: {listed}; {beside}. {lost} rounds of srg-dqn diverged.{_flattered(found)}")
     return f"Final scores with the readings {readings}. " + " ".join(sentences)
 
 
-def _means_panel(
-    outcomes: Outcomes, task: str, readings: Sequence[str], algorithms: Sequence[str], column: str, by: str
-) -> Panel:
-    """A column's mean over rounds: of the greedy evaluations by step, or of the training episodes by their number."""
-    axis, label, first = ("steps", "environment steps", 0) if by == "step" else ("episodes", "episodes", 1)
+def _flattered(found: Mapping[str, Scores]) -> str:
+    """Where rounds that finished say the opposite of all rounds about the paper's comparison: a sentence about it."""
+    ours, other = found["srg-dqn"], found["svr-dqn"]
+    if ours.diverged.all() or other.diverged.all():
+        return ""
+    alone = [float(each.values[~each.diverged].mean()) for each in (ours, other)]
+    if not (alone[0] > alone[1] and ours.values.mean() < other.values.mean()):
+        return ""
+    return (
+        f" Of the rounds that finished alone, srg-dqn would be ahead of svr-dqn ({alone[0]:.3f} against "
+        f"{alone[1]:.3f}): whoever leaves out rounds that diverged sees the paper's order."
+    )
+
+
+# Success, length and greedy episodes
+
+
+def merged_panel(outcomes: Outcomes, task: str, readings: Sequence[str], column: str) -> Panel:
+    """Success of greedy episodes by step, or length of training episodes by their number, with all sets of readings."""
+    made = _success_series if column == "success" else _length_series
+    series = [
+        replace(each, shown=each.shown and place == 0)
+        for place, name in enumerate(readings)
+        for each in made(task_runs(outcomes, task, name), name)
+    ]
+    if column == "success":
+        label, axes = "share of greedy episodes\nthat succeed", {"steps": "environment steps"}
+    else:
+        smooth = f"\n(mean of the last {SMOOTHING})" if task == "CartPole" else ""
+        label, axes = f"steps per episode{smooth}", {"episodes": "episodes"}
+    log = column == "length" and needs_log(series)  # lengths that fall tenfold do so within the first few episodes
+    return Panel(task, label, axes, tuple(series), log_x=log, log_y=log)
+
+
+def _success_series(runs: Mapping[str, Result], readings: str) -> list[Series]:
+    # Rounds that end early have evaluations at steps of their own.
+    grid = np.unique(np.concatenate([_evaluation_steps(run) for run in runs.values()]))
+    tables = {name: run.evaluations for name, run in runs.items()}
+    found = _scored_rounds(runs, tables, "step", "success", grid, min)
+    found.pop(RANDOM)  # which plays no greedy episodes
+    return _drawn(found, "steps", grid, readings)
+
+
+def _length_series(runs: Mapping[str, Result], readings: str) -> list[Series]:
+    tables, worst = {name: run.episodes for name, run in runs.items()}, max
+    if all(run.configuration.training.episodes is not None for run in runs.values()):  # CartPole: as its returns
+        worst = min
+        smooth = pl.col("length").rolling_mean(SMOOTHING, min_samples=1).over("round")
+        tables = {name: rows.sort("round", "episode").with_columns(smooth) for name, rows in tables.items()}
+    grid = np.arange(max(int(run.rounds["episodes"].to_numpy().max()) for run in runs.values()))
+    return _drawn(_scored_rounds(runs, tables, "episode", "length", grid, worst), "episodes", grid + 1, readings)
+
+
+def _scored_rounds(
+    runs: Mapping[str, Result],
+    tables: Mapping[str, pl.DataFrame],
+    at: str,
+    column: str,
+    grid: np.ndarray,
+    worst: Callable[..., float],
+) -> dict[str, ScoredRounds]:
+    values = {name: matrix_of(tables[name], at, column, run.rounds["round"], grid) for name, run in runs.items()}
+    diverged = {name: diverged_mask(run) for name, run in runs.items()}
+    filled = filled_windows(values, diverged, worst)
+    return {name: ScoredRounds(values[name], diverged[name], filled[name]) for name in runs}
+
+
+def _drawn(found: Mapping[str, ScoredRounds], axis: str, x: np.ndarray, readings: str) -> list[Series]:
+    """The curves of the paper's four and the yardsticks, each as far as half of its rounds have values."""
     series = []
-    for each in readings:
-        for algorithm in algorithms:
-            result: Result = outcomes[cell_name(task, each, algorithm)]
-            means = (
-                (result.evaluations if by == "step" else result.episodes)
-                .with_columns(pl.col(column).cast(pl.Float64))
-                .group_by(by)
-                .agg(pl.col(column).mean(), pl.col("round").n_unique())
-                # Rounds that end early have evaluations at steps of their own, and fewer episodes.
-                .filter(pl.col("round") >= result.rounds.height / 2)
-                .sort(by)
-            )
-            x = {axis: means[by].to_numpy() + first}
-            shown = each == readings[0]
-            series.append(Series(algorithm, STYLES[algorithm], x, means[column].to_numpy(), group=each, shown=shown))
-    return Panel(task, _LABELS[column], {axis: label}, tuple(series))
+    for name in (name for name in (*PAPER, *YARDSTICKS) if name in found):
+        values, diverged, filled = found[name]
+        enough = 2 * np.isfinite(filled).sum(0) >= len(filled)
+        rounds = ScoredRounds(values[:, enough], diverged, filled[:, enough])
+        series += scored_series(name, STYLES[name], {axis: x[enough]}, rounds, band="none", group=readings)
+    return series
+
+
+def _evaluation_steps(run: Result) -> np.ndarray:
+    """The steps at which rounds that finished were evaluated; of a run of which none did, those of the plan."""
+    finished = run.rounds.filter(pl.col("diverged_at").is_null())["round"].to_list()
+    rows = run.evaluations.filter(pl.col("round").is_in(finished))
+    interval = run.configuration.training.evaluation_interval or 1
+    rows = rows if rows.height else run.evaluations.filter(pl.col("step") % interval == 0)
+    return rows["step"].unique().to_numpy()
+
+
+def _greedy_chart(outcomes: Outcomes, readings: Sequence[str]) -> Chart:
+    """What greedy episodes return on the raw task at the end of training, with every set of readings."""
+    made = []
+    for task in TASKS:
+        found = [greedy_scores(task_runs(outcomes, task, each)) for each in readings]
+        series = []
+        for name in (name for name in (*PAPER, UNTRAINED) if all(name in each for each in found)):
+            low, mean, high = np.array(
+                [
+                    (interval.low, interval.estimate, interval.high)
+                    for each in found
+                    for interval in [bootstrap_interval(each[name].values)]
+                ]
+            ).T
+            x = {"readings": np.arange(len(readings))}
+            series.append(Series(name, STYLES[name], x, mean, low, high, kind="points"))
+        made.append(Panel(task, "greedy return", {"readings": "readings"}, tuple(series), categories=tuple(readings)))
+    return Chart(
+        "figure-2-greedy",
+        "Greedy episodes on the raw task at the end of training",
+        "Mean return over all rounds of greedy episodes on Gymnasium's own reward and with its time limit, and its "
+        "95 % interval. A round that diverged counts with the worst round that finished, or the untrained agent's mean "
+        "where that is worse.",
+        tuple(made),
+    )
+
+
+def greedy_scores(runs: Mapping[str, Result]) -> dict[str, Scores]:
+    """Each round's mean return of its last greedy evaluation; of runs that were never evaluated there is none.
+
+    The random policy is not among them: its greedy episodes are those of an untrained network.
+    """
+    found = {}
+    for name, run in runs.items():
+        rounds = run.rounds.sort("round")
+        last = run.evaluations.filter(pl.col("step") == pl.col("step").max().over("round"))
+        means = matrix_of(last.with_columns(end=pl.lit(0)), "end", "return", rounds["round"], np.zeros(1, int))
+        diverged = diverged_mask(run)
+        if not np.isnan(means[~diverged]).any():
+            found[name] = Values(np.where(diverged[:, None], np.nan, means), diverged)
+    found_scores = scored(found) if RANDOM in found else {}
+    return {name: each for name, each in found_scores.items() if name != RANDOM}
 
 
 EXPERIMENT = Experiment(

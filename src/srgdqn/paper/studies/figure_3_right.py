@@ -102,7 +102,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "readings": each,
                     "definition": meaning,
                     "mean log(d_SRG / d_SVR) [95 %]": mean_text(ratios),
-                    "ratio": f"{np.exp(ratios.mean() if len(ratios) else np.nan):.3f}",
+                    "ratio": f"{np.exp(ratios.mean()):.3f}" if len(ratios) else "no round left",
                     "rounds": rounds_used(outcomes, both[each], len(ratios)),
                 }
             )

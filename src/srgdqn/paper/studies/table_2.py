@@ -194,7 +194,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         found=f"SRG-DQN's is the lower in this many of 20 cells, readings {readings[0]}: "
         + "; ".join(f"{DEFINITIONS[name]} {count}" for name, count in lower.items())
         + ". Learning starts at step 1,000, so that the first cell is nearly untrained; a single outer iteration has "
-        "no spread within its window.",
+        f"no spread within its window. {falls_text({name: late_ratio(spreads.of(name)) for name in DEFINITIONS})}",
         charts=(
             Chart(
                 "table-2",
@@ -208,9 +208,44 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     )
 
 
+def late_ratio(spreads: Mapping[str, np.ndarray]) -> float:
+    """What the standard deviations of the last ten steps are of those of steps 2,000 to 10,000: the ratio of geometric
+    means over both algorithms, without steps at which there is no spread.
+    """
+    logs = [np.log(np.where(values > 0, values, np.nan)) for values in spreads.values()]
+    early, late = (np.concatenate([each[part] for each in logs]) for part in (slice(1, 10), slice(10, None)))
+    if np.isnan(early).all() or np.isnan(late).all():
+        return float("nan")
+    return float(np.exp(np.nanmean(late) - np.nanmean(early)))
+
+
+def falls_text(ratios: Mapping[str, float]) -> str:
+    """Whether ours fall over training as the paper's do, given the `late_ratio` of each definition."""
+    printed = late_ratio({name: np.concatenate(PRINTED[name]) for name in ALGORITHMS})
+    told = {name: ratio for name, ratio in ratios.items() if np.isfinite(ratio)}
+    if not told:
+        return "Whether ours fall over training as the paper's do cannot be told: there is no spread."
+    listed = ", ".join(f"{ratio:.2f} times {_TITLES[name]}" for name, ratio in told.items())
+    falling = sum(ratio < 1 for ratio in told.values())
+    as_much = sum(ratio <= printed for ratio in told.values())
+    if not falling:
+        verdict = "ours do not fall"
+    elif falling < len(told):
+        verdict = f"ours fall by {falling} of {len(told)} definitions"
+    elif as_much == len(told):
+        verdict = "ours fall as much or more"
+    else:
+        verdict = f"ours fall as well, but by {len(told) - as_much} of {len(told)} definitions less"
+    return (
+        f"The paper's standard deviations fall over training: those of the last 10,000 steps are {printed:.2f} times "
+        f"those of steps 2,000 to 10,000 (geometric means, both algorithms). By the same measure {verdict}: {listed}."
+    )
+
+
 def _by_step(at: Sequence[int], values: Sequence[float] | np.ndarray) -> dict[str, str]:
     return {
-        f"{step:,}": "–" if not np.isfinite(value) else f"{value:.3f}" for step, value in zip(at, values, strict=True)
+        f"{step:,}": "no spread" if not np.isfinite(value) else f"{value:.3f}"
+        for step, value in zip(at, values, strict=True)
     }
 
 

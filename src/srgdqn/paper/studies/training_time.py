@@ -9,6 +9,7 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
+from srgdqn.paper.arm_columns import share_text
 from srgdqn.paper.cells import MeasurementCell, StudyCell
 from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_rounds
 from srgdqn.paper.measurements import step_times
@@ -100,7 +101,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         )
     note = (
         "A round that does not reach the threshold, or that diverges sooner or later, counts with the longest round's "
-        "steps at the dearest algorithm's cost."
+        "steps at the dearest algorithm's cost. Diverged: rounds, and the share's 95 % interval."
     )
     return EXPERIMENT.section(
         found=_found(rows, readings[0]),
@@ -128,7 +129,7 @@ def _row(
         "threshold": f"{pilot.thresholds[task]:.3f}",
         "µs per step": f"{1e6 * seconds_per_step(outcomes, readings, task, algorithm):.2f}",
         "reached": f"{int(reached.sum())} of {len(reached)}",
-        "diverged": f"{diverged_rounds(outcomes[cell_name(task, readings, algorithm)])} of {len(reached)}",
+        "diverged": share_text(diverged_rounds(outcomes[cell_name(task, readings, algorithm)]), len(reached)),
         "geometric mean of seconds": f"{np.exp(np.log(spent).mean()):.3f}",
     }
 
