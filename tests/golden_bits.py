@@ -110,7 +110,8 @@ def what_is_run_for_verdicts() -> Iterable[bytes]:
         yield from map(_question, confirmation.cells(confirmation.SCALE, given))
         yield from map(_question, confirmation.task_cells(confirmation.PILOT, given))
     yield repr((design.FACTORS, arms.WHOLE, arms.ARMS)).encode()
-    yield repr((tuning_search.PROCEDURE, fingerprint.FINGERPRINT)).encode()
+    table = fingerprint.FINGERPRINT
+    yield repr((tuning_search.PROCEDURE, table.seed, table.spread_rounds, table.spread_steps)).encode()
 
 
 _STEPS = (96, 192)

@@ -141,7 +141,10 @@ def _key(chart: Chart) -> str:
     for panel in chart.panels:
         axes = panel.title, panel.y_label, dict(panel.x_labels), panel.log_x, panel.log_y
         names = panel.categories, panel.y_categories, panel.horizontal
-        lines = [(series.label, series.style, series.kind, series.group, series.shown) for series in panel.series]
+        lines = [
+            (series.label, series.style, series.kind, series.group, series.shown, series.note)
+            for series in panel.series
+        ]
         digest.update(repr((axes, names, lines)).encode())
     digest.update(data_of(chart).write_csv().encode())
     return digest.hexdigest()
