@@ -37,8 +37,9 @@ def drill(workshop: Workshop, commands: tuple[Command, ...], interrupts: int, se
         code, said = child.wait(), child.said()
         what = {0: "finished first", **_ENDED[number]}.get(code, "WRONG")
         if "Traceback" in said or what == "WRONG":
-            # Before Python has come to the program's first line, how it ends is Python's.
-            what = "WRONG" if "/srgdqn/" in said or what == "finished first" else "before it began"
+            # Before the program's first line and after its last, what Python says is Python's.
+            outside = "after it ended" if code == 0 else "before it began"
+            what = "WRONG" if "/srgdqn/" in said else outside
         if what == "WRONG":
             workshop.problem(
                 "interrupts", f"{command.name}, {number.name} at {share:.0%}: exit code {code}", place, said
