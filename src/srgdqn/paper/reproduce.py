@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from srgdqn.paper import adam_steps
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
 from srgdqn.paper.experiment import Outcomes, seconds_of
@@ -41,6 +42,7 @@ GLOSSARY = {
 # The sections of the long commands, by the kind of evidence that each leaves.
 _LONG: Mapping[str, Callable[[Evidence], Section]] = {
     "confirmation": confirmed_section,
+    adam_steps.KIND: adam_steps.section,
     "tuned": tuned_section,
     "readings": readings_section,
     "fingerprint": fingerprint_section,
