@@ -9,7 +9,7 @@ BENCH   := build/bench
 # Compiled programs are stored here between test runs and shared by the test workers.
 test test-slow test-cluster test-drill fuzz: export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/$(VENV)/programs
 
-.PHONY: install develop paper paper-quick paper-confirm paper-tuned paper-readings presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-resolve bench-cluster clean
+.PHONY: install develop paper paper-quick paper-confirm paper-adam-steps paper-tuned paper-readings paper-fingerprint presets atari test test-slow test-cluster test-drill drill fuzz check format wheel bench bench-resolve bench-cluster clean
 
 install: $(VENV)/.installed  ## the package with all its extras
 
@@ -33,11 +33,17 @@ paper-quick: install  ## a preview of every figure
 paper-confirm: install  ## the same as paper, and every claim judged anew on fresh seeds
 	$(BIN)/srgdqn reproduce --out $(OUT) --confirm
 
+paper-adam-steps: install  ## the same as paper, and Adam at every inner step along reduced and plain gradients
+	$(BIN)/srgdqn reproduce --out $(OUT) --adam-steps
+
 paper-tuned: install  ## the same as paper, and every algorithm with tuned step sizes
 	$(BIN)/srgdqn reproduce --out $(OUT) --tuned
 
-paper-readings: install  ## the same as paper, and the comparisons over combinations of readings
+paper-readings: install  ## the same as paper, and the algorithms under all combinations of readings
 	$(BIN)/srgdqn reproduce --out $(OUT) --readings
+
+paper-fingerprint: install  ## the same as paper, and which readings could have printed its Table 2
+	$(BIN)/srgdqn reproduce --out $(OUT) --fingerprint
 
 presets: install  ## what the presets of Gymnasium's environments come to on fresh seeds, into docs/presets.md
 	$(BIN)/python docs/record_presets.py $(OPTIONS)

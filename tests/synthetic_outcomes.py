@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from srgdqn.paper.pilot import Pilot
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
-from srgdqn.paper.pilot import Pilot
 from srgdqn.results.result import Result
 from srgdqn.runs.measurement import Measured
 from srgdqn.runs.run import Run

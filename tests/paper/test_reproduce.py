@@ -8,13 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from srgdqn.paper.claims.rules import MeasuredContrast
 
 from srgdqn.paper import reproduce
 from srgdqn.paper.claims import Judgement
 from srgdqn.paper.claims import evidence as evidence_module
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS
-from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.reproduce import make_report, readings_of
 from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 class Reproduce:
     """Reproduces the paper: every figure and table at its own scale, and a report with a verdict on every claim.
 
-    Verdicts are taken on fresh seeds, by a command of its own (--confirm); until that is run again, the report shows
-    those that the package was released with, and likewise for tuned settings (--tuned) and for every reading of what
-    the paper leaves open (--readings). Whatever is interrupted resumes where it stopped: a finished cell is never
-    computed again unless what it depends on has changed.
+    Verdicts are taken on fresh seeds, by an option of its own (--confirm). Until that is run again, the report shows
+    those that the package was released with, and likewise for the other long studies (--adam-steps, --tuned,
+    --readings, --fingerprint), each of which says first how long it takes. Whatever is interrupted resumes where it
+    stopped: a finished cell is never computed again unless what it depends on has changed.
     """
 
     experiments: Annotated[
@@ -43,11 +43,15 @@ class Reproduce:
     quick: bool = False
     """A preview of every figure in a minute or so: few rounds, short budgets."""
     confirm: bool = False
-    """Judge every claim on fresh seeds, for every set of readings, before the report is made (about an hour)."""
+    """Judge every claim on fresh seeds, for every set of readings (about an hour)."""
+    adam_steps: bool = False
+    """Compare Adam at every inner step along SRG's, SVRG's and plain gradients, step sizes tuned (half an hour)."""
     tuned: bool = False
-    """Tune every algorithm's step sizes by the same procedure, and compare them so."""
+    """Tune every algorithm's step sizes by the same procedure, and compare them so (three quarters of an hour)."""
     readings: bool = False
-    """Run the paper's comparisons over combinations of readings (12 runs of 11 readings)."""
+    """Run the paper's algorithms under all 512 combinations of what the paper leaves open (about an hour)."""
+    fingerprint: bool = False
+    """Find the readings that could have printed the paper's Table 2 (half an hour)."""
     exact_rounds: Annotated[int, Arg(least=2)] = 10
     """Rounds of Figure 1, which the paper does not give."""
     exact_steps: Annotated[int, Arg(least=2_000)] = 20_000
@@ -73,8 +77,7 @@ def run(words: Sequence[str]) -> int:
     for name in names:
         if name not in NAMES:
             raise unknown("experiment", name, NAMES)
-    long_work = asked.confirm or asked.tuned or asked.readings
-    if asked.quick and long_work:
+    if asked.quick and _long_kinds(asked):
         raise InputError(
             "--quick is a preview and decides nothing. Leave it out, or leave out what else was asked for."
         )
@@ -98,29 +101,39 @@ def run(words: Sequence[str]) -> int:
 
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
     from srgdqn.paper.claims.evidence import write_evidence
-    from srgdqn.paper.confirmation import confirm
-    from srgdqn.paper.readings_study import read_every_way
     from srgdqn.paper.report.files import write_report
-    from srgdqn.paper.reproduce import make_report, run_experiments
+    from srgdqn.paper.reproduce import LONG, make_report, run_experiments
     from srgdqn.paper.studies import EXPERIMENTS
-    from srgdqn.paper.tuning import tune
 
     names = names or tuple(EXPERIMENTS)
     start = time.perf_counter()
     said: list[str] = []
     with _console(said, asked.checkpoints.pace, asked.engine.engine, shown=not (asked.quiet or asked.json)) as console:
-        for wanted, command in (
-            (asked.confirm, confirm),
-            (asked.tuned, tune),
-            (asked.readings, read_every_way),
-        ):
-            if wanted:
-                write_evidence(command(folder, console), folder)
+        for kind in _long_kinds(asked):
+            if not asked.quiet:
+                print(_takes(kind, LONG[kind].minutes), file=sys.stderr)
+            write_evidence(LONG[kind].run(folder, console), folder)
         scale = _scale(asked)
         outcomes = run_experiments(names, scale, folder, console)
         report = make_report(names, scale, outcomes, folder, time.perf_counter() - start, said)
         write_report(report, folder)
     return report
+
+
+def _long_kinds(asked: Reproduce) -> list[str]:
+    """The kinds of evidence that are to be made anew."""
+    wanted = {
+        "confirmation": asked.confirm,
+        "adam-steps": asked.adam_steps,
+        "tuned": asked.tuned,
+        "factorial": asked.readings,
+        "fingerprint": asked.fingerprint,
+    }
+    return [kind for kind, yes in wanted.items() if yes]
+
+
+def _takes(kind: str, minutes: int) -> str:
+    return f"{kind}: about {minutes} minutes on two cores, unless a part is done. Ctrl-C keeps what is finished."
 
 
 def _scale(asked: Reproduce) -> Scale:

@@ -10,7 +10,6 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +23,23 @@ from srgdqn.paper.claims.cases import (
     SGD,
     SVR,
     Distances,
-    Dose,
-    Doses,
     Exact,
     Gathered,
-    Reaching,
     Spreads,
     Theorem,
     judged,
 )
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.claims.verdicts import RESAMPLES, Judgement
-from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, measured_arm, seconds_of
+from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, seconds_of
 from srgdqn.paper.findings import contrast_rows, interaction_rows, score_rows, tables_of
-from srgdqn.paper.measurements import dose_errors, exact_anchors
-from srgdqn.paper.measurements.dose_errors import errors_of
-from srgdqn.paper.scale import CONFIRMATORY, CONTROLS, Scale
-from srgdqn.paper.scores import REFERENCE, Values, scored, values_of
+from srgdqn.paper.measurements import exact_anchors
+from srgdqn.paper.scale import CONFIRMATION, CONTROLS, Scale
+from srgdqn.paper.scores import REFERENCE, scored, values_of
 from srgdqn.paper.studies import anatomy, figure_1, figure_2, figure_3_left, figure_3_right, table_2, theorem_1
+from srgdqn.paper.studies.dose_response import dose_cells, doses_of
 from srgdqn.paper.studies.figure_2 import TASKS
-from srgdqn.paper.studies.training_time import seconds_per_step, times_cells
+from srgdqn.paper.studies.training_time import reaching_of, read_thresholds, seconds_per_step, times_cells
 from srgdqn.results.result import Result
 
 PILOT_SEED = 10_000
@@ -52,24 +48,9 @@ ARMS = (*REFERENCE, *YARDSTICKS)
 CONTROL_ARMS = tuple(name for name in CONTROLS if name not in ARMS)
 _CONTROL_ROUNDS = 400
 _TIMED = (OURS, SVR, SGD)
-_ERROR_ROUNDS, _ERROR_MOMENTS = 20, 6  # of the runs on which the errors of doses are measured
-_MOST_B = 16  # the largest b that the claim is judged by; b = N is shown only
 
-SCALE = dataclasses.replace(
-    CONFIRMATORY,
-    name="confirmation",
-    seed=40_001,
-    rounds={"MountainCar": 3_000, "Pendulum": 1_000, "CartPole": 2_000},
-    exact_rounds=40,
-    exact_steps=100_000,
-    anchor_rounds=50,
-    episode_rounds=100,
-    spread_rounds=100,
-    dose_rounds=400,
-    dose_steps=100_000,
-)
 PILOT = dataclasses.replace(
-    SCALE, name="pilot", seed=PILOT_SEED, rounds=dict.fromkeys(TASKS, 200), controls=dict.fromkeys(TASKS, ())
+    CONFIRMATION, name="pilot", seed=PILOT_SEED, rounds=dict.fromkeys(TASKS, 200), controls=dict.fromkeys(TASKS, ())
 )
 
 
@@ -152,32 +133,6 @@ def exact_cell(scale: Scale, readings: str) -> MeasurementCell:
     """Figure 1's first two arms over a long run."""
     plan = exact_anchors.SampledPlan(figure_1.configuration_of(scale, readings))
     return MeasurementCell(figure_1.cell_name(readings), exact_anchors.measure, plan)
-
-
-def dose_name(readings: str, dose: Dose) -> str:
-    """The name of the cell of a dose."""
-    return f"dose-c{dose[0]:g}-b{dose[1]}-{readings}"
-
-
-def errors_name(readings: str) -> str:
-    """The name of the cell with the errors of all doses."""
-    return f"dose-errors-{readings}"
-
-
-def dose_cells(scale: Scale, readings: str) -> list[StudyCell]:
-    """A run of every dose, and the errors of all from the same θ_0 and D."""
-    budget = {"rounds": scale.dose_rounds, "steps": scale.dose_steps, "evaluation_interval": None}
-    listed: list[StudyCell] = [
-        RunCell(
-            dose_name(readings, (c, b)),
-            configured(scale, "MountainCar", OURS, readings, coefficient=c, inner_batch=b, **budget),
-        )
-        for c, b in scale.doses
-    ]
-    recorded = measured_arm(scale, "sgd-inner-adam", readings, min(_ERROR_ROUNDS, scale.dose_rounds), scale.dose_steps)
-    steps = np.linspace(scale.dose_steps / _ERROR_MOMENTS, scale.dose_steps, _ERROR_MOMENTS).astype(int)
-    plan = dose_errors.Plan(recorded, tuple(int(max(step, 1_100)) for step in steps), tuple(scale.doses))
-    return [*listed, MeasurementCell(errors_name(readings), dose_errors.measure, plan)]
 
 
 # What of it the claims are judged by
@@ -276,56 +231,7 @@ def theorem_of(outcomes: Outcomes) -> Theorem:
     return Theorem(int(rows["violated"].sum()), rows.height, ratios)
 
 
-def reaching_of(runs: Mapping[str, Result], costs: Mapping[str, float], threshold: float) -> dict[str, Reaching]:
-    """How long every arm took to a threshold; a round that is never there, or that diverged, counts with the longest
-    round's steps at the dearest cost.
-    """
-    never = max(int(run.rounds["steps"].max()) for run in runs.values()) * max(costs.values())  # type: ignore[arg-type]
-    return {arm: _reaching(run, costs[arm], threshold, never) for arm, run in runs.items()}
-
-
-def _reaching(run: Result, cost: float, threshold: float, never: float) -> Reaching:
-    rounds = run.rounds.sort("round")
-    diverged = rounds["diverged_at"].is_not_null().to_numpy()
-    by_episode = run.configuration.training.episodes is not None
-    table, column, order = (run.episodes, "return", "episode") if by_episode else (run.curves, "reward", "step")
-    numbers = rounds.filter(pl.col("diverged_at").is_null())["round"].to_list()
-    rows = table.filter(pl.col("round").is_in(numbers)).sort("round", order)
-    seconds, reached = np.full(len(diverged), never), np.zeros(len(diverged), bool)
-    if numbers:
-        values, ends = (rows[name].to_numpy().reshape(len(numbers), -1) for name in (column, "step"))
-        steps = first_steps(values, ends, threshold)
-        reached[~diverged] = np.isfinite(steps)
-        seconds[~diverged] = np.where(np.isfinite(steps), steps * cost, never)
-    return Reaching(seconds, reached, diverged)
-
-
-def first_steps(values: np.ndarray, ends: np.ndarray, threshold: float) -> np.ndarray:
-    """By round: the end of the first window from which on the mean of it and all later ones is at or above a threshold;
-    infinite where there is none.
-
-    >>> first_steps(np.array([[0.0, 4.0, 2.0], [9.0, 1.0, 1.0]]), np.array([[10, 20, 30]] * 2), 3.0)
-    array([20., 10.])
-    """
-    counts = np.arange(values.shape[1], 0, -1)
-    later = np.cumsum(values[:, ::-1], 1)[:, ::-1] / counts
-    there = later >= threshold
-    steps = ends[np.arange(len(ends)), there.argmax(1)].astype(float)
-    return np.where(there.any(1), steps, np.inf)
-
-
-def doses_of(outcomes: Outcomes, readings: str) -> Doses:
-    """The doses that the claim is judged by."""
-    errors = errors_of(outcomes[errors_name(readings)].tables["errors"])
-    rewards: dict[Dose, Values] = {
-        dose: values_of(outcomes[dose_name(readings, dose)], "final") for dose in errors if dose[1] <= _MOST_B
-    }
-    return Doses(rewards, {dose: errors[dose] for dose in rewards})
-
-
 # Thresholds of training time, from pilot seeds
-
-_FILE = "thresholds.json"
 
 
 def pilot_thresholds(folder: Path, console: Console, scale: Scale = PILOT) -> dict[str, dict[str, float]]:
@@ -344,13 +250,6 @@ def threshold_of(outcomes: Outcomes, task: str, readings: str) -> float:
     return (means[UNTRAINED] + max(means[arm] for arm in PAPER)) / 2
 
 
-def read_thresholds() -> dict[str, dict[str, float]]:
-    """The thresholds that the package was released with."""
-    text = resources.files("srgdqn.paper.evidence").joinpath(_FILE).read_text(encoding="utf-8")
-    thresholds: dict[str, dict[str, float]] = json.loads(text)["thresholds"]
-    return thresholds
-
-
 def thresholds_json(thresholds: Mapping[str, Mapping[str, float]], scale: Scale = PILOT) -> str:
     """The text that `read_thresholds` reads."""
     content = {"seed": scale.seed, "rounds": dict(scale.rounds), "thresholds": thresholds}
@@ -363,7 +262,7 @@ def thresholds_json(thresholds: Mapping[str, Mapping[str, float]], scale: Scale 
 def confirm(
     folder: Path,
     console: Console,
-    scale: Scale = SCALE,
+    scale: Scale = CONFIRMATION,
     sets: Sequence[ReadingSet] = SETS,
     resamples: int = RESAMPLES,
 ) -> Evidence:

@@ -27,13 +27,13 @@ from srgdqn.paper.cells import MeasurementCell
 from srgdqn.paper.experiment import LAST_SHARE, measured_arm
 from srgdqn.paper.factorial.design import ALL_READINGS, options_of
 from srgdqn.paper.measurements import gradient_spread
-from srgdqn.paper.scale import CONFIRMATORY, Scale
+from srgdqn.paper.scale import CONFIRMATION, Scale
 from srgdqn.paper.studies.table_2 import ALGORITHMS, PRINTED, Spreads, cell_name, steps
 from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 from srgdqn.runs.measurement import Measured
 from srgdqn.session.prepare import with_kernel
 
-FINGERPRINT = dataclasses.replace(CONFIRMATORY, name="fingerprint", seed=44_001, spread_rounds=100)
+FINGERPRINT = dataclasses.replace(CONFIRMATION, name="fingerprint", seed=44_001, spread_rounds=100)
 RESAMPLES, DRAWN = 1_000, 50
 LEVEL = 0.9875
 FEATURES = ("late", "fall", "start", "scatter")

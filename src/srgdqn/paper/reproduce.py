@@ -6,20 +6,20 @@ import dataclasses
 import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from srgdqn.paper import adam_steps
+from srgdqn.paper import adam_steps, factorial, tuned_settings
 from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
+from srgdqn.paper.confirmation import confirm
 from srgdqn.paper.experiment import Outcomes, seconds_of
 from srgdqn.paper.findings import cards, confirmed_section, first_screen, rules_text
-from srgdqn.paper.fingerprint_study import fingerprint_section
-from srgdqn.paper.readings_study import readings_section
+from srgdqn.paper.fingerprint_study import find_readings, fingerprint_section
 from srgdqn.paper.report.contents import Report, Section
 from srgdqn.paper.scale import SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
-from srgdqn.paper.tuning import tuned_section
 from srgdqn.results.result import Result
 from srgdqn.runs import configurations
 from srgdqn.runs.provenance import VERSIONS, provenance
@@ -39,14 +39,24 @@ GLOSSARY = {
     "moot": "Nothing can be decided: no algorithm that the claim speaks of has learned, or nothing is left to compare.",
 }
 
-# The sections of the long commands, by the kind of evidence that each leaves.
-_LONG: Mapping[str, Callable[[Evidence], Section]] = {
-    "confirmation": confirmed_section,
-    adam_steps.KIND: adam_steps.section,
-    "tuned": tuned_section,
-    "readings": readings_section,
-    "fingerprint": fingerprint_section,
+
+class LongCommand(NamedTuple):
+    """A study that takes longer than everything the paper shows; the package is released with what came of it."""
+
+    run: Callable[[Path, Console], Evidence]
+    section: Callable[[Evidence], Section]
+    minutes: int
+    """What it takes on two cores of a present-day machine."""
+
+
+LONG: Mapping[str, LongCommand] = {
+    "confirmation": LongCommand(confirm, confirmed_section, 60),
+    adam_steps.KIND: LongCommand(adam_steps.run, adam_steps.section, 30),
+    "tuned": LongCommand(tuned_settings.run, tuned_settings.section, 45),
+    "factorial": LongCommand(factorial.run, factorial.section, 60),
+    "fingerprint": LongCommand(find_readings, fingerprint_section, 30),
 }
+"""By the kind of evidence that each leaves."""
 
 
 def readings_of(scale: Scale, experiment: str) -> tuple[str, ...]:
@@ -79,10 +89,10 @@ def make_report(
         )
         for name in names
     ]
-    for kind, section in _LONG.items():
+    for kind, long in LONG.items():
         evidence = find_evidence(kind, folder)
         if evidence is not None:
-            sections.append(section(evidence))
+            sections.append(long.section(evidence))
     return Report(
         title=TITLE,
         first=None if confirmed is None else first_screen(confirmed),
@@ -101,9 +111,9 @@ _NOT_YET = "No confirmatory run has been made yet: srgdqn reproduce --confirm."
 
 def last_release() -> dict[str, dict[str, str]]:
     """The verdicts of the confirmatory run before the last, by set of readings and claim."""
-    before = find_evidence("confirmatory")
-    judged = {} if before is None else before.judgements
-    return {each: {judgement.name: judgement.verdict for judgement in found} for each, found in judged.items()}
+    text = resources.files("srgdqn.paper.evidence").joinpath("verdicts_before.json").read_text(encoding="utf-8")
+    verdicts: dict[str, dict[str, str]] = json.loads(text)
+    return verdicts
 
 
 def _seconds_by_experiment(scale: Scale, outcomes: Outcomes) -> dict[str, float]:

@@ -22,7 +22,6 @@ VERSIONS = {
     "host": 1,  # rounds in ordinary Gymnasium environments, which have the same learner
     "measurement.anchors": 1,
     "measurement.dose_errors": 1,
-    "measurement.dose_response": 1,
     "measurement.exact_anchors": 1,
     "measurement.gradient_spread": 1,
     "measurement.step_times": 1,

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from srgdqn.paper.claims.rules import MeasuredContrast
 
 from srgdqn.errors import InputError
 from srgdqn.paper.claims import Judgement, evidence, verdicts
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
-from srgdqn.paper.claims.rules import MeasuredContrast
 from srgdqn.paper.report.contents import Table
 from srgdqn.results.statistics import Interval
 from srgdqn.runs.provenance import VERSIONS

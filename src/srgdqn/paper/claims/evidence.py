@@ -19,16 +19,14 @@ from typing import Any, get_args
 import polars as pl
 
 from srgdqn.errors import InputError, shown
-from srgdqn.paper.claims import verdicts
-from srgdqn.paper.claims.rules import Judgement, MeasuredContrast
+from srgdqn.paper.claims.verdicts import Judgement, Measured, Unit
 from srgdqn.paper.report.contents import Table, Verdict
 from srgdqn.results.statistics import Interval
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.provenance import VERSIONS, provenance
 from srgdqn.runs.untrusted import parse_json, read_file
 
-# Claims had a hash before they had a version; such evidence is read, and is not current.
-_ABOUT = {"claims": (int, str), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
+_ABOUT = {"claims": (int,), "seed": (int,), "rounds": (str,), "date": (str,), "seconds": (int, float)}
 _LONGEST = 2**24  # bytes
 
 
@@ -37,10 +35,8 @@ class Evidence:
     """The outcome of one of the long commands."""
 
     kind: str
-    judgements: Mapping[str, Sequence[Any]]
-    """By set of readings, or by what else was varied: by the present rules (`verdicts`) or, of what was released before
-    them, by the older ones (`rules`).
-    """
+    judgements: Mapping[str, Sequence[Judgement]]
+    """By set of readings."""
     tables: Sequence[Table]
     about: Mapping[str, Any]
     """Version of the claims, seed, rounds, date, seconds, versions, machine."""
@@ -68,7 +64,7 @@ class Evidence:
 
 def evidence_of(
     kind: str,
-    judgements: Mapping[str, Sequence[Any]],
+    judgements: Mapping[str, Sequence[Judgement]],
     tables: Sequence[Table] = (),
     *,
     seed: int,
@@ -129,10 +125,7 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
 def _parse(content: Mapping[str, Any]) -> Evidence:
     for needed, kind in _ABOUT.items():
         _typed(content["about"][needed], *kind)  # a KeyError names what is missing
-    judgements = {
-        label: [_judgement(entry) if "p_holds" in entry else _older_judgement(entry) for entry in entries]
-        for label, entries in content["judgements"].items()
-    }
+    judgements = {label: [_judgement(entry) for entry in entries] for label, entries in content["judgements"].items()}
     tables = [
         Table(_typed(entry["name"], str), _typed(entry["title"], str), _rows(entry["rows"]), _typed(entry["note"], str))
         for entry in content["tables"]
@@ -142,18 +135,18 @@ def _parse(content: Mapping[str, Any]) -> Evidence:
     return Evidence(_typed(content["kind"], str), judgements, tables, content["about"])
 
 
-def _judgement(entry: Mapping[str, Any]) -> verdicts.Judgement:
-    return verdicts.Judgement(
+def _judgement(entry: Mapping[str, Any]) -> Judgement:
+    return Judgement(
         _typed(entry["name"], str),
         _verdict(entry["verdict"]),
         tuple(
-            verdicts.Measured(
+            Measured(
                 _typed(part["label"], str),
                 Interval(*(_number(part[key]) for key in _BOUNDS)),
                 p_holds=_typed(part["p_holds"], int, float),
                 p_fails=_typed(part["p_fails"], int, float),
                 margin=_typed(part["margin"], int, float),
-                unit=verdicts.Unit(_typed(part["unit"], str), _typed(part["is_log"], bool)),
+                unit=Unit(_typed(part["unit"], str), _typed(part["is_log"], bool)),
                 part=_typed(part["part"], str),
                 void=_typed(part["void"], str),
                 against=_typed(part["against"], bool),
@@ -164,22 +157,6 @@ def _judgement(entry: Mapping[str, Any]) -> verdicts.Judgement:
         p_holds=_typed(entry["p_holds"], int, float),
         p_fails=_typed(entry["p_fails"], int, float),
         reason=_typed(entry["reason"], str),
-    )
-
-
-def _older_judgement(entry: Mapping[str, Any]) -> Judgement:
-    return Judgement(
-        _typed(entry["name"], str),
-        _verdict(entry["verdict"]),
-        tuple(
-            MeasuredContrast(
-                _typed(part["label"], str),
-                Interval(*(_number(part[key]) for key in _BOUNDS)),
-                _typed(part["margin"], int, float),
-                _typed(part["unit"], int, float),
-            )
-            for part in entry["contrasts"]
-        ),
     )
 
 
@@ -209,32 +186,18 @@ _BOUNDS = ("estimate", "low", "high")
 _OF_CONTRASTS = ("label", "part", "void", "against", "margin", "p_holds", "p_fails")
 
 
-def _judgement_json(judgement: Judgement | verdicts.Judgement) -> dict[str, Any]:
-    if isinstance(judgement, verdicts.Judgement):
-        return {
-            **{name: getattr(judgement, name) for name in ("name", "verdict", "p_holds", "p_fails", "reason")},
-            "marks": list(judgement.marks),
-            "contrasts": [
-                {
-                    **{name: getattr(each, name) for name in _OF_CONTRASTS},
-                    **{key: _json(getattr(each.interval, key)) for key in _BOUNDS},
-                    "unit": each.unit.words,
-                    "is_log": each.unit.is_log,
-                }
-                for each in judgement.contrasts
-            ],
-        }
+def _judgement_json(judgement: Judgement) -> dict[str, Any]:
     return {
-        "name": judgement.name,
-        "verdict": judgement.verdict,
+        **{name: getattr(judgement, name) for name in ("name", "verdict", "p_holds", "p_fails", "reason")},
+        "marks": list(judgement.marks),
         "contrasts": [
             {
-                "label": contrast.label,
-                **{key: _json(getattr(contrast.interval, key)) for key in _BOUNDS},
-                "margin": contrast.margin,
-                "unit": contrast.unit,
+                **{name: getattr(each, name) for name in _OF_CONTRASTS},
+                **{key: _json(getattr(each.interval, key)) for key in _BOUNDS},
+                "unit": each.unit.words,
+                "is_log": each.unit.is_log,
             }
-            for contrast in judgement.contrasts
+            for each in judgement.contrasts
         ],
     }
 

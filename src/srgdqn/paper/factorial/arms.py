@@ -17,7 +17,7 @@ from srgdqn.paper.claims.verdicts import RESAMPLES
 from srgdqn.paper.experiment import LAST_EPISODES, LAST_SHARE, RANDOM, UNTRAINED, configured
 from srgdqn.paper.factorial.design import ALL_READINGS, COMPILED, Reading, code_of, options_of, readings_of
 from srgdqn.paper.measurements.recorded import Report
-from srgdqn.paper.scale import CONFIRMATORY
+from srgdqn.paper.scale import CONFIRMATION
 from srgdqn.paper.scores import values_of
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.results.result import Result
@@ -59,7 +59,7 @@ class Plan:
 
 def configurations(task: str, reading: Reading, extent: Extent = WHOLE) -> dict[str, Configuration]:
     """The configuration of every arm of a reading."""
-    scale = replace(CONFIRMATORY, seed=extent.seed)
+    scale = replace(CONFIRMATION, seed=extent.seed)
     own = {**options_of(task, reading), "rounds": extent.rounds, "evaluation_interval": None}
     return {arm: configured(scale, task, arm, "corrected", **own, **extent.shorter.get(task, {})) for arm in ARMS}
 

@@ -138,8 +138,19 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
         **tables,
         "diverged": pl.concat([_diverged_at(name, arm) for name, arm in arms.items()]),
         "anchors": _anchor_errors(ordinary, data.sample),
-        "yardsticks": pl.concat([_random_policy(configuration, task), _untrained(configuration, task, stop)]),
+        **_yardsticks(configuration, task, stop),
     }
+
+
+def measure_yardsticks(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    """What does not learn, evaluated as the arms are."""
+    del report
+    configuration = plan.configuration
+    return _yardsticks(configuration, evaluated_as_trained(tasks.make(configuration.task)), stop)
+
+
+def _yardsticks(configuration: Configuration, task: Task, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    return {"yardsticks": pl.concat([_random_policy(configuration, task), _untrained(configuration, task, stop)])}
 
 
 def sampled(recording: np.ndarray, rows: int) -> np.ndarray:

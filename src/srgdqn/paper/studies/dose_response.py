@@ -7,20 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from srgdqn.figures.charts import BLACK, BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.figures.charts import BLACK, BLUE, GREEN, ORANGE, STYLES, Chart, Panel, Series, Style
 from srgdqn.paper.arm_columns import share_text
-from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import LAST_SHARE, RANDOM, Experiment, Outcomes, measured_arm
-from srgdqn.paper.measurements import dose_response
-from srgdqn.paper.pilot import read_pilot
+from srgdqn.paper.cells import MeasurementCell, RunCell, StudyCell
+from srgdqn.paper.claims.cases import Dose, Doses, dose_name
+from srgdqn.paper.experiment import RANDOM, YARDSTICKS, Experiment, Outcomes, configured, measured_arm
+from srgdqn.paper.measurements import dose_errors
+from srgdqn.paper.measurements.dose_errors import errors_of
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.paper.scores import floor_of
+from srgdqn.paper.scores import Scores, Values, scored, values_of
+from srgdqn.results.statistics import bootstrap_interval
 
-Dose = tuple[float, int]
-"""The coefficient c, and b."""
-
-_MOMENTS = 4
+_ERROR_ROUNDS, _ERROR_MOMENTS = 20, 6  # of the runs on which the errors of doses are measured
+_MOST_B = 16  # the largest b that the claim is judged by; b = N is shown only
 _WORST = (
     "A diverged round scores the worst round that finished with any dose, or the random policy's mean where that is "
     "worse."
@@ -33,115 +33,113 @@ def cell_name(readings: str, dose: Dose) -> str:
     return f"dose-c{dose[0]:g}-b{dose[1]}-{readings}"
 
 
+def errors_name(readings: str) -> str:
+    """The name of the cell with the errors of all doses."""
+    return f"dose-errors-{readings}"
+
+
+def dose_cells(scale: Scale, readings: str) -> list[StudyCell]:
+    """A run of every dose, and the errors of all from the same θ_0 and D."""
+    listed: list[StudyCell] = [
+        _run(scale, readings, cell_name(readings, (c, b)), "srg-dqn", coefficient=c, inner_batch=b)
+        for c, b in scale.doses
+    ]
+    recorded = measured_arm(scale, "sgd-inner-adam", readings, min(_ERROR_ROUNDS, scale.dose_rounds), scale.dose_steps)
+    steps = np.linspace(scale.dose_steps / _ERROR_MOMENTS, scale.dose_steps, _ERROR_MOMENTS).astype(int)
+    plan = dose_errors.Plan(recorded, tuple(int(max(step, 1_100)) for step in steps), tuple(scale.doses))
+    return [*listed, MeasurementCell(errors_name(readings), dose_errors.measure, plan)]
+
+
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
-    """A cell per dose: the coefficient c of the recursion, and the b transitions of an inner iteration."""
-    moments = np.linspace(scale.dose_steps / _MOMENTS, scale.dose_steps, _MOMENTS).astype(int)
-    listed = []
-    for coefficient, batch in scale.doses:
-        dose = {"coefficient": coefficient, "inner_batch": batch}
-        configuration = measured_arm(scale, "srg-dqn", readings, scale.dose_rounds, scale.dose_steps, **dose)
-        plan = dose_response.Plan(configuration, tuple(int(max(step, 1_100)) for step in moments))
-        listed.append(MeasurementCell(cell_name(readings, (coefficient, batch)), dose_response.measure, plan))
-    return listed
+    """The doses, and both yardsticks over the same budget."""
+    return [
+        *dose_cells(scale, readings),
+        *(_run(scale, readings, _yardstick_name(readings, name), name) for name in YARDSTICKS),
+    ]
 
 
-def doses(outcomes: Outcomes, readings: str) -> list[Dose]:
-    """The doses that were given."""
-    plans = [outcomes[name].about["plan"] for name in outcomes if name.startswith("dose-") and name.endswith(readings)]
-    settings = [plan["configuration"]["estimator"] for plan in plans]
-    return sorted((each["coefficient"], each["inner_batch"]) for each in settings)
+def _yardstick_name(readings: str, yardstick: str) -> str:
+    return f"dose-{yardstick}-{readings}"
 
 
-def measured(outcomes: Outcomes, readings: str, random_score: float) -> tuple[np.ndarray, np.ndarray]:
-    """(doses, rounds): the log of the mean estimator error, and the final reward per action.
+def _run(scale: Scale, readings: str, name: str, arm: str, **dose: float) -> RunCell:
+    budget = {"rounds": scale.dose_rounds, "steps": scale.dose_steps, "evaluation_interval": None}
+    return RunCell(name, configured(scale, "MountainCar", arm, readings, **dose, **budget))
 
-    A round that diverged scores as the random policy, as in the released verdicts; its error is the mean of its dose's
-    others.
-    """
-    errors, rewards = [], []
-    for dose in doses(outcomes, readings):
-        tables = outcomes[cell_name(readings, dose)].tables
-        rounds = tables["rounds"].sort("round")
-        last = tables["curves"].filter(pl.col("step") > (1 - LAST_SHARE) * pl.col("step").max().over("round"))
-        frame = (
-            rounds.join(last.group_by("round").agg(pl.col("reward").mean()), on="round", how="left")
-            .join(
-                tables["errors"].group_by("round").agg(pl.col("error").mean()).cast({"round": pl.Int32}),
-                on="round",
-                how="left",
-            )
-            .sort("round")
-        )
-        diverged = frame["diverged"].to_numpy()
-        rewards.append(np.where(diverged, random_score, frame["reward"].to_numpy()))
-        error = np.log(frame["error"].to_numpy().astype(float))
-        errors.append(np.where(diverged, error[~diverged].mean() if not diverged.all() else np.nan, error))
-    return np.array(errors), np.array(rewards)
+
+def doses_of(outcomes: Outcomes, readings: str, most_b: int = _MOST_B) -> Doses:
+    """The doses' rewards and errors, as far as b goes; by default those that the claim is judged by."""
+    errors = errors_of(outcomes[errors_name(readings)].tables["errors"])
+    rewards: dict[Dose, Values] = {
+        dose: values_of(outcomes[cell_name(readings, dose)], "final") for dose in errors if dose[1] <= most_b
+    }
+    return Doses(rewards, {dose: errors[dose] for dose in rewards})
+
+
+def dose_scores(outcomes: Outcomes, readings: str, rewards: dict[Dose, Values]) -> dict[Dose | str, Scores]:
+    """The scores of all doses and of both yardsticks."""
+    arms = {dose_name(dose): each for dose, each in rewards.items()}
+    still = {name: values_of(outcomes[_yardstick_name(readings, name)], "final") for name in YARDSTICKS}
+    found = scored(arms | still, among=tuple(arms))
+    return {dose: found[dose_name(dose)] for dose in rewards} | {name: found[name] for name in YARDSTICKS}
 
 
 def response(errors: np.ndarray, rewards: np.ndarray) -> float:
-    """How much more reward the regression on the log error gives the most accurate dose than the least accurate one.
+    """How much more reward a straight line over the log error gives the most accurate dose than the least accurate one.
 
-    Doses are the points: means over rounds. A dose of which every round diverged has no error and is left out.
+    One value per dose.
     """
-    x, y = errors.mean(1), rewards.mean(1)
-    there = np.isfinite(x)
-    if there.sum() < 2 or np.ptp(x[there]) == 0:
+    x = np.log(errors)
+    if len(x) < 2 or np.ptp(x) == 0:
         return float("nan")
-    slope = np.polyfit(x[there], y[there], 1)[0]
-    return float(-slope * np.ptp(x[there]))
-
-
-def scored(outcomes: Outcomes, readings: str, chance: float) -> tuple[np.ndarray, np.ndarray]:
-    """As `measured`, but a round that diverged scores the worst round that finished with any dose, or the random
-    policy's mean (`chance`) where that is worse.
-    """
-    errors, rewards = measured(outcomes, readings, np.nan)
-    named = {str(place): mine for place, mine in enumerate(rewards)}
-    floor = floor_of({**named, RANDOM: np.array([chance])}, among=tuple(named))
-    return errors, np.where(np.isnan(rewards), floor, rewards)
+    return float(-np.polyfit(x, rewards, 1)[0] * np.ptp(x))
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Reward against error, a point per dose."""
-    chance = read_pilot().random["MountainCar"]
     series, rows, found, lost = [], [], [], 0
     for each in readings:
-        given = doses(outcomes, each)
-        errors, rewards = scored(outcomes, each, chance)
-        for batch, style in _STYLES.items():
-            chosen = [index for index, dose in enumerate(given) if dose[1] == batch]
-            if not chosen:
-                continue
-            y, spread = rewards[chosen].mean(1), rewards[chosen].std(1, ddof=1)
-            half = 1.96 * spread / np.sqrt(rewards.shape[1])
-            x = {"error": np.exp(errors[chosen].mean(1))}
-            series.append(Series(f"b = {batch}", style, x, y, y - half, y + half, kind="points", group=each))
-        for index, (coefficient, batch) in enumerate(given):
-            diverged = outcomes[cell_name(each, (coefficient, batch))].tables["rounds"]["diverged"].to_numpy()
-            lost += int(diverged.sum())
-            error = np.exp(errors[index].mean())
+        rewards, errors = doses_of(outcomes, each, most_b=max(b for _, b in scale.doses))
+        scores = dose_scores(outcomes, each, dict(rewards))
+        for b in dict.fromkeys(b for _, b in errors):
+            chosen = sorted((dose for dose in errors if dose[1] == b), key=lambda dose: errors[dose])
+            bounds = [bootstrap_interval(scores[dose].values) for dose in chosen]
+            estimates, lows, highs = (np.array([getattr(one, key) for one in bounds]) for key in _BOUNDS)
+            x = {"error": np.array([errors[dose] for dose in chosen])}
+            series.append(Series(f"b = {b}", _STYLES[b], x, estimates, lows, highs, kind="points", group=each))
+        ends = np.array([min(errors.values()), max(errors.values())])
+        for name in YARDSTICKS:
+            level = np.full(2, scores[name].values.mean())
+            series.append(Series(name, STYLES[name], {"error": ends}, level, group=each))
+        for (c, b), error in errors.items():
+            mine = scores[c, b]
+            lost += int(mine.diverged.sum())
             rows.append(
                 {
                     "readings": each,
-                    "c": coefficient,
-                    "b": batch,
-                    "estimator error": f"{error:.4f}" if np.isfinite(error) else "no round left",
-                    "reward per action": f"{rewards[index].mean():.4f}",
-                    "diverged": share_text(int(diverged.sum()), len(diverged)),
+                    "c": c,
+                    "b": b,
+                    "error of the direction": f"{error:.3g}",
+                    "reward per action": f"{mine.values.mean():.4f}",
+                    "diverged": share_text(int(mine.diverged.sum()), len(mine.diverged)),
                 }
             )
-        found.append(f"{each} {response(errors, rewards):+.4f}")
+        means = np.array([scores[dose].values.mean() for dose in errors])
+        chance = scores[RANDOM].values.mean()
+        found.append(
+            f"{each} {response(np.array(list(errors.values())), means):+.4f} (best dose {means.max():.3f}, random "
+            f"policy {chance:.3f})"
+        )
     panel = Panel(
         "SRG-DQN on MountainCar",
         "reward per action, last 20 %",
-        {"error": "mean ‖Δ_m − exact gradient‖"},
+        {"error": "‖Δ_m − ∇F_D(θ_m)‖² / ‖∇F_D(θ_m)‖²"},
         tuple(series),
         log_x=True,
     )
     return EXPERIMENT.section(
         found=(
-            f"{scale.dose_rounds} rounds of {scale.dose_steps:,} steps. Reward that the regression gives the most "
+            f"{scale.dose_rounds} rounds of {scale.dose_steps:,} steps. Reward that a straight line gives the most "
             f"accurate dose above the least accurate one, by readings: {'; '.join(found)}."
         ),
         charts=(
@@ -149,8 +147,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "dose-response",
                 "Reward against the estimator's error",
                 "A point per dose: coefficient c in 0, ½, 1 and b in 1, 4, 16, 64 transitions per inner iteration; "
-                f"bars are 95 % intervals of the mean over rounds. {lost} of {len(rows) * scale.dose_rounds:,} rounds "
-                f"diverged. {_WORST}",
+                "errors are measured for all doses from the same θ_0 and D; bars are 95 % intervals of the mean over "
+                f"rounds. {lost} of {len(rows) * scale.dose_rounds:,} rounds diverged. {_WORST}",
                 (panel,),
                 columns=1,
             ),
@@ -165,6 +163,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
     )
 
+
+_BOUNDS = ("estimate", "low", "high")
 
 EXPERIMENT = Experiment(
     name="dose-response",

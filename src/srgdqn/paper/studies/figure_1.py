@@ -8,13 +8,13 @@ import numpy as np
 import polars as pl
 
 from srgdqn.config import Configuration
-from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Style
+from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
+from srgdqn.figures.charts import STYLES as CHART_STYLES
 from srgdqn.figures.learning_panels import ScoredRounds, scored_series
 from srgdqn.paper.arm_columns import share_text
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import RANDOM, Experiment, Outcomes, configured, mean_text
+from srgdqn.paper.experiment import RANDOM, YARDSTICKS, Experiment, Outcomes, configured, mean_text
 from srgdqn.paper.measurements import exact_anchors
-from srgdqn.paper.pilot import read_pilot
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.scores import filled_windows, matrix_of
@@ -56,22 +56,22 @@ def configuration_of(scale: Scale, readings: str) -> Configuration:
 
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
-    """The three arms as one cell: the second and third need the first's recording."""
+    """The three arms as one cell, as the second and third need the first's recording; and the yardsticks."""
     plan = exact_anchors.Plan(configuration_of(scale, readings))
-    return [MeasurementCell(cell_name(readings), exact_anchors.measure, plan)]
+    return [
+        MeasurementCell(cell_name(readings), exact_anchors.measure, plan),
+        MeasurementCell(_yardsticks_name(readings), exact_anchors.measure_yardsticks, plan),
+    ]
 
 
-def evaluation_matrix(outcomes: Outcomes, readings: str, arm: str, random_score: float) -> np.ndarray:
-    """(rounds, evaluations): mean reward per action by the rules of the released verdicts: a round that diverged scores
-    as the random policy throughout.
-    """
-    tables = outcomes[cell_name(readings)].tables
-    rows = tables["evaluations"].filter(pl.col("arm") == arm).sort("round", "step")
-    diverged = tables["rounds"].filter(pl.col("arm") == arm).sort("round")["diverged"].to_numpy()
-    values = np.full((len(diverged), len(evaluation_steps(outcomes, readings))), random_score)
-    finite = rows.filter(~pl.col("round").is_in(np.flatnonzero(diverged).tolist()))
-    values[~diverged] = finite["reward"].to_numpy().reshape(int((~diverged).sum()), values.shape[1])
-    return values
+def _yardsticks_name(readings: str) -> str:
+    return f"exact-yardsticks-{readings}"
+
+
+def yardsticks(outcomes: Outcomes, readings: str) -> dict[str, float]:
+    """The mean reward per action of what does not learn, in the arms' own evaluations."""
+    means = outcomes[_yardsticks_name(readings)].tables["yardsticks"].group_by("arm").agg(pl.col("reward").mean())
+    return dict(means.iter_rows())
 
 
 def evaluation_steps(outcomes: Outcomes, readings: str) -> np.ndarray:
@@ -106,12 +106,14 @@ def scored_rounds(outcomes: Outcomes, readings: str, chance: float) -> dict[str,
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
-    """Evaluation curves of the three arms."""
-    chance = read_pilot().random["MountainCar"]
+    """Evaluation curves of the three arms, and what does not learn as grey lines."""
     series, rows = [], []
     for each in readings:
-        steps = evaluation_steps(outcomes, each)
-        for arm, rounds in scored_rounds(outcomes, each, chance).items():
+        steps, still = evaluation_steps(outcomes, each), yardsticks(outcomes, each)
+        for name in YARDSTICKS:
+            level = np.full(len(steps), still[name])
+            series.append(Series(name, CHART_STYLES[name], {"steps": steps}, level, group=each))
+        for arm, rounds in scored_rounds(outcomes, each, still[RANDOM]).items():
             series += scored_series(_MEANING[arm], STYLES[arm], {"steps": steps}, rounds, group=each)
             last = rounds.filled[:, -max(1, len(steps) // 5) :].mean(1)
             rows.append(
@@ -133,7 +135,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             f"action over the last fifth, readings {readings[0]}: "
             + "; ".join(f"{arm} {value}" for arm, value in means.items())
             + ". With an anchor over all transitions a direction hardly depends on the batch, so that the arm that is "
-            "served another's batches and the one that draws its own may agree in every digit shown."
+            "served another's batches and the one that draws its own may agree in every digit shown. The random policy "
+            f"has {yardsticks(outcomes, readings[0])[RANDOM]:.3f}."
         ),
         charts=(
             Chart(

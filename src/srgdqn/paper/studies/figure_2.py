@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +24,6 @@ from srgdqn.paper.experiment import (
     configured,
     diverged_rounds,
     diverged_text,
-    final_scores,
 )
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -33,7 +33,6 @@ from srgdqn.results.result import Result
 from srgdqn.results.statistics import bootstrap_interval
 
 TASKS = tuple(FIGURE_2_ROUNDS)
-_RANDOM_ROUNDS = 100  # of the released confirmatory run, which needs no more than the random policy's mean
 
 
 def cell_name(task: str, readings: str, algorithm: str) -> str:
@@ -43,20 +42,16 @@ def cell_name(task: str, readings: str, algorithm: str) -> str:
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per task and algorithm, and per task and yardstick."""
-    arms = (*PAPER, RANDOM) if scale.only_random else (*PAPER, *YARDSTICKS)
-    return [cell for task in TASKS for cell in task_cells(scale, readings, task, arms)]
+    return [cell for task in TASKS for cell in task_cells(scale, readings, task, (*PAPER, *YARDSTICKS))]
 
 
 def task_cells(scale: Scale, readings: str, task: str, algorithms: Iterable[str]) -> list[RunCell]:
     """A cell per algorithm on one task."""
-    budget: Mapping[str, int] = scale.shorter.get(task, {})
-    listed = []
-    for algorithm in algorithms:
-        few = scale.only_random and algorithm == RANDOM
-        rounds = min(scale.rounds[task], _RANDOM_ROUNDS) if few else scale.rounds[task]
-        configuration = configured(scale, task, algorithm, readings, rounds=rounds, **budget)
-        listed.append(RunCell(cell_name(task, readings, algorithm), configuration))
-    return listed
+    options: dict[str, Any] = {"rounds": scale.rounds[task], **scale.shorter.get(task, {})}
+    return [
+        RunCell(cell_name(task, readings, algorithm), configured(scale, task, algorithm, readings, **options))
+        for algorithm in algorithms
+    ]
 
 
 # Scores
@@ -71,16 +66,6 @@ def task_runs(outcomes: Outcomes, task: str, readings: str) -> dict[str, Result]
 def task_scores(outcomes: Outcomes, task: str, readings: str) -> dict[str, Scores]:
     """The final scores of every arm on a task with a set of readings: divergence is never a gain."""
     return scored({name: values_of(run, "final") for name, run in task_runs(outcomes, task, readings).items()})
-
-
-def random_score(outcomes: Outcomes, task: str, readings: str) -> float:
-    """What the random policy scores on a task."""
-    return float(np.nanmean(final_scores(outcomes[cell_name(task, readings, RANDOM)], np.nan)))
-
-
-def scores(outcomes: Outcomes, task: str, readings: str, algorithm: str) -> np.ndarray:
-    """Each round's final score by the rules of the released verdicts: a diverged one scores as the random policy."""
-    return final_scores(outcomes[cell_name(task, readings, algorithm)], random_score(outcomes, task, readings))
 
 
 # Panels

@@ -13,14 +13,12 @@ from srgdqn.figures.learning_panels import Band, ScoredRounds, scored_series
 from srgdqn.paper.arm_columns import WORST, share_text, spread_text
 from srgdqn.paper.cells import RunCell, StudyCell
 from srgdqn.paper.experiment import (
-    RANDOM,
     YARDSTICKS,
     Experiment,
     Outcomes,
     configured,
     diverged_rounds,
     diverged_text,
-    mean_lengths,
     mean_text,
 )
 from srgdqn.paper.report.contents import Section, Table
@@ -28,10 +26,7 @@ from srgdqn.paper.scale import Scale
 from srgdqn.paper.scores import Scores, diverged_mask, filled_windows, matrix_of, scored, values_of
 from srgdqn.results.result import Result
 
-# Claim C5 needs the control without variance reduction as well; the paper's figure does not have it.
 TASK = "MountainCar"
-ALGORITHMS = (*PAPER, "sgd-inner-adam")
-_RANDOM_ROUNDS = 25  # of the released confirmatory run, which needs no more than the random policy's mean
 
 
 def cell_name(readings: str, algorithm: str) -> str:
@@ -41,32 +36,16 @@ def cell_name(readings: str, algorithm: str) -> str:
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """A cell per algorithm and per yardstick."""
-    arms = (*(PAPER if scale.name in ("paper", "quick") else ALGORITHMS), *YARDSTICKS)
-    listed = []
-    for arm in (name for name in arms if name == RANDOM or not (scale.only_random and name in YARDSTICKS)):
-        few = scale.only_random and arm == RANDOM
-        configuration = configured(
-            scale,
-            TASK,
-            arm,
-            readings,
-            rounds=min(scale.episode_rounds, _RANDOM_ROUNDS) if few else scale.episode_rounds,
-            episodes=scale.episodes,
-            evaluation_interval=None,
-        )
-        listed.append(RunCell(cell_name(readings, arm), configuration))
-    return listed
-
-
-def lengths(outcomes: Outcomes, readings: str, algorithm: str) -> np.ndarray:
-    """Each round's mean capped length by the rules of the released verdicts: a diverged one has the random policy's."""
-    chance = float(np.nanmean(mean_lengths(outcomes[cell_name(readings, RANDOM)], np.nan)))
-    return mean_lengths(outcomes[cell_name(readings, algorithm)], chance)
+    budget = {"rounds": scale.episode_rounds, "episodes": scale.episodes, "evaluation_interval": None}
+    return [
+        RunCell(cell_name(readings, arm), configured(scale, TASK, arm, readings, **budget))
+        for arm in (*PAPER, *YARDSTICKS)
+    ]
 
 
 def runs_of(outcomes: Outcomes, readings: str) -> dict[str, Result]:
     """Every run with a set of readings, by algorithm or yardstick."""
-    names = {name: cell_name(readings, name) for name in (*ALGORITHMS, *YARDSTICKS)}
+    names = {name: cell_name(readings, name) for name in (*PAPER, *YARDSTICKS)}
     return {name: outcomes[cell] for name, cell in names.items() if cell in outcomes}
 
 

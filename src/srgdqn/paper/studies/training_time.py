@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from importlib import resources
 
 import numpy as np
 import polars as pl
@@ -11,18 +13,15 @@ from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.paper.arm_columns import share_text
 from srgdqn.paper.cells import MeasurementCell, StudyCell
-from srgdqn.paper.experiment import Experiment, Outcomes, configured, diverged_rounds
+from srgdqn.paper.claims.cases import Reaching
+from srgdqn.paper.experiment import Experiment, Outcomes, configured
 from srgdqn.paper.measurements import step_times
-from srgdqn.paper.pilot import Pilot, read_pilot
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_2
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
-from srgdqn.results.curves import SMOOTHING
 from srgdqn.results.result import Result
 from srgdqn.session.prepare import with_kernel
-
-_WINDOWS = 5  # of 1,000 steps, over which a curve is smoothed
 
 
 def times_cell(readings: str) -> str:
@@ -46,62 +45,87 @@ def times_cells(scale: Scale, readings: str, algorithms: Sequence[str]) -> list[
     return [MeasurementCell(times_cell(readings), step_times.measure, plan, alone=True)]
 
 
-def seconds_to_threshold(
-    outcomes: Outcomes, readings: str, task: str, algorithm: str, threshold: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Each round's single-core seconds until its smoothed curve reaches the threshold, and whether it ever does.
-
-    A round that does not, or that diverges sooner or later, counts with the steps of the longest round of the paper's
-    algorithms on that task at the dearest one's cost: neither diverging early nor being cheap is being fast. A second
-    is a step's share of one core's time, measured in turn with the other algorithms', times the steps that were needed.
-    """
-    result: Result = outcomes[cell_name(task, readings, algorithm)]
-    longest = max(outcomes[cell_name(task, readings, name)].rounds["steps"].to_numpy().max() for name in PAPER)
-    never = longest * max(seconds_per_step(outcomes, readings, task, name) for name in PAPER)
-    numbers = result.rounds.sort("round")["round"].to_list()
-    if result.configuration.training.episodes is None:
-        smooth = pl.col("reward").rolling_mean(_WINDOWS, min_samples=_WINDOWS).over("round")
-        rows = result.curves.sort("round", "step").with_columns(smooth.alias("value"))
-    else:
-        smooth = pl.col("return").rolling_mean(SMOOTHING, min_samples=SMOOTHING).over("round")
-        rows = result.episodes.sort("round", "episode").with_columns(smooth.alias("value"))
-    survivors = result.rounds.filter(pl.col("diverged_at").is_null())["round"].to_list()
-    there = rows.filter((pl.col("value") >= threshold) & pl.col("round").is_in(survivors))
-    reached = dict(there.group_by("round").agg(pl.col("step").min()).iter_rows())
-    cost = seconds_per_step(outcomes, readings, task, algorithm)
-    spent = [reached[number] * cost if number in reached else never for number in numbers]
-    return np.array(spent), np.array([number in reached for number in numbers])
-
-
 def seconds_per_step(outcomes: Outcomes, readings: str, task: str, algorithm: str) -> float:
     """What an environment step of a round costs on one core: the median over turns, taken as exact."""
     times = outcomes[times_cell(readings)].tables["times"].filter(pl.col("name") == f"{task}-{algorithm}")
     return float(np.median(times["seconds_per_step"].to_numpy()))
 
 
+def read_thresholds() -> dict[str, dict[str, float]]:
+    """By set of readings and task: halfway from the untrained agent to the best of the paper's four on pilot seeds."""
+    text = resources.files("srgdqn.paper.evidence").joinpath("thresholds.json").read_text(encoding="utf-8")
+    thresholds: dict[str, dict[str, float]] = json.loads(text)["thresholds"]
+    return thresholds
+
+
+def reaching_of(runs: Mapping[str, Result], costs: Mapping[str, float], threshold: float) -> dict[str, Reaching]:
+    """How long every arm took to a threshold; a round that is never there, or that diverged, counts with the longest
+    round's steps at the dearest cost.
+    """
+    never = max(int(run.rounds["steps"].max()) for run in runs.values()) * max(costs.values())  # type: ignore[arg-type]
+    return {arm: _reaching(run, costs[arm], threshold, never) for arm, run in runs.items()}
+
+
+def _reaching(run: Result, cost: float, threshold: float, never: float) -> Reaching:
+    rounds = run.rounds.sort("round")
+    diverged = rounds["diverged_at"].is_not_null().to_numpy()
+    by_episode = run.configuration.training.episodes is not None
+    table, column, order = (run.episodes, "return", "episode") if by_episode else (run.curves, "reward", "step")
+    numbers = rounds.filter(pl.col("diverged_at").is_null())["round"].to_list()
+    rows = table.filter(pl.col("round").is_in(numbers)).sort("round", order)
+    seconds, reached = np.full(len(diverged), never), np.zeros(len(diverged), bool)
+    if numbers:
+        values, ends = (rows[name].to_numpy().reshape(len(numbers), -1) for name in (column, "step"))
+        steps = first_steps(values, ends, threshold)
+        reached[~diverged] = np.isfinite(steps)
+        seconds[~diverged] = np.where(np.isfinite(steps), steps * cost, never)
+    return Reaching(seconds, reached, diverged)
+
+
+def first_steps(values: np.ndarray, ends: np.ndarray, threshold: float) -> np.ndarray:
+    """By round: the end of the first window from which on the mean of it and all later ones is at or above a threshold;
+    infinite where there is none.
+
+    >>> first_steps(np.array([[0.0, 4.0, 2.0], [9.0, 1.0, 1.0]]), np.array([[10, 20, 30]] * 2), 3.0)
+    array([20., 10.])
+    """
+    counts = np.arange(values.shape[1], 0, -1)
+    later = np.cumsum(values[:, ::-1], 1)[:, ::-1] / counts
+    there = later >= threshold
+    steps = ends[np.arange(len(ends)), there.argmax(1)].astype(float)
+    return np.where(there.any(1), steps, np.inf)
+
+
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     """Seconds to the threshold, and what a step costs."""
-    pilot = read_pilot()
-    rows = []
-    panels = []
+    thresholds = read_thresholds()
+    rows, panels = [], []
     for task in TASKS:
         series = []
         for each in readings:
-            for algorithm in PAPER:
-                spent, reached = seconds_to_threshold(outcomes, each, task, algorithm, pilot.thresholds[task])
-                series.append(_survival(spent, reached, algorithm, each))
-                rows.append(_row(outcomes, each, task, algorithm, spent, reached, pilot))
-        panels.append(
-            Panel(
-                task,
-                "share of rounds there",
-                {"seconds": "single-core seconds per round"},
-                tuple(series),
-            )
-        )
+            costs = {name: seconds_per_step(outcomes, each, task, name) for name in PAPER}
+            runs = {name: outcomes[cell_name(task, each, name)] for name in PAPER}
+            for name, found in reaching_of(runs, costs, thresholds[each][task]).items():
+                series.append(_shares_there(found, name, each))
+                rows.append(
+                    {
+                        "task": task,
+                        "readings": each,
+                        "algorithm": name,
+                        "threshold": f"{thresholds[each][task]:.3f}",
+                        "µs per step": f"{1e6 * costs[name]:.2f}",
+                        "reached": f"{int(found.reached.sum())} of {len(found.reached)}",
+                        "diverged": share_text(int(found.diverged.sum()), len(found.diverged)),
+                        "mean seconds": f"{found.seconds.mean():.3f}",
+                    }
+                )
+        x = {"seconds": "single-core seconds per round"}
+        panels.append(Panel(task, "share of rounds there", x, tuple(series)))
     note = (
-        "A round that does not reach the threshold, or that diverges sooner or later, counts with the longest round's "
-        "steps at the dearest algorithm's cost. Diverged: rounds, and the share's 95 % interval."
+        "Threshold: halfway from the untrained agent to the best of these algorithms on pilot seeds. A round is there "
+        "at the end of the first window, or episode, from which on the mean of it and all later ones is at or above "
+        "the threshold. One that never is, or that diverges, counts with the longest round's steps at the dearest "
+        "algorithm's cost. Diverged: rounds, and the share's 95 % interval."
     )
     return EXPERIMENT.section(
         found=_found(rows, readings[0]),
@@ -109,9 +133,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             Chart(
                 "training-time",
                 "Single-core seconds until a threshold",
-                "Share of rounds whose smoothed curve has reached the threshold (halfway from the random policy to the "
-                "best algorithm of the pilot); one that diverges never has. Compiling is excluded; all run in the "
-                "same number of lanes.",
+                "Share of rounds that are at the threshold for good; one that diverges never is. Compiling is "
+                "excluded; all run in the same number of lanes.",
                 tuple(panels),
             ),
         ),
@@ -119,25 +142,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     )
 
 
-def _row(
-    outcomes: Outcomes, readings: str, task: str, algorithm: str, spent: np.ndarray, reached: np.ndarray, pilot: Pilot
-) -> Mapping[str, str]:
-    return {
-        "task": task,
-        "readings": readings,
-        "algorithm": algorithm,
-        "threshold": f"{pilot.thresholds[task]:.3f}",
-        "µs per step": f"{1e6 * seconds_per_step(outcomes, readings, task, algorithm):.2f}",
-        "reached": f"{int(reached.sum())} of {len(reached)}",
-        "diverged": share_text(diverged_rounds(outcomes[cell_name(task, readings, algorithm)]), len(reached)),
-        "geometric mean of seconds": f"{np.exp(np.log(spent).mean()):.3f}",
-    }
-
-
-def _survival(spent: np.ndarray, reached: np.ndarray, algorithm: str, readings: str) -> Series:
-    order = np.sort(spent[reached])
-    x = np.concatenate([[0.0], order, [spent.max()]])
-    y = np.concatenate([[0.0], np.arange(1, len(order) + 1), [len(order)]]) / len(spent)
+def _shares_there(found: Reaching, algorithm: str, readings: str) -> Series:
+    order = np.sort(found.seconds[found.reached])
+    x = np.concatenate([[0.0], order, [found.seconds.max()]])
+    y = np.concatenate([[0.0], np.arange(1, len(order) + 1), [len(order)]]) / len(found.seconds)
     return Series(algorithm, STYLES[algorithm], {"seconds": x}, y, group=readings)
 
 
