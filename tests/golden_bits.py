@@ -32,10 +32,10 @@ from srgdqn.paper import confirmation, fingerprint, tuning_search
 from srgdqn.paper.claims import verdicts
 from srgdqn.paper.claims.cases import judged
 from srgdqn.paper.factorial import arms, design
+from srgdqn.paper.studies import training_time
 from srgdqn.paper.measurements import (
     anchors,
     dose_errors,
-    dose_response,
     exact_anchors,
     gradient_spread,
     step_times,
@@ -94,7 +94,7 @@ def _claims() -> Iterable[bytes]:
 
 def judgements() -> Iterable[bytes]:
     """Those of made-up worlds, with all intervals and p-values; of fewer resamples than in earnest."""
-    yield repr((verdicts.RESAMPLES, confirmation.first_steps(np.eye(4), np.arange(16).reshape(4, 4), 0.5))).encode()
+    yield repr((verdicts.RESAMPLES, training_time.first_steps(np.eye(4), np.arange(16).reshape(4, 4), 0.5))).encode()
     for found in (world(), opposite(), diverging()):
         for judgement in judged(found, "corrected", _RESAMPLES):
             contrasts = (
@@ -107,7 +107,7 @@ def judgements() -> Iterable[bytes]:
 def what_is_run_for_verdicts() -> Iterable[bytes]:
     """The configuration or plan of every cell that real verdicts are taken on, and the other studies' designs."""
     for given in confirmation.SETS:
-        yield from map(_question, confirmation.cells(confirmation.SCALE, given))
+        yield from map(_question, confirmation.cells(confirmation.CONFIRMATION, given))
         yield from map(_question, confirmation.task_cells(confirmation.PILOT, given))
     yield repr((design.FACTORS, arms.WHOLE, arms.ARMS)).encode()
     table = fingerprint.FINGERPRINT
@@ -122,7 +122,6 @@ COMPUTATIONS: Mapping[str, Callable[[], Iterable[bytes]]] = {
     "measurement.dose_errors": _measured(
         dose_errors, dose_errors.Plan(tiny("sgd-inner-adam", rounds=2)[0], _STEPS, ((0.0, 1), (1.0, 4)), 2)
     ),
-    "measurement.dose_response": _measured(dose_response, dose_response.Plan(tiny(rounds=2)[0], _STEPS)),
     "measurement.exact_anchors": _measured(
         exact_anchors, exact_anchors.Plan(tiny("svr-dqn-no-adam", rounds=2, steps=128, evaluation_interval=64)[0])
     ),

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from srgdqn.paper.pilot import Pilot
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
@@ -21,12 +20,11 @@ ROUNDS = 24
 WINDOWS, WINDOW = 10, 1_000  # of a run with a budget in steps
 EPISODES = 120  # of one with a budget in episodes
 TASKS = ("MountainCar", "Pendulum", "CartPole")
-# The margin is 0.1 and the threshold 1 on every task.
-PILOT = Pilot(0, dict.fromkeys(TASKS, 0.0), dict.fromkeys(TASKS, 2.0), dict.fromkeys(TASKS, "srg-dqn"))
 CHANCE = 0.25  # what the random policy scores
 UNTRAINED = 0.125  # and the untrained agent
 RANDOM_OPTIONS = {"epsilon_start": 1.0, "epsilon_end": 1.0, "eta": 0.0}
 DOSES = ((0.0, 1), (0.0, 4), (1.0, 1), (1.0, 4))
+DOSE_ERRORS = {(c, b): float(np.exp(2.0 - c - 0.5 * np.log(b))) for c, b in DOSES}
 SPREAD_STEPS = (*range(1_000, 10_001, 1_000), *range(11_000, 20_001, 1_000))
 ELEMENTS, WEIGHTS = 4, 3
 
@@ -147,13 +145,8 @@ class _Values:
         return mean + deviation * (values - values.mean()) / values.std(ddof=1)
 
 
-def world(
-    good: bool, *, readings: Sequence[str] = ("corrected",), rounds: int = ROUNDS, untrained: bool = False
-) -> dict[str, Any]:
-    """The outcomes of every cell that claims and sections need, except that rounds and budgets are small.
-
-    The released verdicts have no `untrained` agent.
-    """
+def world(good: bool, *, readings: Sequence[str] = ("corrected",), rounds: int = ROUNDS) -> dict[str, Any]:
+    """The outcomes of every cell that sections need, except that rounds and budgets are small."""
     outcomes: dict[str, Any] = {}
     for label in readings:
         values = _Values(rounds, seed=1)
@@ -162,14 +155,14 @@ def world(
         outcomes[f"exact-anchors-{label}"] = exact_anchors(
             {"ordinary": values.scores(not good), "exact": values.scores(good), "oracle": values.scores(good)}
         )
+        outcomes[f"exact-yardsticks-{label}"] = exact_yardsticks(rounds)
         for place, trajectory in enumerate(("svr-dqn", "srg-dqn")):
             outcomes[f"anchors-{trajectory}-{label}"] = anchors(0.5 if good else 2.0, 3.0 if good else 0.01, seed=place)
         for algorithm, scale in (("svr-dqn", 1.0), ("srg-dqn", 0.5 if good else 2.0)):
             outcomes[f"spread-{algorithm}-{label}"] = spread(algorithm, scale, 0.5 if good else 2.0, rounds=rounds)
-        for dose in DOSES:
-            outcomes[f"dose-c{dose[0]:g}-b{dose[1]}-{label}"] = one_dose(dose, 1.0 if good else -1.0, rounds=rounds)
+        outcomes |= dose_outcomes(label, 1.0 if good else -1.0, rounds=rounds)
         outcomes[f"step-times-{label}"] = step_times()
-        outcomes |= _untrained(label, rounds) if untrained else {}
+        outcomes |= _untrained(label, rounds)
     outcomes["theorem-1"] = theorem(good)
     return outcomes
 
@@ -230,6 +223,16 @@ def exact_anchors(
         "rounds": pl.DataFrame(rounds, schema_overrides=narrow),
     }
     return Measured(tables, {"plan": {}, "seconds": 3.0})
+
+
+def exact_yardsticks(rounds: int = ROUNDS, chance: float = CHANCE) -> Measured:
+    """What does not learn, evaluated as Figure 1's arms are."""
+    rows = [
+        {"arm": arm, "round": number, "reward": reward}
+        for arm, reward in (("random", chance), ("untrained", UNTRAINED))
+        for number in range(rounds)
+    ]
+    return Measured({"yardsticks": pl.DataFrame(rows)}, {"plan": {}, "seconds": 1.0})
 
 
 def anchors(ratio: float, reasons: float, *, rounds: Sequence[int] = range(10), seed: int = 0) -> Measured:
@@ -299,33 +302,38 @@ def spread(
     return Measured(tables, {"plan": {"algorithm": algorithm}, "seconds": 5.0})
 
 
-def one_dose(dose: tuple[float, int], gain: float, *, rounds: int = ROUNDS, diverged: Sequence[int] = ()) -> Measured:
-    """The logarithm of the error falls with c and b; reward is -gain times it, and 9 before the last fifth."""
-    coefficient, batch = dose
-    log_error = 2.0 - coefficient - 0.5 * np.log(batch)
-    rng = np.random.default_rng(batch + int(10 * coefficient))
-    numbers = np.arange(rounds, dtype=np.int32)
-    wobble = 0.01 * rng.normal(size=rounds)
-    wobble -= wobble.mean()
-    kept = [number for number in numbers if number not in diverged]
-    errors = [
-        {"round": int(n), "step": step, "error": float(np.exp(log_error + wobble[n])), "norm": 1.0}
-        for n in kept
-        for step in (1_600, 3_200)
-    ]
-    steps = np.array([1_000, 2_000, 2_560, 2_700, 3_200])
-    rewards = np.where(steps > 2_560, 0.0, 9.0)[None] - gain * log_error + gain * wobble[:, None]
-    tables = {
-        "errors": pl.DataFrame(
-            errors, schema={"round": pl.Int64, "step": pl.Int64, "error": pl.Float64, "norm": pl.Float64}
-        ),
-        "curves": pl.DataFrame(
-            {"round": np.repeat(numbers, 5), "step": np.tile(steps, rounds), "reward": rewards.ravel()}
-        ),
-        "rounds": pl.DataFrame({"round": numbers, "diverged": np.isin(numbers, diverged)}),
+def dose_outcomes(
+    label: str,
+    gain: float,
+    *,
+    rounds: int = ROUNDS,
+    errors: Mapping[tuple[float, int], float] | None = None,
+    chance: float = CHANCE,
+) -> dict[str, Any]:
+    """A run of every dose, their errors, and both yardsticks."""
+    given = DOSE_ERRORS if errors is None else errors
+    table = pl.DataFrame([{"c": c, "b": b, "error": error, "norm": 1.0} for (c, b), error in given.items()])
+    about = {"plan": {}, "seconds": 6.0}
+    counts = pl.DataFrame({"rounds": [rounds], "diverged": [0]})
+    still = {"random": (chance, RANDOM_OPTIONS), "untrained": (UNTRAINED, {"eta": 0.0, "alpha": 0.0})}
+    return {
+        **{f"dose-c{c:g}-b{b}-{label}": one_dose((c, b), gain, rounds=rounds) for c, b in DOSES},
+        f"dose-errors-{label}": Measured({"errors": table, "rounds": counts}, about),
+        **{
+            f"dose-{name}-{label}": planted_run("MountainCar", "dqn-sgd", np.full(rounds, score), **options)
+            for name, (score, options) in still.items()
+        },
     }
-    about = {"configuration": {"estimator": {"coefficient": coefficient, "inner_batch": batch}}}
-    return Measured(tables, {"plan": about, "seconds": 6.0})
+
+
+def one_dose(dose: tuple[float, int], gain: float, *, rounds: int = ROUNDS, diverged: Sequence[int] = ()) -> Result:
+    """The logarithm of the error falls with c and b; reward is -gain times it, and varies a little by round."""
+    c, b = dose
+    wobble = 0.01 * np.random.default_rng(b + int(10 * c)).normal(size=rounds)
+    rewards = gain * (wobble - wobble.mean() - np.log(DOSE_ERRORS.get(dose, 1.0)))
+    stops = dict.fromkeys(diverged, 1_504)
+    return planted_run("MountainCar", "srg-dqn", rewards, diverged=stops, coefficient=c, inner_batch=b)
+
 
 
 def step_times(costs: Mapping[str, float] | None = None) -> Measured:

@@ -196,7 +196,7 @@ def test_a_measurement_depends_on_its_own_version_and_on_trainings(
     squares = Squares()
     cell = MeasurementCell("squares", squares, Plan())
     compute([cell], tmp_path)
-    for name, made in (("measurement.dose_response", 1), ("claims", 1), ("measurement.anchors", 2), ("training", 3)):
+    for name, made in (("measurement.dose_errors", 1), ("claims", 1), ("measurement.anchors", 2), ("training", 3)):
         monkeypatch.setitem(VERSIONS, name, 7)
         compute([cell], tmp_path)
         assert squares.made == made

@@ -19,19 +19,18 @@ from srgdqn.paper.claims.evidence import find_evidence, write_evidence
 from srgdqn.paper.confirmation import (
     ARMS,
     PILOT,
-    SCALE,
     SETS,
     cells,
     confirm,
     cut_share,
     exact_of,
-    first_steps,
-    reaching_of,
     task_cells,
     threshold_of,
     thresholds_json,
 )
 from srgdqn.paper.scale import CONTROLS, QUICK
+from srgdqn.paper.scale import CONFIRMATION
+from srgdqn.paper.studies.training_time import first_steps, reaching_of
 from srgdqn.paper.studies.figure_2 import cell_name
 from synthetic_outcomes import planted_run
 
@@ -39,17 +38,17 @@ from synthetic_outcomes import planted_run
 
 
 def test_seeds_and_rounds_are_those_of_the_readings_page() -> None:
-    assert SCALE.seed == 40_001
-    assert dict(SCALE.rounds) == {"MountainCar": 3_000, "Pendulum": 1_000, "CartPole": 2_000}
-    by_claim = (SCALE.exact_rounds, SCALE.episode_rounds, SCALE.spread_rounds, SCALE.anchor_rounds, SCALE.dose_rounds)
+    assert CONFIRMATION.seed == 40_001
+    assert dict(CONFIRMATION.rounds) == {"MountainCar": 3_000, "Pendulum": 1_000, "CartPole": 2_000}
+    by_claim = (CONFIRMATION.exact_rounds, CONFIRMATION.episode_rounds, CONFIRMATION.spread_rounds, CONFIRMATION.anchor_rounds, CONFIRMATION.dose_rounds)
     assert by_claim == (40, 100, 100, 50, 400)
-    assert (SCALE.exact_steps, SCALE.dose_steps) == (100_000, 100_000)
+    assert (CONFIRMATION.exact_steps, CONFIRMATION.dose_steps) == (100_000, 100_000)
     assert PILOT.seed == 10_000
 
 
 @pytest.mark.parametrize("given", SETS, ids=lambda given: given.name)
 def test_every_run_has_the_set_s_readings_and_fresh_seeds(given: confirmation.ReadingSet) -> None:
-    listed = cells(SCALE, given)
+    listed = cells(CONFIRMATION, given)
     assert len({cell.name for cell in listed}) == len(listed)
     for cell in listed:
         if isinstance(cell, RunCell):
@@ -66,8 +65,8 @@ def test_every_run_has_the_set_s_readings_and_fresh_seeds(given: confirmation.Re
 
 
 def test_yardsticks_run_as_often_as_the_arms_under_the_same_conditions() -> None:
-    by_name = {cell.name: cell.configuration for cell in task_cells(SCALE, SETS[0])}
-    for task in SCALE.rounds:
+    by_name = {cell.name: cell.configuration for cell in task_cells(CONFIRMATION, SETS[0])}
+    for task in CONFIRMATION.rounds:
         same = {
             (
                 by_name[cell_name(task, "corrected", arm)].task,
@@ -171,7 +170,7 @@ TINY = dataclasses.replace(
     QUICK,
     name="tiny",
     seed=10_007,
-    rounds=dict.fromkeys(SCALE.rounds, 3),
+    rounds=dict.fromkeys(CONFIRMATION.rounds, 3),
     exact_steps=2_000,
     anchor_steps=4_000,
     spread_rounds=3,
@@ -186,7 +185,7 @@ TINY = dataclasses.replace(
 
 @pytest.mark.slow
 def test_a_small_run_is_judged_stored_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    thresholds = {each.name: dict.fromkeys(SCALE.rounds, 0.0) for each in SETS}
+    thresholds = {each.name: dict.fromkeys(CONFIRMATION.rounds, 0.0) for each in SETS}
     monkeypatch.setattr(confirmation, "read_thresholds", lambda: thresholds)
     sets = SETS[2:]
     found = confirm(tmp_path, QUIET, TINY, sets, resamples=200)
@@ -212,6 +211,6 @@ def test_thresholds_are_written_with_their_seeds() -> None:
     content = json.loads(thresholds_json({"corrected": {"MountainCar": 0.25}}))
     assert content == {
         "seed": 10_000,
-        "rounds": dict.fromkeys(SCALE.rounds, 200),
+        "rounds": dict.fromkeys(CONFIRMATION.rounds, 200),
         "thresholds": {"corrected": {"MountainCar": 0.25}},
     }

@@ -6,16 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from srgdqn.paper.experiment import (
-    RANDOM,
-    diverged_rounds,
-    final_scores,
-    first_half_scores,
-    interval_text,
-    mean_lengths,
-    mean_text,
-)
-from srgdqn.paper.scores import REFERENCE, diverged_mask, filled_windows, matrix_of
+from srgdqn.paper.experiment import RANDOM, diverged_rounds, interval_text, mean_text
+from srgdqn.paper.scores import REFERENCE, diverged_mask, filled_windows, matrix_of, values_of
 from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval, log_sd_ratio_interval
 from srgdqn.runs.run import Run
@@ -46,15 +38,15 @@ def with_rewards(*rounds: list[float], diverged: dict[int, int] | None = None) -
 
 def test_the_last_fifth_and_the_first_half_by_hand() -> None:
     run = with_rewards([1, 2, 3, 4, 5, 6, 7, 8, 9, 11], [0, 0, 0, 0, 10, 100, 0, 0, -1, -2])
-    np.testing.assert_allclose(final_scores(run, 0.0), [10.0, -1.5])
-    np.testing.assert_allclose(first_half_scores(run, 0.0), [3.0, 2.0])
+    np.testing.assert_allclose(values_of(run, "final").means, [10.0, -1.5])
+    np.testing.assert_allclose(values_of(run, "first half").means, [3.0, 2.0])
 
 
-def test_a_round_that_diverged_scores_as_the_random_policy() -> None:
-    """Even in its last window, and whatever it had got before."""
+def test_a_round_that_diverged_has_no_value() -> None:
+    """Even if in its last window, and whatever it had got before; but for what was over by then."""
     run = with_rewards([1.0] * 10, [50.0] * 10, [7.0] * 10, diverged={1: 9_999, 2: 500})
-    np.testing.assert_allclose(final_scores(run, -3.0), [1.0, -3.0, -3.0])
-    np.testing.assert_allclose(first_half_scores(run, -3.0), [1.0, -3.0, -3.0])
+    np.testing.assert_allclose(values_of(run, "final").means, [1.0, np.nan, np.nan])
+    np.testing.assert_allclose(values_of(run, "first half").means, [1.0, 50.0, np.nan])
     assert diverged_rounds(run) == 2
     assert diverged_rounds(with_rewards([1.0] * 10)) == 0
 
@@ -62,13 +54,13 @@ def test_a_round_that_diverged_scores_as_the_random_policy() -> None:
 def test_the_last_hundred_episodes_by_hand() -> None:
     run = planted_run("CartPole", "svr-dqn", [2.0, 5.0, 9.0], earlies=[-100.0, 100.0, 0.0], diverged={2: 3_000})
     assert run.configuration.training.episodes == 120
-    np.testing.assert_allclose(final_scores(run, 0.5), [2.0, 5.0, 0.5])
+    np.testing.assert_allclose(values_of(run, "final").means, [2.0, 5.0, np.nan])
 
 
 def test_lengths_are_means_over_all_episodes() -> None:
     run = synthetic("MountainCar", "srg-dqn", rounds=3, episodes=30, diverged={1: 900}, noise=1)
     lengths = [run.episodes.filter(round=number)["length"].to_numpy().mean() for number in (0, 2)]
-    np.testing.assert_allclose(mean_lengths(run, 555.0), [lengths[0], 555.0, lengths[1]])
+    np.testing.assert_allclose(values_of(run, "length").means, [lengths[0], np.nan, lengths[1]])
 
 
 def test_an_unknown_interval_is_told_in_words() -> None:

@@ -119,7 +119,7 @@ def test_whatever_decides_verdicts_is_among_the_golden_bits_of_claims(
 @pytest.mark.parametrize(
     ("module", "name", "value"),
     [
-        (confirmation, "SCALE", dataclasses.replace(confirmation.SCALE, seed=1)),
+        (confirmation, "CONFIRMATION", dataclasses.replace(confirmation.CONFIRMATION, seed=1)),
         (confirmation, "ARMS", confirmation.ARMS[1:]),
         (figure_1, "_EVALUATIONS", 10),
         (figure_3_right, "_FIRST", 0.05),

@@ -15,7 +15,6 @@ from srgdqn.interrupts import StopRequestedError
 from srgdqn.paper.measurements import (
     anchors,
     dose_errors,
-    dose_response,
     exact_anchors,
     gradient_spread,
     step_times,
@@ -43,7 +42,6 @@ def looking(measurement: ModuleType, **options: Any) -> Any:
 PLANS = {
     anchors: looking(anchors),
     dose_errors: dose_errors.Plan(configuration("sgd-inner-adam"), STEPS, ((1.0, 1),), 2),
-    dose_response: looking(dose_response),
     gradient_spread: looking(gradient_spread),
     exact_anchors: exact_anchors.Plan(configuration("svr-dqn-no-adam", steps=128, evaluation_interval=32)),
     step_times: step_times.Plan({"one": configuration()}, 5, 7),
@@ -56,7 +54,6 @@ PLANS = {
     [
         (anchors, 0.0),  # while training
         (dose_errors, 0.4),  # while looking
-        (dose_response, 0.75),
         (gradient_spread, 0.5),
         *((exact_anchors, when) for when in (0.04, 0.53)),  # in the second and third of three arms
         (step_times, 0.0),
@@ -80,7 +77,7 @@ def test_it_reports_its_progress_and_stops_when_asked_to(measurement: ModuleType
 
 
 LOOKING = pytest.mark.parametrize(
-    "measurement", [anchors, dose_response, gradient_spread], ids=lambda module: module.__name__.rpartition(".")[2]
+    "measurement", [anchors, gradient_spread], ids=lambda module: module.__name__.rpartition(".")[2]
 )
 
 
