@@ -19,25 +19,30 @@ import polars as pl
 from srgdqn.config import Configuration
 from srgdqn.learner.networks import Network
 from srgdqn.learner.outer_iteration import init_learner, outer_iteration
+from srgdqn.paper.measurements.parts import Parts
 from srgdqn.paper.measurements.recorded import Plan, Report, batch_at, call_compiled, exact_gradient, record_moments
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.interaction import action_count
 
 _EVERY = 4  # inner iterations between two whose error is measured
 
 
-def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
     """Errors by round and step, and the curves of the run."""
-    run, moments = record_moments(plan, report, stop, training_share=0.7)
+    parts = Parts(manager, {"errors": {"round": int, "step": int, "error": float, "norm": float}})
+    run, moments = record_moments(plan, report, stop, parts, training_share=0.7)
     shape, numbers = run.configuration.shape(), run.configuration.numbers()
     error_of = _error_function(shape, run.network, action_count(run.task.environment))
-    rows: list[dict[str, Any]] = []
     for moment in moments:
         error, norm = call_compiled((__name__, shape), error_of, moment.theta, *moment.batch_place, numbers)
-        rows.append({"round": moment.number, "step": moment.step, "error": float(error), "norm": float(norm)})
+        place = {"round": moment.number, "step": moment.step}
+        parts.add(errors=[{**place, "error": float(error), "norm": float(norm)}])
     curves = run.trained.tables["curves"]
     rounds = run.trained.tables["rounds"]
     return {
-        "errors": pl.DataFrame(rows, schema={"round": int, "step": int, "error": float, "norm": float}),
+        **parts.tables(),
         "curves": pl.DataFrame({name: np.asarray(curves[name]) for name in ("round", "step", "reward")}),
         "rounds": pl.DataFrame(
             {"round": np.asarray(rounds["round"]), "diverged": ~np.ma.getmaskarray(rounds["diverged_at"])}
