@@ -153,7 +153,7 @@ class Plan:
     number: int
 
 
-def squared(plan: Plan, listener: Any, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def squared(plan: Plan, listener: Any, stop: threading.Event, manager: Any) -> dict[str, pl.DataFrame]:
     """The second cell is interrupted where there is a file `wait`, once the first one is saved."""
     if plan.number == 2 and Path("wait").exists():
         while not Path("results/quick/cells/one/manifest.json").exists():

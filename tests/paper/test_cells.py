@@ -137,7 +137,7 @@ class Squares:
     def __init__(self, before: Callable[[threading.Event], None] = lambda stop: None) -> None:
         self.made, self.before = 0, before
 
-    def __call__(self, plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+    def __call__(self, plan: Plan, report: Report, stop: threading.Event, manager: Any) -> dict[str, pl.DataFrame]:
         self.made += 1
         report(0.5)
         self.before(stop)

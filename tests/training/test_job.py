@@ -248,11 +248,12 @@ def test_the_rounds_of_another_configuration_are_not_resumed(tmp_path: Path) -> 
     }
 
 
-def test_instruments_are_not_checkpointed(tmp_path: Path) -> None:
+def test_what_instruments_record_is_not_checkpointed(tmp_path: Path) -> None:
     from srgdqn.training.lane import Instruments
 
-    with pytest.raises(ValueError, match="what a study adds to the loop cannot be checkpointed"):
-        train_rounds(*tiny(), manager=CheckpointManager(tmp_path), instruments=Instruments(blocks_kept=20))
+    for recording in (Instruments(blocks_kept=20), Instruments(probe=lambda learner, trace: learner.parameters)):
+        with pytest.raises(ValueError, match="what a study records in the loop cannot be checkpointed"):
+            train_rounds(*tiny(), manager=CheckpointManager(tmp_path), instruments=recording)
 
 
 def test_an_error_stores_the_ends_of_others(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from srgdqn.session.cache import Cell, CellFolder, Say, TrainingCell
 from srgdqn.session.prepare import prepare
 from srgdqn.session.run_session import stamp_of
 from srgdqn.training.distribute import distribute
+from srgdqn.training.jax_setup import is_double
 from srgdqn.training.reports import Listener, Progress
 
 
@@ -69,8 +70,8 @@ class RunCell(TrainingCell):
         return result
 
 
-Measure = Callable[[Any, Report, threading.Event], dict[str, pl.DataFrame]]
-"""From a plan, a function for progress and an event that asks to stop, to tables."""
+Measure = Callable[[Any, Report, threading.Event, CheckpointManager | None], dict[str, pl.DataFrame]]
+"""From a plan, a function for progress, an event that asks to stop, and where checkpoints go, to tables."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +88,19 @@ class MeasurementCell:
     def compute(
         self, report: Report, stop: threading.Event, manager: CheckpointManager | None, ran_by: str
     ) -> Measured:
-        """Measures on the calling thread, without checkpoints."""
+        """Measures on the calling thread, from its checkpoints if there are any. Its seconds are those since then."""
         start = time.perf_counter()
-        tables = self.measure(self.plan, report, stop)
-        about = {"plan": self._question(), "seconds": time.perf_counter() - start, **self._provenance()}
-        inputs = hashed({"measure": self._computation, "plan": about["plan"]})
-        return Measured(tables, {**about, "engine": ran_by, "inputs": {"digest": inputs["digest"]}})
+        plan, made_by = self._question(), self._provenance()
+        digest = hashed({"measure": self._computation, "plan": plan})["digest"]
+        checkpoints = None
+        if manager is not None:
+            stamp = stamp_of({**what_bits_depend_on(made_by), "precision": is_double()})
+            checkpoints = manager.stamped(stamp, f"{self.name}/{digest}")
+        tables = self.measure(self.plan, report, stop, checkpoints)
+        if checkpoints is not None:
+            checkpoints.flush()  # if saving the tables fails, the next run has them
+        about = {"plan": plan, "seconds": time.perf_counter() - start, **made_by}
+        return Measured(tables, {**about, "engine": ran_by, "inputs": {"digest": digest}})
 
     def save(self, outcome: Measured, folder: Path) -> None:
         """Saves the tables."""
@@ -129,7 +137,7 @@ class Console:
     say: Say = lambda text: None
     """Called with the reason why a stored cell is computed again."""
     pace: Pace = DEFAULT_PACE
-    """How often unfinished runs are checkpointed."""
+    """How often unfinished cells are checkpointed."""
     engine: str = LOCAL
     """Where cells are computed; it is ready."""
 
@@ -150,7 +158,7 @@ def compute(cells: Sequence[StudyCell], folder: Path, console: Console = QUIET) 
     """Every cell's outcome by name: read from the folder where it is valid, else computed and saved there.
 
     What must be alone is computed on this machine, whatever the engine. A KeyboardInterrupt leaves every cell that is
-    finished by then in the folder. Unfinished runs resume from their checkpoints.
+    finished by then in the folder. Unfinished cells resume from their checkpoints.
     """
     check_stays_within(folder / UNFINISHED_CELLS)
     checkpoints = CheckpointManager(folder / UNFINISHED_CELLS, *console.pace)

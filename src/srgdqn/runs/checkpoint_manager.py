@@ -110,6 +110,10 @@ class CheckpointManager:
         """The same with another stamp, perhaps in a folder below."""
         return CheckpointManager(self.folder / below, self.every, self._keep, stamp, self.warn_once)
 
+    def below(self, folder: str) -> CheckpointManager:
+        """The same in a folder below."""
+        return self.stamped(self._stamp, folder)
+
     def jobs(self) -> list[str]:
         """The names of jobs that have a folder."""
         try:

@@ -86,7 +86,8 @@ def train_side_by_side(
 
     `instruments` are a study's additions to the loop, `data` what its source of batches needs (arrays with an axis of
     rounds first), and `probe_at` chooses the blocks whose probed rows are returned. `manager` is where jobs are
-    checkpointed, and resume from, whoever they trained with. The `executor` is by default one of threads; there are
+    checkpointed, and resume from, whoever they trained with; its stamp covers the source and `data`, if there are any,
+    and nothing may be recorded. The `executor` is by default one of threads; there are
     jobs for `workers` of its cores, by default for all.
 
     Ctrl-C ends the run after the present segments, as does setting `stop`; what was reached is yielded last, in order,
@@ -95,8 +96,8 @@ def train_side_by_side(
     first = configurations[0]
     if any(other.shape() != first.shape() for other in configurations):
         raise ValueError("configurations that train side by side differ in numbers alone")
-    if manager is not None and instruments != PLAIN:
-        raise ValueError("what a study adds to the loop cannot be checkpointed")
+    if manager is not None and (instruments.probe is not None or instruments.blocks_kept is not None):
+        raise ValueError("what a study records in the loop cannot be checkpointed")
     trainer = JobTrainer(tuple(configurations), task, user_network, segment_blocks, instruments, data, probe_at)
     programs, fresh = trainer.programs()
     executor = executor or Threads(workers)

@@ -20,9 +20,13 @@ import reference
 from measured import watched
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import make_network
+from srgdqn.paper.claims.cases import Gathered, judged
+from srgdqn.paper.confirmation import spreads_of
 from srgdqn.paper.measurements import gradient_spread
 from srgdqn.paper.measurements.gradient_spread import QUANTITIES, Plan, RunsPlan, measure_runs, redrawn, split_variance
 from srgdqn.paper.measurements.recorded import RecordedRun, batch_at
+from srgdqn.paper.studies import table_2
+from srgdqn.runs.measurement import Measured
 from tiny import HIDDEN, tiny
 from translation import CLOSE, distance, flat, from_packed, from_transitions, options_of, to_packed, to_parameters
 
@@ -143,6 +147,29 @@ def test_the_spread_within_a_window_is_over_its_outer_iterations(measured: Any, 
 
 
 # Several runs, of which nothing but first layers is needed
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("windows", [(48, 8_000), (8_000,)], ids=str)
+def test_windows_that_no_round_came_to_have_no_rows_and_claim_c8_is_moot(
+    windows: tuple[int, ...], measured: Any
+) -> None:
+    """Every round diverges at its first outer iteration, and training ends long before the last window."""
+    asked = dataclasses.replace(plan(eta=1e30, steps=8_192), steps=windows)
+    run, tables = watched(gradient_spread, asked)
+    assert run.finite == []
+    assert len(run.blocks) == 3 * (len(windows) - 1)
+    assert tables["rounds"].rows(named=True) == [{"rounds": ROUNDS, "diverged": ROUNDS, "weights": WEIGHTS}]
+    for name in ("vectors", "windows", "redraws"):
+        assert tables[name].is_empty()
+        assert tables[name].schema == measured[1][name].schema
+    found = Measured(tables, {})
+    other = Measured(measured[1], {})
+    for srg, svr in ((found, found), (found, other), (other, found)):
+        outcomes = {table_2.cell_name("corrected", "srg-dqn"): srg, table_2.cell_name("corrected", "svr-dqn"): svr}
+        judgements = judged(Gathered(spreads=spreads_of(outcomes, "corrected")), "corrected", 10)
+        assert [(each.name, each.verdict) for each in judgements] == [(f"C8{letter}", "moot") for letter in "abc"]
+        assert all("more than a tenth of a run's rounds diverged" in each.contrasts[0].void for each in judgements)
 
 
 def runs_plan(rewards_after: int = 100, **options: Any) -> RunsPlan:

@@ -187,6 +187,37 @@ def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> 
     assert points["y"][1] == pytest.approx(spread_by_hand)
 
 
+@pytest.mark.parametrize("left", [(), ("svr-dqn",), ("srg-dqn",)], ids=["neither", "svr-dqn", "srg-dqn"])
+def test_the_section_says_where_every_round_diverged(left: tuple[str, ...]) -> None:
+    """Of both runs, or of one of them."""
+    outcomes = {f"spread-{name}-corrected": spread(name, 1.0, 0.5, rounds=5) for name in table_2.ALGORITHMS}
+    for name in set(table_2.ALGORITHMS) - set(left):
+        tables = outcomes[f"spread-{name}-corrected"].tables
+        tables.update({table: tables[table].clear() for table in ("vectors", "windows", "redraws")})
+        tables["rounds"] = tables["rounds"].with_columns(diverged=5)
+    spreads = Spreads(outcomes, "corrected", planned=table_2.steps(QUICK))
+    assert spreads.rounds == []
+    assert spreads.steps == list(table_2.steps(QUICK))
+    section = table_2.show(QUICK, ("corrected",), outcomes)
+    tables = {table.name: table.frame for table in section.tables}
+    for definition in table_2.DEFINITIONS:
+        assert np.isnan(spreads.log_ratio(definition))
+        shown = tables[f"table-2-{definition}"].filter(readings="corrected").drop("readings", "algorithm")
+        assert shown.width == 20
+        assert set(shown.unpivot()["value"]) == {"no spread"}
+        assert set(tables["table-2-ratios"][table_2.DEFINITIONS[definition]]) == {"no round left"}
+    between = {"no round left"} if not left else {"75.0%"}  # at the frozen θ of the run that is left
+    assert set(tables["table-2-split"]["between Ds"]) == between
+    assert "cannot be told: there is no spread" in section.found
+
+
+def test_a_ratio_of_no_spread_is_said() -> None:
+    outcomes = {f"spread-{name}-corrected": spread(name, 0.0, 0.5, rounds=5) for name in table_2.ALGORITHMS}
+    ratios = next(t.frame for t in table_2.show(QUICK, ("corrected",), outcomes).tables if t.name == "table-2-ratios")
+    assert set(ratios["across rounds"]) == {"no spread"}
+    assert "no spread" not in set(ratios[table_2.DEFINITIONS["frozen"]])
+
+
 def test_the_late_ratio_by_hand() -> None:
     rng = np.random.default_rng(0)
     table = {name: rng.uniform(0.1, 1.0, 20) for name in table_2.ALGORITHMS}

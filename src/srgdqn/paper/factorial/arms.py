@@ -21,6 +21,7 @@ from srgdqn.paper.scale import CONFIRMATION
 from srgdqn.paper.scores import values_of
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.results.result import Result
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.session.prepare import result_of, with_kernel
 from srgdqn.tasks import task_of
 from srgdqn.training import train_side_by_side
@@ -81,8 +82,13 @@ def cells(extent: Extent = WHOLE) -> list[MeasurementCell]:
     return listed
 
 
-def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
-    """The rounds of all arms of a reading. Arms that differ in numbers alone are trained side by side."""
+def measure(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
+    """The rounds of all arms of a reading. Arms that differ in numbers alone are trained side by side. It is too short
+    for checkpoints.
+    """
+    del manager
     programs: dict[Configuration, list[str]] = {}
     for arm, configuration in plan.arms.items():
         programs.setdefault(configuration.shape(), []).append(arm)

@@ -28,6 +28,7 @@ from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import outer_iteration
 from srgdqn.learner.replay import pack
+from srgdqn.paper.measurements.parts import Parts
 from srgdqn.paper.measurements.recorded import (
     ESTIMATORS,
     Moment,
@@ -44,6 +45,7 @@ from srgdqn.paper.measurements.recorded import (
     rounds_table,
 )
 from srgdqn.paper.measurements.smoothness import local_smoothness, theory_step_size
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
 from srgdqn.training.interaction import Situation, action_count, begin_episode, take_step
 
@@ -73,27 +75,29 @@ class AnchorError(NamedTuple):
     total: Float[Array, ""]  # D against all recorded
 
 
-def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
     """Distances for every estimator and inner iteration, the anatomy, and Theorem 1's bound on η, at every moment of
     every round that did not diverge.
     """
-    run, moments = record_moments(plan, report, stop, training_share=0.2)
+    place_of = {"round": int, "step": int}
+    schemas = {
+        "distances": {**place_of, "estimator": str, "m": int, **_reals(Distances)},
+        "anatomy": {**place_of, **_reals(AnchorError)},
+        "bounds": {"step": int, "bound": float, "eta": float, "satisfied": bool},
+    }
+    parts = Parts(manager, schemas)
+    run, moments = record_moments(plan, report, stop, parts, training_share=0.2)
     look = _Look(run)
-    distances: list[dict[str, Any]] = []
-    anatomy: list[dict[str, Any]] = []
-    bounds: list[dict[str, Any]] = []
     for moment in moments:
         place: dict[str, Any] = {"round": moment.number, "step": moment.step}
-        distances += [place | row for row in look.distances(moment)]
-        anatomy.append(place | look.anatomy(moment))
-        bounds.append({"step": moment.step, **look.bound(moment)})
-    place_of = {"round": int, "step": int}
-    return {
-        "distances": pl.DataFrame(distances, schema={**place_of, "estimator": str, "m": int, **_reals(Distances)}),
-        "anatomy": pl.DataFrame(anatomy, schema={**place_of, **_reals(AnchorError)}),
-        "bounds": pl.DataFrame(bounds, schema={"step": int, "bound": float, "eta": float, "satisfied": bool}),
-        "rounds": rounds_table(run),
-    }
+        parts.add(
+            distances=[place | row for row in look.distances(moment)],
+            anatomy=[place | look.anatomy(moment)],
+            bounds=[{"step": moment.step, **look.bound(moment)}],
+        )
+    return {**parts.tables(), "rounds": rounds_table(run)}
 
 
 def _reals(measured: type[Distances] | type[AnchorError]) -> dict[str, type]:

@@ -23,6 +23,7 @@ from srgdqn.learner.gradients import Transitions, make_batch, make_gradients
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import outer_iteration
 from srgdqn.paper.measurements import recorded
+from srgdqn.paper.measurements.parts import Parts
 from srgdqn.paper.measurements.recorded import (
     Report,
     alike,
@@ -33,6 +34,7 @@ from srgdqn.paper.measurements.recorded import (
     record_moments,
     rounds_table,
 )
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.interaction import action_count
 
 Dose = tuple[float, int]
@@ -47,24 +49,28 @@ class Plan(recorded.Plan):
     redraws: int = 8
 
 
-def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
     """Of every dose, round and step: the two sums, over redraws and m."""
-    run, moments = record_moments(plan, report, stop, training_share=0.3)
+    schema = {"round": int, "step": int, "c": float, "b": int, "error": float, "norm": float}
+    parts = Parts(manager, {"errors": schema})
+    run, moments = record_moments(plan, report, stop, parts, training_share=0.3)
     functions = {dose: _sums(dosed(run.configuration, dose), run.network, plan.redraws) for dose in plan.doses}
     root = jax.random.key(run.configuration.training.seed)
-    rows: list[dict[str, Any]] = []
     actions = action_count(run.task.environment)
     for moment in moments:
         recording, number, block = moment.batch_place
         drawn, _ = batch_at(run.configuration, run.network, jnp.asarray(recording), jnp.asarray(number), block, actions)
         key = jax.random.fold_in(jax.random.fold_in(root, moment.number), moment.block)
+        rows: list[dict[str, Any]] = []
         for (c, b), function in functions.items():
             name = (__name__, run.configuration, (c, b), plan.redraws)
             error, norm = call_compiled(name, function, moment.learner, drawn, key)
             place = {"round": moment.number, "step": moment.step, "c": c, "b": b}
             rows.append({**place, "error": float(error), "norm": float(norm)})
-    schema = {"round": int, "step": int, "c": float, "b": int, "error": float, "norm": float}
-    return {"errors": pl.DataFrame(rows, schema=schema), "rounds": rounds_table(run)}
+        parts.add(errors=rows)
+    return {**parts.tables(), "rounds": rounds_table(run)}
 
 
 def dosed(configuration: Configuration, dose: Dose) -> Configuration:

@@ -44,6 +44,7 @@ from srgdqn.paper.measurements.recorded import (
     record,
     theta_before,
 )
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import BatchContext, OuterBatch, from_replay
@@ -98,8 +99,13 @@ def _exact(context: BatchContext) -> Parameters:
     return exact_gradient(context.configuration, context.network, theta, rows, frozen)
 
 
-def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
-    """The evaluations of the arms, which of their rounds diverged and when, and the error of a sampled anchor."""
+def measure(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
+    """The evaluations of the arms, which of their rounds diverged and when, and the error of a sampled anchor.
+
+    The arms with exact anchors are checkpointed; the recorded one is trained again when it resumes.
+    """
     configuration = plan.configuration
     task = evaluated_as_trained(tasks.make(configuration.task))
     rows = plan.rows if isinstance(plan, SampledPlan) else None
@@ -117,6 +123,7 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
     arms, others = {"ordinary": ordinary.trained}, ARMS[1:] if rows is None else ("exact",)
     each = 0.96 / len(others)
     for position, name in enumerate(others):
+        checkpoints = None if manager is None else manager.below(name)
         arms[name] = train_rounds(
             configuration,
             task,
@@ -125,9 +132,12 @@ def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.D
             stop=stop,
             instruments=Instruments(source={"exact": from_recording, "oracle": with_oracle}[name]),
             data=data,  # of which each lane is given its own round's
+            manager=checkpoints,
         )
         if arms[name].interrupted:
             raise StopRequestedError
+        if checkpoints is not None:
+            checkpoints.flush()
     tables = {
         "evaluations": pl.concat([_evaluations(name, arm) for name, arm in arms.items()]),
         "rounds": pl.concat([_rounds(name, arm, arms["ordinary"]) for name, arm in arms.items()]),

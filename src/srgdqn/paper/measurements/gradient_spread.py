@@ -31,6 +31,7 @@ from srgdqn.interrupts import StopRequestedError
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import outer_iteration
 from srgdqn.learner.replay import unpack
+from srgdqn.paper.measurements.parts import Parts
 from srgdqn.paper.measurements.recorded import (
     ESTIMATORS,
     RecordedRun,
@@ -44,6 +45,7 @@ from srgdqn.paper.measurements.recorded import (
     record,
     rounds_table,
 )
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.interaction import observation_size
 from srgdqn.training.lane import Instruments
@@ -65,26 +67,39 @@ class Plan:
     picks: int = 8
 
 
-def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
-    """Vectors at each step, spreads within each window, and spreads over redraws, round by round."""
+def measure(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
+    """Vectors at each step, spreads within each window, and spreads over redraws, round by round. Each window is a
+    part; training is done again when it resumes.
+    """
     configuration = plan.configuration
     windows = _windows(configuration, plan.steps, plan.window)
     training, looking = from_share(report, _TRAINING_SHARE)
     run = record(configuration, training, stop, probe=first_layers, probe_at=_in_any(windows))
-    weights = run.probed[0].layers[0].weight[0, 0].size
-    vectors, within_windows, redraws = [], [], []
-    for count, (step, inside) in enumerate(_inside(windows, run.blocks)):
+    weights = int(np.prod(run.probed[0].layers[0].weight.shape[2:]))
+    parts = Parts(manager, _schemas(run.probed[1].delta.shape[-1]))
+    # Where every round diverged, there may be windows that none has come to.
+    looked_at = list(_inside(windows, run.blocks)) if run.finite else []
+    for step, inside in parts.left(looked_at, looking, stop):
         for quantity in QUANTITIES:
             stack = getattr(run.probed[1], quantity)[run.finite][:, inside].astype(np.float64)
-            vectors.append(_labelled(step, quantity, run.finite, vector=stack[:, -1]))
-            within_windows.append(_labelled(step, quantity, run.finite, **_spreads_made(stack, weights)))
-        redraws += _redraws(run, plan, int(inside[-1]), step, weights, stop)
-        looking((count + 1) / len(plan.steps))
+            parts.add(
+                vectors=_labelled(step, quantity, run.finite, vector=stack[:, -1]),
+                windows=_labelled(step, quantity, run.finite, **_spreads_made(stack, weights)),
+            )
+        parts.add(redraws=pl.concat(_redraws(run, plan, int(inside[-1]), step, weights)))
+    return {**parts.tables(), "rounds": rounds_table(run, weights=weights)}
+
+
+def _schemas(elements: int) -> dict[str, dict[str, Any]]:
+    """The columns of the tables of vectors of so many elements."""
+    labels = {"step": int, "quantity": str, "round": int}
+    spreads = {**labels, "spread": float, "spread_with_biases": float}
     return {
-        "vectors": pl.concat(vectors),
-        "windows": pl.concat(within_windows),
-        "redraws": pl.concat(redraws),
-        "rounds": rounds_table(run, weights=weights),
+        "vectors": {**labels, "vector": pl.Array(pl.Float64, elements)},
+        "windows": spreads,
+        "redraws": {**spreads, "within": float, "between": float, "estimator": str},
     }
 
 
@@ -98,10 +113,13 @@ class RunsPlan:
     window: int = 1_000
 
 
-def measure_runs(plan: RunsPlan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure_runs(
+    plan: RunsPlan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
     """By run: the first layer's weights in single precision at each step, spreads within each window and the mean
-    reward per action, of the rounds that did not diverge; and how many did.
+    reward per action, of the rounds that did not diverge; and how many did. It is too short for checkpoints.
     """
+    del manager
     tables: dict[str, list[pl.DataFrame]] = {"vectors": [], "windows": [], "rewards": [], "rounds": []}
     for count, (name, configuration) in enumerate(plan.configurations.items()):
 
@@ -215,12 +233,8 @@ def split_variance(stack: Float[np.ndarray, "batches picks size"]) -> tuple[np.n
     return within, between
 
 
-def _redraws(
-    run: RecordedRun, plan: Plan, position: int, step: int, weights: int, stop: threading.Event
-) -> list[pl.DataFrame]:
+def _redraws(run: RecordedRun, plan: Plan, position: int, step: int, weights: int) -> list[pl.DataFrame]:
     """For each estimator: the spreads at the frozen θ of every round, and the variance's two parts."""
-    if stop.is_set():
-        raise StopRequestedError
     numbers = np.array(run.finite, int)
     thetas, targets = jax.tree.map(lambda leaf: leaf[numbers, position], (run.probed[0], run.probed[2]))
     block, capacity = int(run.blocks[position]), plan.configuration.replay.replay_capacity

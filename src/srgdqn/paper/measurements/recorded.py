@@ -21,6 +21,7 @@ from srgdqn.learner.gradients import Transitions, make_batch, make_gradients, ta
 from srgdqn.learner.networks import Network, Parameters, make_network
 from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows, init_learner
 from srgdqn.learner.replay import unpack
+from srgdqn.paper.measurements.parts import Parts
 from srgdqn.tasks import Task
 from srgdqn.training import Trained, train_rounds
 from srgdqn.training.batches import BatchContext, from_replay
@@ -182,30 +183,29 @@ class Plan:
 
 
 def record_moments(
-    plan: Plan, report: Report, stop: threading.Event, *, training_share: float
+    plan: Plan, report: Report, stop: threading.Event, parts: Parts, *, training_share: float
 ) -> tuple[RecordedRun, Iterator[Moment]]:
-    """The recorded run, and every moment that was planned of every round that did not diverge.
+    """The recorded run, and every moment that was planned of every round that did not diverge: each is a part, and
+    those that are done are left out.
 
-    Training takes that share of the time, roughly; what is done with the moments takes the rest.
+    Training takes that share of the time, roughly, and is done again when a measurement resumes; what is done with the
+    moments takes the rest.
     """
     training, looking = from_share(report, training_share)
     # Table 2's probe, so that all have the same program.
     probe_at = at_steps(plan.configuration, plan.steps)
     run = record(plan.configuration, training, stop, probe=first_layers, probe_at=probe_at)
-    return run, _moments(run, looking, stop)
+    return run, _moments(run, parts, looking, stop)
 
 
-def _moments(run: RecordedRun, report: Report, stop: threading.Event) -> Iterator[Moment]:
+def _moments(run: RecordedRun, parts: Parts, report: Report, stop: threading.Event) -> Iterator[Moment]:
     places = [(number, position) for number in run.finite for position in range(len(run.blocks))]
-    for count, (number, position) in enumerate(places):
-        if stop.is_set():
-            raise StopRequestedError
+    for number, position in parts.left(places, report, stop):
         block = int(run.blocks[position])
         thetas, _, targets = run.probed
         theta, target = jax.tree.map(lambda leaf, at=(number, position): leaf[at], (thetas, targets))
         replay = run.replay_at(number, block)
         yield Moment(number, block, run.steps_of(block), theta, target, run.recording[number], replay)
-        report((count + 1) / len(places))
 
 
 def from_share(report: Report, first: float) -> tuple[Report, Report]:

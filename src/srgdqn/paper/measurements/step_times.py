@@ -12,6 +12,7 @@ from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.paper.measurements.recorded import Report
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.budget import budget_of
 from srgdqn.training.lanes import LaneRounds
 from srgdqn.training.loop import Segment, segments
@@ -30,8 +31,13 @@ class Plan:
     """Blocks of a turn, all of which end in an outer iteration."""
 
 
-def measure(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
-    """Seconds per environment step of one round, with all lanes in use, for each configuration and turn."""
+def measure(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
+    """Seconds per environment step of one round, with all lanes in use, for each configuration and turn. It is too
+    short for checkpoints.
+    """
+    del manager
     runs = {name: _learning(configuration, plan.blocks) for name, configuration in plan.configurations.items()}
     rows = []
     for turn in range(plan.turns):

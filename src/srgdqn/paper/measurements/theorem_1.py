@@ -30,6 +30,7 @@ from srgdqn.paper.measurements.recorded import Report
 from srgdqn.paper.measurements.smoothness import theory_step_size
 from srgdqn.paper.measurements.theorem_problems import Problem, at, compiled, first_terms, make_problem
 from srgdqn.results.statistics import Interval
+from srgdqn.runs.checkpoint_manager import CheckpointManager
 
 
 class Setting(NamedTuple):
@@ -109,8 +110,11 @@ class TheoremPlan:
         return varied
 
 
-def measure(plan: TheoremPlan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
-    """The tables `inequality`, `queries` and `growth`."""
+def measure(
+    plan: TheoremPlan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
+    """The tables `inequality`, `queries` and `growth`. It is too short for checkpoints."""
+    del manager
     settings = plan.settings()
     sizes = list(dict.fromkeys((setting.terms, setting.loop_length) for setting in settings))
     parts = len(plan.problems) * (len(settings) + len(sizes))

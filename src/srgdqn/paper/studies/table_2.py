@@ -62,10 +62,19 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
 class Spreads:
     """The spreads of one set of readings, ready to be resampled by round."""
 
-    def __init__(self, outcomes: Outcomes, readings: str, quantity: str = "delta", biases: bool = False) -> None:
+    def __init__(
+        self,
+        outcomes: Outcomes,
+        readings: str,
+        quantity: str = "delta",
+        biases: bool = False,
+        planned: Sequence[int] = (),
+    ) -> None:
+        """`planned` are the steps where every round of both runs diverged, so that no table has any."""
         tables = {name: outcomes[cell_name(readings, name)].tables for name in ALGORITHMS}
         self.rounds = sorted(set.intersection(*(set(table["windows"]["round"].to_list()) for table in tables.values())))
-        self.steps = sorted(tables["srg-dqn"]["windows"]["step"].unique().to_list())
+        measured = {step for table in tables.values() for step in table["windows"]["step"].unique().to_list()}
+        self.steps = sorted(measured or planned)
         self._weights = int(tables["srg-dqn"]["rounds"]["weights"][0])
         column = "spread_with_biases" if biases else "spread"
         self.vectors: Mapping[str, np.ndarray] = {
@@ -92,6 +101,8 @@ class Spreads:
     def of(self, definition: str, picks: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """The spread at every step for each algorithm, of the rounds at `picks` (with repetitions) or of all."""
         chosen = np.arange(len(self.rounds)) if picks is None else picks
+        if not len(chosen):
+            return {name: np.full(len(self.steps), np.nan) for name in ALGORITHMS}
         if definition == "across":
             return {name: stack[chosen].std(0, ddof=1).sum(-1) for name, stack in self.vectors.items()}
         if definition == "window":
@@ -122,7 +133,8 @@ class Spreads:
         found = self.of(definition, picks)
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(found["srg-dqn"] / found["svr-dqn"])
-        return float(logs[np.isfinite(logs)].mean())
+        finite = logs[np.isfinite(logs)]
+        return float(finite.mean()) if len(finite) else float("nan")
 
     def _matrix(self, table: pl.DataFrame, quantity: str, column: str) -> np.ndarray:
         """(rounds, steps)."""
@@ -132,7 +144,7 @@ class Spreads:
     def _vector_stack(self, table: pl.DataFrame, quantity: str, biases: bool) -> np.ndarray:
         """(rounds, steps, elements)."""
         mine = table.filter((pl.col("quantity") == quantity) & pl.col("round").is_in(self.rounds))
-        elements = len(table["vector"][0])
+        elements = len(table["vector"][0]) if table.height else self._weights
         stack = np.array(mine.sort("round", "step")["vector"].to_list(), float)
         stack = stack.reshape(len(self.rounds), len(self.steps), elements)
         return stack if biases else stack[..., : self._weights]
@@ -147,7 +159,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         series = []
         rows = []
         for each in readings:
-            spreads = Spreads(outcomes, each)
+            spreads = Spreads(outcomes, each, planned=steps(scale))
             found = spreads.of(definition)
             for name in ALGORITHMS:
                 rows.append({"readings": each, "algorithm": name, **_by_step(spreads.steps, found[name])})
@@ -184,7 +196,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         tables.append(Table(f"table-2-{definition}", f"Standard deviation {meaning}", pl.DataFrame(rows), lost))
     tables.append(_ratio_table(outcomes, readings))
     tables.append(_split_table(outcomes, readings, lost))
-    spreads = Spreads(outcomes, readings[0])
+    spreads = Spreads(outcomes, readings[0], planned=steps(scale))
     lower = {
         definition: int(np.sum(found["srg-dqn"] < found["svr-dqn"]))
         for definition in DEFINITIONS
@@ -263,11 +275,16 @@ def _ratio_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:
                         "rounds": rounds_used(
                             outcomes, [cell_name(each, name) for name in ALGORITHMS], len(spreads.rounds)
                         ),
-                        **{DEFINITIONS[name]: f"{np.exp(spreads.log_ratio(name)):.3f}" for name in DEFINITIONS},
+                        **{DEFINITIONS[name]: _ratio_text(spreads, name) for name in DEFINITIONS},
                     }
                 )
     title = "S_SRG / S_SVR, geometric mean over the 20 steps"
     return Table("table-2-ratios", title, pl.DataFrame(rows), "Over the rounds that diverged in neither run.")
+
+
+def _ratio_text(spreads: Spreads, definition: str) -> str:
+    ratio = np.exp(spreads.log_ratio(definition))
+    return f"{ratio:.3f}" if np.isfinite(ratio) else "no spread" if spreads.rounds else "no round left"
 
 
 def _split_table(outcomes: Outcomes, readings: Sequence[str], lost: str) -> Table:
@@ -277,15 +294,11 @@ def _split_table(outcomes: Outcomes, readings: Sequence[str], lost: str) -> Tabl
         for estimator, name in (("svrg", "SVRG"), ("srg", "SRG")):
             mine = redraws.filter((pl.col("estimator") == estimator) & (pl.col("quantity") == "delta"))
             within, between = float(mine["within"].sum()), float(mine["between"].sum())
-            rows.append(
-                {
-                    "readings": each,
-                    "estimator": name,
-                    "within D (picks)": f"{within / (within + between):.1%}",
-                    "between Ds": f"{between / (within + between):.1%}",
-                    "variance": f"{(within + between) / mine.height:.4g}",
-                }
-            )
+            total, shown = within + between, ("no round left",) * 3
+            if total:
+                shown = f"{within / total:.1%}", f"{between / total:.1%}", f"{total / mine.height:.4g}"
+            columns = dict(zip(("within D (picks)", "between Ds", "variance"), shown, strict=True))
+            rows.append({"readings": each, "estimator": name, **columns})
     note = "At frozen θ of both algorithms' runs; sums over the first layer's weights, means over rounds and steps."
     return Table("table-2-split", "Variance of Δ_M within and between batches", pl.DataFrame(rows), f"{note} {lost}")
 
