@@ -32,7 +32,6 @@ from srgdqn.paper import confirmation, fingerprint, tuning_search
 from srgdqn.paper.claims import verdicts
 from srgdqn.paper.claims.cases import judged
 from srgdqn.paper.factorial import arms, design
-from srgdqn.paper.studies import training_time
 from srgdqn.paper.measurements import (
     anchors,
     dose_errors,
@@ -41,6 +40,7 @@ from srgdqn.paper.measurements import (
     step_times,
     theorem_1,
 )
+from srgdqn.paper.studies import training_time
 from srgdqn.runs.provenance import VERSIONS, provenance, version_of
 from synthetic_cases import diverging, opposite, world
 from tiny import TINY, tiny

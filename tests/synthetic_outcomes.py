@@ -335,7 +335,6 @@ def one_dose(dose: tuple[float, int], gain: float, *, rounds: int = ROUNDS, dive
     return planted_run("MountainCar", "srg-dqn", rewards, diverged=stops, coefficient=c, inner_batch=b)
 
 
-
 def step_times(costs: Mapping[str, float] | None = None) -> Measured:
     """What a step costs by task and algorithm, the median of three turns; a microsecond unless told."""
     rows = [

@@ -28,10 +28,9 @@ from srgdqn.paper.confirmation import (
     threshold_of,
     thresholds_json,
 )
-from srgdqn.paper.scale import CONTROLS, QUICK
-from srgdqn.paper.scale import CONFIRMATION
-from srgdqn.paper.studies.training_time import first_steps, reaching_of
+from srgdqn.paper.scale import CONFIRMATION, CONTROLS, QUICK
 from srgdqn.paper.studies.figure_2 import cell_name
+from srgdqn.paper.studies.training_time import first_steps, reaching_of
 from synthetic_outcomes import planted_run
 
 # The design
@@ -40,7 +39,8 @@ from synthetic_outcomes import planted_run
 def test_seeds_and_rounds_are_those_of_the_readings_page() -> None:
     assert CONFIRMATION.seed == 40_001
     assert dict(CONFIRMATION.rounds) == {"MountainCar": 3_000, "Pendulum": 1_000, "CartPole": 2_000}
-    by_claim = (CONFIRMATION.exact_rounds, CONFIRMATION.episode_rounds, CONFIRMATION.spread_rounds, CONFIRMATION.anchor_rounds, CONFIRMATION.dose_rounds)
+    names = ("exact_rounds", "episode_rounds", "spread_rounds", "anchor_rounds", "dose_rounds")
+    by_claim = tuple(getattr(CONFIRMATION, name) for name in names)
     assert by_claim == (40, 100, 100, 50, 400)
     assert (CONFIRMATION.exact_steps, CONFIRMATION.dose_steps) == (100_000, 100_000)
     assert PILOT.seed == 10_000

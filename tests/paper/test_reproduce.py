@@ -8,19 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from srgdqn.paper.claims.rules import MeasuredContrast
 
 from srgdqn.paper import reproduce
-from srgdqn.paper.claims import Judgement
 from srgdqn.paper.claims import evidence as evidence_module
-from srgdqn.paper.claims.evidence import Evidence, evidence_of, write_evidence
+from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS
 from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.reproduce import make_report, readings_of
 from srgdqn.paper.scale import PAPER_SCALE, QUICK, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.result import Result
-from srgdqn.results.statistics import Interval
 from srgdqn.runs import configurations
 from srgdqn.runs.provenance import VERSIONS
 from synthetic_findings import evidence, judgements
@@ -42,7 +39,7 @@ def nothing_released(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     monkeypatch.setattr(evidence_module, "resources", SimpleNamespace(files=lambda package: empty))
 
 
-def confirmed(folder: Path, claims: str | None = None) -> Evidence:
+def confirmed(folder: Path, claims: int | None = None) -> Evidence:
     made = evidence(judgements("fails", mnih_C3="moot"))
     found = dataclasses.replace(made, about={**made.about, **({} if claims is None else {"claims": claims})})
     write_evidence(found, folder)
@@ -92,10 +89,10 @@ def test_what_has_changed_since_the_last_release_is_said(
 
 
 def test_stale_evidence_is_said(outcomes: dict[str, Any], tmp_path: Path) -> None:
-    confirmed(tmp_path, claims="0123456789abcdef")
+    confirmed(tmp_path, claims=1)
     note = report(outcomes, tmp_path).rules
     assert f"taken by other rules or margins than the present ones (version {VERSIONS['claims']})" in note
-    assert "version of the rules: 0123456789abcdef" in note
+    assert "version of the rules: 1" in note
 
 
 def test_without_a_confirmatory_run_nothing_is_decided(outcomes: dict[str, Any], tmp_path: Path) -> None:
@@ -141,42 +138,35 @@ def test_only_a_preview_says_that_it_is_one(outcomes: dict[str, Any], tmp_path: 
     assert not report(outcomes, tmp_path, whole).preview
 
 
-def test_tuned_settings_and_every_reading_have_sections_once_they_are_run(
-    outcomes: dict[str, Any], tmp_path: Path
-) -> None:
-    told = MeasuredContrast("final reward over svr-dqn", Interval(0.5, 0.25, 0.75), 0.1, 0.1)
-    given = {"C2": "holds", "C3": "fails"}
-    judgements = [Judgement(name, verdict, (told,)) for name, verdict in given.items()]  # type: ignore[arg-type]
+@pytest.mark.parametrize("kind", reproduce.LONG)
+def test_every_long_study_is_released_and_has_a_section(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # what is released is found
+    released = find_evidence(kind)
+    assert released is not None
+    assert released.released
+    assert released.is_current
+    section = reproduce.LONG[kind].section(released)
+    assert section.tables
+    assert f"Made on {released.about['date']} (seed {released.about['seed']};" in section.found
+
+
+def test_a_long_study_has_a_section_once_it_was_run(outcomes: dict[str, Any], tmp_path: Path) -> None:
+    assert [section.name for section in report(outcomes, tmp_path).sections] == list(NAMES)
     table = Table("tuned-scores", "Scores", outcomes["theorem-1"].tables["growth"])
-    how = dict(seed=20_002, rounds="100 on Pendulum", seconds=600.0)
-    write_evidence(evidence_of("tuned", {"tuned": judgements}, [table], **how), tmp_path)  # type: ignore[arg-type]
-    runs = {f"run-{run:02d}": judgements for run in range(12)}
-    write_evidence(evidence_of("readings", runs, **how), tmp_path)  # type: ignore[arg-type]
+    made = evidence_of("tuned", {}, [table], seed=20_002, rounds="100 on Pendulum", seconds=600.0)
+    write_evidence(dataclasses.replace(made, about={**made.about, "found": ["Tuning helps."]}), tmp_path)
     found = {section.name: section for section in report(outcomes, tmp_path).sections}
-    assert list(found) == [*NAMES, "tuned", "readings"]
-    assert (
-        "C2 holds (final reward over svr-dqn: +0.5 [+0.25, +0.75] (fails if its upper bound is below 0.1)); C3 fails"
-        in found["tuned"].found
-    )
+    assert list(found) == [*NAMES, "tuned"]
+    assert found["tuned"].found.startswith("Tuning helps. Made on ")
     assert "seed 20002; rounds: 100 on Pendulum) in 10 minutes" in found["tuned"].found
     assert [each.name for each in found["tuned"].tables] == ["tuned-scores"]
-    assert "in the 12 runs" in found["readings"].found
-    assert (
-        "Of 24 verdicts (five claims in every run, intervals corrected for these alone) 12 are 'holds'"
-        in found["readings"].found
-    )
 
 
-def test_contrasts_in_words() -> None:
-    def text(*bounds: float) -> str:
-        return MeasuredContrast("steadiness", Interval(*bounds), 0.04879, 0.04879).text()
-
-    nan = float("nan")
-    assert text(0.12345, -0.5, 1234.0) == (
-        "steadiness: +0.123 [-0.5, +1.23e+03] (fails if its upper bound is below 0.049)"
-    )
-    assert text(float("inf"), nan, nan) == text(nan, nan, nan)
-    assert text(nan, nan, nan) == "steadiness: cannot be told, as one side has no spread or nothing is left to compare"
+def test_the_last_releases_verdicts_are_known() -> None:
+    before = reproduce.last_release()
+    assert set(before) == {"corrected", "printed"}
+    assert set(before["corrected"]) <= set(CLAIMS)
+    assert set(before["corrected"].values()) <= {"holds", "fails", "undecided"}
 
 
 def test_figure_2_alone_is_drawn_with_all_three_sets() -> None:

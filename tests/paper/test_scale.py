@@ -94,7 +94,8 @@ DECIDING = (
 
 def test_verdicts_have_seeds_that_no_pilot_has() -> None:
     assert DECIDING == (40_001, 41_001, 42_001, 43_001, 44_001)  # as fixed before any was run
-    assert not set(DECIDING) & {PAPER_SCALE.seed, QUICK.seed, confirmation.PILOT_SEED, *(stage.seed for stage in tuning_search.PROCEDURE.stages)}
+    tuned = {stage.seed for stage in tuning_search.PROCEDURE.stages}
+    assert not set(DECIDING) & {PAPER_SCALE.seed, QUICK.seed, confirmation.PILOT_SEED, *tuned}
 
 
 def test_rounds_of_different_seeds_share_no_key() -> None:

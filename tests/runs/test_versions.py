@@ -19,7 +19,7 @@ from golden_bits import (
 )
 from srgdqn.paper import confirmation
 from srgdqn.paper.claims import cases, verdicts
-from srgdqn.paper.studies import figure_1, figure_3_right
+from srgdqn.paper.studies import dose_response, figure_1, figure_3_right
 from srgdqn.runs.provenance import VERSIONS, version_of
 
 ENTRIES = json.loads(golden_bits.FILE.read_text("utf-8"))
@@ -123,7 +123,7 @@ def test_whatever_decides_verdicts_is_among_the_golden_bits_of_claims(
         (confirmation, "ARMS", confirmation.ARMS[1:]),
         (figure_1, "_EVALUATIONS", 10),
         (figure_3_right, "_FIRST", 0.05),
-        (confirmation, "_ERROR_MOMENTS", 5),
+        (dose_response, "_ERROR_MOMENTS", 5),
     ],
 )
 def test_what_is_run_for_verdicts_is_among_the_golden_bits_of_claims(

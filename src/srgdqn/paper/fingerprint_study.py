@@ -225,15 +225,15 @@ def fingerprint_section(evidence: Evidence) -> Section:
             f"{accepted.height} of {every.height} readings could have, by at least one of four definitions of the "
             f"standard deviation ({held_out.height} pairs of a reading and a definition). In these, which were not "
             f"chosen by it, SRG-DQN's standard deviation is the lower in {lower} of {held_out.height}, and its reward "
-            f"the higher in {ahead}." + evidence.made()
+            f"the higher in {ahead}."
         )
     return Section(
         name="fingerprint",
         title="The fingerprint: which reading could have printed Table 2?",
         paper_says="Forty standard deviations (Table 2), the only measurements that it prints as numbers.",
-        found=found,
+        found=found + evidence.made(),
         charts=(_chart(every),),
-        tables=tuple(evidence.tables),
+        tables=tuple(table for table in evidence.tables if table.name != _EVERY),  # which the figure shows
     )
 
 

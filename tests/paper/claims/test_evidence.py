@@ -6,20 +6,20 @@ from types import SimpleNamespace
 
 import polars as pl
 import pytest
-from srgdqn.paper.claims.rules import MeasuredContrast
 
 from srgdqn.errors import InputError
-from srgdqn.paper.claims import Judgement, evidence, verdicts
+from srgdqn.paper.claims import evidence, verdicts
 from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
+from srgdqn.paper.claims.verdicts import Judgement, Measured
 from srgdqn.paper.report.contents import Table
 from srgdqn.results.statistics import Interval
 from srgdqn.runs.provenance import VERSIONS
 
 
 def judgements() -> dict[str, list[Judgement]]:
-    told = MeasuredContrast("reward, δ ≥ 0", Interval(0.1, 0.05, 0.2), 0.01, 0.02)
-    odd = MeasuredContrast("steadiness", Interval(math.inf, math.nan, math.nan), 0.05, 0.05)
-    wide = MeasuredContrast("steadiness", Interval(-0.1, -math.inf, math.inf), 0.05, 0.05)
+    told = Measured("reward, δ ≥ 0", Interval(0.1, 0.05, 0.2), 0.01, 0.9, 0.02, verdicts.REWARDS["Pendulum"])
+    odd = Measured("steadiness", Interval(math.inf, math.nan, math.nan), 0.5, 0.5, 0.05, verdicts.STEADY)
+    wide = Measured("steadiness", Interval(-0.1, -math.inf, math.inf), 0.5, 0.5, 0.05, verdicts.STEADY)
     return {
         "corrected": [Judgement("C1", "holds", (told,)), Judgement("C2", "undecided", (told, odd, wide))],
         "printed": [Judgement("C1", "fails", (told,))],

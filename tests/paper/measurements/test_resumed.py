@@ -16,7 +16,7 @@ import pytest
 from cut_short import CutShort, Killed
 from srgdqn.interrupts import StopRequestedError
 from srgdqn.paper.cells import Console, MeasurementCell, compute
-from srgdqn.paper.measurements import anchors, dose_errors, dose_response, exact_anchors, gradient_spread
+from srgdqn.paper.measurements import anchors, dose_errors, exact_anchors, gradient_spread
 from srgdqn.paper.measurements.parts import Parts
 from srgdqn.runs.checkpoint_manager import CheckpointManager, Pace
 from srgdqn.runs.measurement import Measured
@@ -33,7 +33,6 @@ RUN = tiny("srg-dqn", **SMALL)[0]
 PLANS: dict[ModuleType, Any] = {
     anchors: anchors.Plan(RUN, STEPS[:2]),
     dose_errors: dose_errors.Plan(tiny("sgd-inner-adam", **SMALL)[0], STEPS[:2], ((0.0, 1), (1.0, 4)), 2),
-    dose_response: dose_response.Plan(RUN, STEPS[:2]),
     gradient_spread: gradient_spread.Plan(RUN, STEPS, window=48, batches=3, picks=2),
 }
 PARTS = dict.fromkeys(PLANS, 3 * 2) | {gradient_spread: 3}  # rounds and moments, or windows
@@ -153,6 +152,7 @@ def test_a_measurement_that_is_seldom_checkpointed_begins_anew_when_killed(count
 
 def killed_after_four(counted: Counted, folder: Path) -> list[Path]:
     """The two checkpoints that are left: after two and after three parts."""
+    counted.since()
     counted.after = 4
     with pytest.raises(Killed):
         measured(cell_of(anchors), folder)

@@ -59,7 +59,10 @@ def test_divergence_is_no_gain() -> None:
     worst = min(np.delete(whole[0.0, 1].values, [1, 4]).min(), *(whole[dose].values.min() for dose in DOSES[1:]))
     np.testing.assert_allclose(found[0.0, 1].values[[1, 4]], worst)
     assert worst < whole["random"].values.mean()
-    low = {**some, "dose-random-corrected": dose_outcomes("corrected", 1.0, rounds=6, chance=-9.0)["dose-random-corrected"]}
+    low = {
+        **some,
+        "dose-random-corrected": dose_outcomes("corrected", 1.0, rounds=6, chance=-9.0)["dose-random-corrected"],
+    }
     found = dose_scores(low, "corrected", dict(doses_of(low, "corrected").rewards))
     np.testing.assert_allclose(found[0.0, 1].values[[1, 4]], -9.0)
 

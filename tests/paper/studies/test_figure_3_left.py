@@ -27,10 +27,10 @@ def test_both_yardsticks_are_run_at_the_papers_scale() -> None:
 
 
 def test_a_diverged_round_has_the_longest(outcomes: dict) -> None:
-    """The longest round that finished is one of the control's; the random policy's mean is shorter."""
+    """The longest round that finished is SRG-DQN's; the random policy's mean is shorter."""
     found = figure_3_left.length_scores(figure_3_left.runs_of(outcomes, "corrected"))
-    assert LENGTHS["sgd-inner-adam"].max() == 1_500 > LENGTHS["random"].mean()
-    np.testing.assert_allclose(found["svr-dqn"].values, [1_500, 400, 600])
+    assert LENGTHS["srg-dqn"].max() == 1_200 > LENGTHS["random"].mean()
+    np.testing.assert_allclose(found["svr-dqn"].values, [1_200, 400, 600])
     np.testing.assert_allclose(found["srg-dqn"].values, LENGTHS["srg-dqn"])
 
 
@@ -40,7 +40,7 @@ def test_the_section_shows_planted_lengths(outcomes: dict) -> None:
     assert rows["srg-dqn"]["mean length [95 %]"].startswith("800 [400, 1200]")
     assert rows["srg-dqn"]["sd of finished rounds"] == "400"
     assert rows["svr-dqn"]["diverged"] == "1 of 3 [6 %, 79 %]"
-    assert rows["svr-dqn"]["mean length [95 %]"].startswith("833 [")  # of 1,500, 400 and 600
+    assert rows["svr-dqn"]["mean length [95 %]"].startswith("733 [")  # of 1,200, 400 and 600
     assert rows["srg-dqn"]["cut at 2,000"] == f"{(110 // 3) / 110:.1%}"
     points = data_of(section.charts[0]).filter(series="srg-dqn")
     np.testing.assert_array_equal(points["episodes"], np.arange(1, 111))
@@ -52,7 +52,7 @@ def test_the_section_shows_planted_lengths(outcomes: dict) -> None:
     assert looks["random"] == (True, GREY)
     # Its first episode of 200 steps would have ended after it diverged: from the first on it has the longest there.
     svr, survivors = (series for series in panel.series if series.label.startswith("svr-dqn"))
-    np.testing.assert_allclose(svr.y, (1_500 + 400 + 600) / 3)
+    np.testing.assert_allclose(svr.y, (1_200 + 400 + 600) / 3)
     assert (svr.note, svr.style.dashes) == ("2 of 3 left", "--")
     np.testing.assert_allclose(survivors.y, 500)
     assert not survivors.shown

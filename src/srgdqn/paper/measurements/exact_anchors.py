@@ -152,9 +152,11 @@ def measure(
     }
 
 
-def measure_yardsticks(plan: Plan, report: Report, stop: threading.Event) -> dict[str, pl.DataFrame]:
+def measure_yardsticks(
+    plan: Plan, report: Report, stop: threading.Event, manager: CheckpointManager | None = None
+) -> dict[str, pl.DataFrame]:
     """What does not learn, evaluated as the arms are."""
-    del report
+    del report, manager  # it takes a second
     configuration = plan.configuration
     return _yardsticks(configuration, evaluated_as_trained(tasks.make(configuration.task)), stop)
 

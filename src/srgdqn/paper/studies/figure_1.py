@@ -81,7 +81,7 @@ def evaluation_steps(outcomes: Outcomes, readings: str) -> np.ndarray:
     tables = outcomes[cell_name(readings)].tables
     whole = tables["rounds"].filter(~pl.col("diverged")).select("arm", "round")
     steps = tables["evaluations"].join(whole, on=["arm", "round"], how="semi")["step"]
-    return np.sort(steps.unique().to_numpy()) if len(steps) else np.zeros(1)
+    return np.sort(steps.unique().to_numpy()) if len(steps) else np.zeros(1, int)
 
 
 def scored_rounds(outcomes: Outcomes, readings: str, chance: float) -> dict[str, ScoredRounds]:
