@@ -380,12 +380,11 @@ def section(accepted: set[int]) -> Section:
 
 def test_where_none_is_accepted_that_is_all_that_is_said() -> None:
     shown = section(set())
-    assert shown.found == "No reading of ours."
+    assert shown.found.startswith("No reading of ours. Made on ")
     assert [table.name for table in shown.tables] == [
         "fingerprint-definitions",
         "fingerprint-options",
         "fingerprint-calibration",
-        "fingerprint-readings",
     ]
     said = " ".join(f"{table.title} {table.note} {table.frame.columns}" for table in shown.tables)
     for held_out in ("S_SRG", "reward of", "difference"):
@@ -421,7 +420,7 @@ def test_accepted_readings_are_told_with_what_was_held_out() -> None:
     assert options["option"].to_list() == ["1,000", "64"]
     assert options["across rounds, g_M"].to_list() == ["1 of 2", "1 of 2"]
     assert options["in windows, g_M"].to_list() == ["0 of 2", "0 of 2"]
-    every = tables["fingerprint-readings"]
+    every = next(t.frame for t in evidence(found_with({0, 3})).tables if t.name == "fingerprint-readings")
     assert every["accepted"].to_list() == ["across rounds, g_M", "", "", "across rounds, g_M"]
     assert every["late, across rounds, g_M"][0] == pytest.approx(PAPER[0], abs=1e-3)
     assert every["late, across rounds, g_M"][1] is None
