@@ -16,7 +16,7 @@ from srgdqn.paper.experiment import Outcomes, seconds_of
 from srgdqn.paper.findings import cards, confirmed_section, first_screen, rules_text
 from srgdqn.paper.fingerprint_study import fingerprint_section
 from srgdqn.paper.readings_study import readings_section
-from srgdqn.paper.report.contents import Report, Section
+from srgdqn.paper.report.contents import Aside, Report, Section
 from srgdqn.paper.scale import SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.paper.tuning import tuned_section
@@ -85,7 +85,7 @@ def make_report(
             sections.append(section(evidence))
     return Report(
         title=TITLE,
-        first=None if confirmed is None else first_screen(confirmed),
+        first=None if confirmed is None else first_screen(confirmed, _aside(folder)),
         cards=() if confirmed is None else cards(confirmed, last_release()),
         rules=_NOT_YET if confirmed is None else rules_text(confirmed),
         glossary=GLOSSARY,
@@ -94,6 +94,12 @@ def make_report(
         configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},
         preview=scale.name == "quick",
     )
+
+
+def _aside(folder: Path | None) -> Aside | None:
+    """What the comparison of Adam steps has to say on the first screen."""
+    evidence = find_evidence(adam_steps.KIND, folder)
+    return None if evidence is None else adam_steps.in_brief(evidence)
 
 
 _NOT_YET = "No confirmatory run has been made yet: srgdqn reproduce --confirm."

@@ -42,8 +42,9 @@ def first_markdown(report: Report) -> str:
     counts = "; ".join(f"`{reading}`: {counts_text(counts)}" for reading, counts in first.counts.items())
     parts = [
         f"The paper claims: {first.claim}",
-        f"Of its claims, by set of readings: {counts}." if counts else "",
+        f"Of its claims, by set of readings: {counts}. {first.counts_note}".strip() if counts else "",
         " ".join([f"**{first.question}**", *first.answer]),
+        " ".join([f"**{first.aside.question}**", *first.aside.answer]) if first.aside else "",
         f"**{first.table.title}**" if first.table.title else "",
         as_markdown(first.table.frame).strip(),
         first.table.note,
