@@ -393,7 +393,7 @@ class _Told(NamedTuple):
 
     def success(self, task: str, name: str) -> int | None:
         """Per cent of greedy episodes; None where success is not defined."""
-        found = re.fullmatch(r"(\d+)%", self.scores[task, name]["success"])
+        found = re.fullmatch(r"(\d+) ?%", self.scores[task, name]["success"])
         return int(found[1]) if found else None
 
 
@@ -491,7 +491,7 @@ def chart_of(curves: pl.DataFrame, yardsticks: Mapping[tuple[str, str], float]) 
             x: dict[str, np.ndarray] = {cost: rows[cost].to_numpy() for cost in COSTS}
             low, high = (rows[name_].cast(pl.Float64).to_numpy() for name_ in ("low", "high"))
             series.append(Series(name, STYLES[name], x, rows["mean"].to_numpy(), low, high))
-        ends = {cost: np.array([0.0, mine[cost].max()], float) for cost in COSTS}
+        ends: dict[str, np.ndarray] = {cost: np.array([0.0, mine[cost].max()], float) for cost in COSTS}
         series += [
             Series(name, STYLES[name], ends, np.full(2, score))
             for (where, name), score in yardsticks.items()
@@ -503,8 +503,8 @@ def chart_of(curves: pl.DataFrame, yardsticks: Mapping[tuple[str, str], float]) 
         "adam-steps",
         "Adam at every inner step",
         "Means over the rounds that have got so far, and their 95 % intervals, α tuned; each point is a twentieth of a "
-        "round. Grey: what the random policy and the untrained agent score in the end. Can be shown against environment "
-        "steps, gradient queries and seconds of one core.",
+        "round. Grey: what the random policy and the untrained agent score in the end. Can be shown against "
+        "environment steps, gradient queries and seconds of one core.",
         tuple(panels),
     )
 
@@ -534,7 +534,7 @@ def section(evidence: Evidence) -> Section:
 
 
 def _for_readers(table: Table) -> Table:
-    """A table in which large numbers are written out, and shares as everywhere on the page."""
+    """A table in which numbers are written out."""
     written = [
         pl.col(name).map_elements(_written, pl.String) for name, kind in table.frame.schema.items() if kind == pl.String
     ]
@@ -544,11 +544,11 @@ def _for_readers(table: Table) -> Table:
 def _written(text: str) -> str:
     """A text of the tables as a reader wants it.
 
-    >>> _written("5.94e+05"), _written("31%"), _written("1e-05")
-    ('594,000', '31 %', '< 0.0001')
+    >>> _written("5.94e+05"), _written("1e-05")
+    ('594,000', '< 0.0001')
     """
     if re.fullmatch(r"\d(\.\d+)?e\+\d+", text):
         return f"{float(text):,.0f}"
     if re.fullmatch(r"\d(\.\d+)?e-0[5-9]", text):
         return "< 0.0001"
-    return re.sub(r"(?<=\d)%", " %", text)
+    return text

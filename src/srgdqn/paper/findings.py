@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 
 from srgdqn.figures.charts import Chart
-from srgdqn.paper.arm_columns import NOTE, arm_columns, share_text
+from srgdqn.paper.arm_columns import ARM_NAMES, NOTE, arm_columns, share_text
 from srgdqn.paper.claims.cases import NO_ADAM, OURS, SAME_UPDATES, SGD, SVR, Gathered
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, WHY_CHANGED
 from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, difference, measure, seed_of
-from srgdqn.paper.claims.wording import ARM_NAMES, differences, effect_text, parts_of
+from srgdqn.paper.claims.wording import differences, effect_text, parts_of
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
 from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Section, Table
 from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, percent, score_table
@@ -247,8 +247,8 @@ def _beside(contrasts: pl.DataFrame, scores: pl.DataFrame) -> str:
     better = sum(means[*place, best_control(scores, *place)] > means[*place, OURS] for place in places)
     count = "every one" if better == len(places) else str(better) if better else "none"
     return (
-        f"SRG-DQN is ahead of SVR-DQN {where}; in {count} of the {len(places)} pairs of task and set, a control "
-        "without variance reduction scores more than SRG-DQN."
+        f"SRG-DQN is ahead of SVR-DQN {where}; a control without variance reduction scores more than SRG-DQN "
+        f"in {count} of the {len(places)} pairs of task and set."
     )
 
 

@@ -73,10 +73,12 @@ CLAIMS: dict[str, PaperClaim] = {
 }
 """By the name of the verdict."""
 
-_LEARNED = "A claim is moot now where nobody has learned, and a round that diverged no longer scores as the random policy."
+_LEARNED = (
+    "A claim is moot now where nobody has learned, and a round that diverged no longer scores as the random policy."
+)
 WHY_CHANGED: dict[str, str] = {
-    "C1": "At 20,000 steps nobody had begun to learn: it is judged at 100,000 now, where exact anchors have more reward "
-    "and more spread.",
+    "C1": "At 20,000 steps nobody had begun to learn: it is judged at 100,000 now, where exact anchors have more "
+    "reward and more spread.",
     "C2": "There are 3,000 rounds instead of 400 and 100, so that smaller differences can be told.",
     **dict.fromkeys(("C3", "C4", "C5a", "C5b", "C5c"), _LEARNED),
     "C6": "Steadiness is no longer compared where an arm has not learned, or where more than a fifth of its episodes "

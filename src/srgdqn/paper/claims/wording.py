@@ -9,23 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
-from srgdqn.paper.claims.cases import NO_ADAM, OURS, REASON, SAME_UPDATES, SGD, SVR
+from srgdqn.paper.arm_columns import ARM_NAMES
+from srgdqn.paper.claims.cases import REASON
 from srgdqn.paper.claims.verdicts import ERROR_RATE, MARGINS, Judgement, Measured
 from srgdqn.paper.report.contents import Part, Verdict
 from srgdqn.results.statistics import Interval
-
-ARM_NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        OURS: "SRG-DQN",
-        SVR: "SVR-DQN",
-        SGD: "DQN with SGD",
-        NO_ADAM: "SRG without Adam",
-        SAME_UPDATES: "same updates, plain gradients",
-    }
-)
 
 
 class _Words(NamedTuple):
@@ -48,9 +38,7 @@ _WORDS = (
     _Words("steadiness over rounds", "{value} times as steady {bounds}"),
     _Words("final reward over (?P<arm>.+)", "{value} {unit} beside {arm} {bounds}"),
     _Words("first-half reward over (?P<arm>.+)", "{value} {unit} in the first half beside {arm} {bounds}"),
-    _Words(
-        "return not below that of (?P<arm>.+)", "{value} {unit} beside {arm} {bounds}", added=MARGINS["CartPole"]
-    ),
+    _Words("return not below that of (?P<arm>.+)", "{value} {unit} beside {arm} {bounds}", added=MARGINS["CartPole"]),
     _Words(
         "steadiness beside (?P<arm>.+): diverged rounds",
         "{value} points more of its rounds diverge than of {arm}'s {bounds}",
@@ -180,4 +168,3 @@ def _weakest(contrasts: list[Measured], verdict: Verdict) -> Measured:
     if verdict == "fails":
         return min((each for each in known if each.may_fail), key=lambda each: (each.p_fails, -each.p_holds))
     return max(known, key=lambda each: (each.p_holds, -each.interval.estimate))
-

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -206,9 +207,11 @@ def text_of(value: Any) -> str:
     ['0.3', '3', '12,346', '-2.5 × 10⁻⁷', '0']
     >>> text_of(20_001), text_of(None), text_of(float("nan")), text_of(float("-inf")), text_of(1e110)
     ('20001', '–', '–', '-∞', '1 × 10¹¹⁰')
+    >>> text_of("31% of 100")
+    '31 % of 100'
     """
     if value is None or not isinstance(value, float):
-        return "–" if value is None else str(value)
+        return "–" if value is None else re.sub(r"(?<=\d)%", " %", str(value))
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
     size = abs(value)

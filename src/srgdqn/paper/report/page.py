@@ -53,7 +53,9 @@ def render_page(report: Report, images: Mapping[str, bytes]) -> str:
             if any(mark in marks for card in report.cards for marks in card.marks.values())
         },
         figures={
-            section.name: shown[0] for section in report.sections if (shown := [each for each in section.charts if each.panels])
+            section.name: shown[0]
+            for section in report.sections
+            if (shown := [each for each in section.charts if each.panels])
         },
         symbols=_VERDICT_SYMBOLS,
         controls={chart.name: _controls(chart, images[chart.name]) for chart in charts},
