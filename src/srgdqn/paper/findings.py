@@ -45,8 +45,8 @@ _COLUMNS = {
     OURS: "SRG-DQN",
 }
 _SCORED = (
-    "Mean reward per action in the last fifth of the steps; on CartPole mean return of the last 100 episodes. A round "
-    "that diverged scores the worst of those that finished, or as the random policy where that is worse."
+    "Reward per action in the last fifth of the steps; on CartPole return of the last 100 episodes. A diverged round "
+    "scores the worst that finished, or as the random policy if that is worse."
 )
 
 
