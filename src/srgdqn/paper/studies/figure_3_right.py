@@ -112,7 +112,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         found="SRG's distance from the exact gradient is this many times SVRG's (geometric means, readings "
         f"{readings[0]}): "
         + "; ".join(f"{row['definition']} {row['ratio']}" for row in own)
-        + ". D's own error, below which no anchor made of D can get, is "
+        + ". The error of D itself, a floor for SVRG in mean square, is "
         f"{100 * _floor_share(outcomes, readings[0]):.0f} % of the distance of SRG's estimates. "
         f"{scale.anchor_rounds} rounds of {scale.anchor_steps:,} steps.",
         charts=tuple(charts),
