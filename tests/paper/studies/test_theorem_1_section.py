@@ -84,3 +84,12 @@ def test_sides_that_have_diverged_are_not_written_out(outcomes: dict[str, Any]) 
     assert shown.frame["left side"].to_list() == ["1", "diverged"] * 2
     assert shown.frame["right side"].to_list()[1::2] == ["diverged"] * 2
     assert shown.frame["violated"].to_list()[1::2] == ["–"] * 2
+
+
+def test_a_ratio_cut_short_by_the_budget_is_told_as_such(outcomes: dict[str, Any]) -> None:
+    measured = outcomes["theorem-1"]
+    lost = (pl.col("estimator") == "svrg") & (pl.col("step") == "theory") & (pl.col("problem") == "convex")
+    table = measured.tables["queries"].with_columns(reached=pl.col("reached") & ~lost)
+    changed = {**outcomes, "theorem-1": type(measured)({**measured.tables, "queries": table}, measured.about)}
+    found = theorem_1.show(PAPER_SCALE, ("corrected",), changed).found
+    assert "SVRG needs at least 2 (convex) and 2 (network) times SRG's queries; with tuned" in found
