@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
-from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Report, Section, Table
+from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Part, Report, Section, Table
 from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, score_table
 from srgdqn.results.statistics import Interval
 
@@ -134,11 +134,29 @@ def synthetic_first_screen(cards: tuple[ClaimCard, ...]) -> FirstScreen:
             "To the right of 0 SRG-DQN is better. Intervals of 95 % over rounds.",
             differences,
         ),
+        forest_table=Table(
+            "first-differences", "The same as a table", pl.DataFrame({"task": ["Pendulum"], "corrected": ["+1"]}), "So."
+        ),
+        counts_note="In 2 verdicts nobody beats the random policy.",
+        more_tables=(
+            score_table(
+                "first-scores-mnih", "Final score with the readings mnih", scores, dict.fromkeys(scores, 2), "So."
+            ),
+        ),
+        aside=Aside("And if every step is Adam's?", ("It pays on two tasks.", "Not on the third."), "variance"),
     )
 
 
+PARTS = (
+    Part("reward", "holds", "+0.09 reward per action [+0.05, +0.12]"),
+    Part("steadiness", "fails", "0.38 times as steady [0.29, 0.46]"),
+)
+
+
 def synthetic_cards() -> tuple[ClaimCard, ...]:
-    """Eighteen claims: one with marks, notes and several contrasts, one for a single set, one that is moot, others."""
+    """Eighteen claims: one with marks, notes and several contrasts, one for a single set, one that is moot,
+    one with parts, others.
+    """
     cards = [
         ClaimCard(
             "C1",
@@ -179,7 +197,8 @@ def synthetic_cards() -> tuple[ClaimCard, ...]:
                 "figure-2",
                 verdicts,  # type: ignore[arg-type]
                 {},
-                dict.fromkeys(SETS, ("final reward: +0.02 [+0.01, +0.03]", "steadiness: 1.1 [0.9, 1.3]")),
+                dict.fromkeys(SETS, ("final reward: +0.02 [+0.01, +0.03]", "steadiness: 1.1 [0.9, 1.3]", "speed: 2")),
+                parts={"corrected": PARTS} if number == 18 else {},
             )
         )
     return tuple(cards)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,17 @@ from srgdqn.paper.adam_steps import (
     Answer,
     answer_of,
     answer_sentence,
+    in_brief,
     judged,
     queries_per_batch,
     run,
     section,
 )
 from srgdqn.paper.cells import QUIET, Console, MeasurementCell
-from srgdqn.paper.claims.evidence import find_evidence, write_evidence
+from srgdqn.paper.claims.evidence import Evidence, evidence_of, find_evidence, write_evidence
 from srgdqn.paper.claims.verdicts import MARGINS, Judgement, holm
 from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
-from srgdqn.paper.report.contents import Report
+from srgdqn.paper.report.contents import Report, Table
 from srgdqn.paper.report.files import write_report
 from srgdqn.paper.scores import Scores
 from srgdqn.paper.tuning_search import Arm, Procedure, Stage, Tuned
@@ -259,10 +261,95 @@ def test_the_command_compares_tuned_arms(tmp_path: Path, monkeypatch: pytest.Mon
     assert [panel.title for panel in chart.panels] == list(TASKS)
     for panel in chart.panels:
         assert list(panel.x_labels) == ["steps", "queries", "seconds"]
-        assert {series.label for series in panel.series} == set(ARMS)
+        assert {series.label for series in panel.series} == {*ARMS, "random", "untrained"}
+        [chance] = [series for series in panel.series if series.label == "random"]
+        np.testing.assert_allclose(chance.y, LEVELS["random"], atol=0.02)
     last = next(series for series in chart.panels[0].series if series.label == SVRG)
     assert last.y[-1] == pytest.approx(2.0, rel=1e-3)
-    assert "On Pendulum variance reduction does what the paper promises: SRG against" in shown.found
+    assert "variance reduction pays on MountainCar and Pendulum and CartPole." in shown.found
+    assert "On Pendulum SRG adds " in shown.found
+    assert "e+0" not in "".join(shown.tables[1].frame["steps per round"])
+    brief = in_brief(read)
+    assert brief.section == "adam-steps"
+    assert brief.answer[0].endswith("variance reduction pays on MountainCar and Pendulum and CartPole.")
+    assert brief.answer[1].startswith("On MountainCar SRG and SVRG add ")
+
+
+def told(verdicts: dict[str, str], success: tuple[str, str, str] = ("31%", "36%", "86%"), **effects: str) -> Evidence:
+    """The tables of a made-up study; the effect of SRG, of SVRG, and of both beside other ways to use Adam."""
+    names = {SRG: "SRG", SVRG: "SVRG"}
+    labels = {PLAIN_2: "plain gradients, b = 2", FULL: "full batch", ONCE: "one Adam step per batch"}
+    given = {PLAIN_2: "equal", FULL: "full", ONCE: "once"}
+    nothing = "+0.0 return per episode [-1, +1]"
+    found = dict(zip((SRG, SVRG, PLAIN_2), success, strict=True))
+    rows = [
+        {
+            "task": task,
+            "algorithm": name,
+            "score": f"{place}.0 [0.0, 9.0]",
+            "success": found.get(name, "not defined"),
+            "queries per batch": "1088" if name == FULL else "96",
+        }
+        for task in verdicts
+        for place, name in enumerate((*ARMS, "random", "untrained"))
+    ]
+    contrasts = [
+        {
+            "task": task,
+            "contrast": f"{names[ours]} against {labels[theirs]}",
+            "difference [95 %]": effects.get(f"{names[ours]}_{given[theirs]}", nothing),
+        }
+        for task in verdicts
+        for ours in names
+        for theirs in labels
+    ]
+    tables = [
+        Table("adam-steps-scores", "", pl.DataFrame(rows)),
+        Table("adam-steps-contrasts", "", pl.DataFrame(contrasts)),
+    ]
+    evidence = evidence_of("adam-steps", {}, tables, seed=1, rounds="2", seconds=60.0)
+    return replace(evidence, about={**evidence.about, "verdicts": verdicts, "found": [*verdicts, "No defect."]})
+
+
+MORE, LESS = "+40.2 return per episode [+33.5, +47]", "-26.8 return per episode [-34.5, -19]"
+
+
+def test_who_gains_is_told_apart_and_so_is_success() -> None:
+    brief = in_brief(told({"CartPole": "holds", "Pendulum": "fails"}, SVRG_equal=MORE))
+    assert brief.answer == (
+        "At equal gradient queries and with every α tuned (readings mnih), variance reduction pays on CartPole; it "
+        "does not on Pendulum.",
+        "On CartPole SRG makes no clear difference, +0.0 return per episode [−1.0, +1.0], and SVRG adds 40 return per "
+        "episode; but fewer greedy episodes succeed, 31 % and 36 % against 86 %.",
+    )
+    both = in_brief(told({"MountainCar": "holds"}, SRG_equal=MORE, SVRG_equal=MORE)).answer[1]
+    assert both == (
+        "On MountainCar SRG and SVRG add 40 and 40 return per episode; but fewer greedy episodes succeed, 31 % and "
+        "36 % against 86 %: the shaped reward pays for height, not for arriving."
+    )
+    # Nothing is said of success that does not fall, or that is not defined.
+    for success in (("90%", "80%", "86%"), ("not defined",) * 3):
+        assert "succeed" not in in_brief(told({"CartPole": "holds"}, success)).answer[1]  # type: ignore[arg-type]
+
+
+def test_stronger_ways_to_use_adam_are_told() -> None:
+    brief = in_brief(told({"CartPole": "undecided"}, SRG_full=LESS, SVRG_full=LESS, SRG_once=LESS))
+    assert brief.answer[1:] == (
+        "Full-batch steps, at 11 times the queries, score more than both on CartPole.",
+        "A single Adam step per batch, tuned, beats SRG on CartPole (5 against 0).",
+    )
+    assert len(in_brief(told({"CartPole": "moot"}, SRG_full=LESS)).answer) == 1
+
+
+def test_where_nothing_holds_or_is_compared() -> None:
+    brief = in_brief(told({"CartPole": "fails", "Pendulum": "moot", "MountainCar": "undecided"}))
+    assert brief.answer[0].endswith(
+        "variance reduction does not pay on CartPole; it cannot be told on MountainCar; there is nothing to compare on "
+        "Pendulum."
+    )
+    shown = section(told({"CartPole": "moot"}, SRG_equal="90% and 80% of the rounds diverged", SVRG_equal=LESS))
+    assert "On CartPole SRG is not compared, and SVRG costs 26.8 return per episode [−34.5, −19.0]" in shown.found
+    assert "No defect." in shown.found
 
 
 def test_a_tiny_run_for_real_renders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

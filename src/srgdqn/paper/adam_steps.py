@@ -26,6 +26,8 @@ The rule, written before any round of the seeds that it is for (43,001 on):
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,11 +53,12 @@ from srgdqn.paper.claims.verdicts import (
     measure,
     seed_of,
 )
+from srgdqn.paper.claims.wording import differences
 from srgdqn.paper.equal_cost import COSTS, Cost, Round, curve_rows, rounds_of, scores_after, total_cost
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text
 from srgdqn.paper.halving import PAPERS_OWN, Choice
 from srgdqn.paper.measurements import step_times
-from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.report.contents import Aside, Section, Table
 from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.scores import Scores
 from srgdqn.paper.studies.figure_2 import TASKS
@@ -369,8 +372,116 @@ def answer_sentence(task: str, answer: Answer) -> str:
     return f"On {task} {words}{marks}: {effects}."
 
 
-def chart_of(curves: pl.DataFrame) -> Chart:
-    """The learning curves, which can be shown against steps, gradient queries and seconds."""
+class _Told(NamedTuple):
+    """The study's tables as a reader's sentences need them."""
+
+    scores: Mapping[tuple[str, str], Mapping[str, str]]
+    """By task and algorithm."""
+    contrasts: Mapping[tuple[str, str], Mapping[str, str]]
+    """By task and label."""
+
+    def score(self, task: str, name: str) -> float:
+        return float(self.scores[task, name]["score"].split(" ")[0])
+
+    def difference(self, task: str, ours: str, theirs: str) -> tuple[Interval, str]:
+        """The difference with its interval, and its unit; not a number where it is void."""
+        text = self.contrasts[task, f"{_NAMES[ours]} against {_NAMES[theirs]}"]["difference [95 %]"]
+        found = re.fullmatch(r"(\S+) (.*) \[(\S+), (\S+)\]", text)
+        if found is None:
+            return Interval(math.nan, math.nan, math.nan), ""
+        return Interval(float(found[1]), float(found[3]), float(found[4])), found[2]
+
+    def success(self, task: str, name: str) -> int | None:
+        """Per cent of greedy episodes; None where success is not defined."""
+        found = re.fullmatch(r"(\d+) ?%", self.scores[task, name]["success"])
+        return int(found[1]) if found else None
+
+
+def _told(evidence: Evidence) -> _Told:
+    frames = {table.name: table.frame for table in evidence.tables}
+    return _Told(
+        {(row["task"], row["algorithm"]): row for row in frames["adam-steps-scores"].iter_rows(named=True)},
+        {(row["task"], row["contrast"]): row for row in frames["adam-steps-contrasts"].iter_rows(named=True)},
+    )
+
+
+def in_brief(evidence: Evidence) -> Aside:
+    """The answer for the first screen, from the verdicts and the tables."""
+    told, verdicts = _told(evidence), evidence.about["verdicts"]
+    found = [f"At equal gradient queries and with every α tuned (readings {READINGS}), {_verdicts(verdicts)}."]
+    found += [_effects(told, task, brief=True) for task, verdict in verdicts.items() if verdict == "holds"]
+    return Aside("And if Adam makes every inner step?", (*found, *_stronger(told, list(verdicts))), KIND)
+
+
+def _verdicts(verdicts: Mapping[str, str]) -> str:
+    words = {
+        "holds": "variance reduction pays on {}",
+        "fails": "it does not on {}",
+        "undecided": "it cannot be told on {}",
+        "moot": "there is nothing to compare on {}",
+    }
+    by_verdict = {each: [task for task, found in verdicts.items() if found == each] for each in words}
+    if not by_verdict["holds"]:
+        words["fails"] = "variance reduction does not pay on {}"
+    return "; ".join(words[each].format(" and ".join(tasks)) for each, tasks in by_verdict.items() if tasks)
+
+
+def _effects(told: _Told, task: str, *, brief: bool = False) -> str:
+    """What SRG and SVRG add on a task, and what becomes of success; in brief without intervals of what is clear."""
+    apart = {ours: told.difference(task, ours, PLAIN_2) for ours in REDUCED}
+    intervals = [interval for interval, _ in apart.values()]
+    if brief and all(interval.low > 0 for interval in intervals):
+        sizes = " and ".join(f"{interval.estimate:.2g}" for interval in intervals)
+        unit = apart[SRG][1]
+        return f"On {task} {' and '.join(_NAMES[ours] for ours in REDUCED)} add {sizes} {unit}{_success(told, task)}."
+    parts = [_effect(_NAMES[ours], *found, brief=brief) for ours, found in apart.items()]
+    return f"On {task} {', and '.join(parts)}{_success(told, task)}."
+
+
+def _effect(name: str, interval: Interval, unit: str, *, brief: bool) -> str:
+    if not math.isfinite(interval.estimate):
+        return f"{name} is not compared"
+    estimate, low, high = (each.replace("-", "−") for each in differences(interval))
+    if interval.low <= 0 <= interval.high:
+        return f"{name} makes no clear difference, {estimate} {unit} [{low}, {high}]"
+    verb = "adds" if interval.low > 0 else "costs"
+    if brief:
+        return f"{name} {verb} {abs(interval.estimate):.2g} {unit}"
+    return f"{name} {verb} {estimate.lstrip('+−')} {unit} [{low}, {high}]"
+
+
+def _success(told: _Told, task: str) -> str:
+    """Where reward rises and fewer greedy episodes succeed, what to think of it."""
+    ours, theirs = [told.success(task, name) for name in REDUCED], told.success(task, PLAIN_2)
+    known = [each for each in ours if each is not None]
+    if theirs is None or not known or max(known) >= theirs:
+        return ""
+    shares = " and ".join(f"{each} %" for each in known)
+    paid = ": the shaped reward pays for height, not for arriving" if task == "MountainCar" else ""
+    return f"; but fewer greedy episodes succeed, {shares} against {theirs} %{paid}"
+
+
+def _stronger(told: _Told, tasks: Sequence[str]) -> list[str]:
+    """Where plainer ways to use Adam score more."""
+    found = []
+    queries = {name: float(told.scores[tasks[0], name]["queries per batch"]) for name in (FULL, PLAIN_2)}
+    full = [task for task in tasks if all(told.difference(task, ours, FULL)[0].high < 0 for ours in REDUCED)]
+    if full:
+        times = f"{queries[FULL] / queries[PLAIN_2]:.0f} times the queries"
+        found.append(f"Full-batch steps, at {times}, score more than both on {' and '.join(full)}.")
+    once = [task for task in tasks if told.difference(task, SRG, ONCE)[0].high < 0]
+    if once:
+        beside = " and ".join(
+            f"{task} ({told.score(task, ONCE):.3g} against {told.score(task, SRG):.3g})" for task in once
+        )
+        found.append(f"A single Adam step per batch, tuned, beats SRG on {beside}.")
+    return found
+
+
+def chart_of(curves: pl.DataFrame, yardsticks: Mapping[tuple[str, str], float]) -> Chart:
+    """The learning curves, which can be shown against steps, gradient queries and seconds; `yardsticks` are the scores
+    of those who do not learn, by task and name.
+    """
     panels = []
     for task in curves["task"].unique(maintain_order=True):
         mine = curves.filter(task=task)
@@ -380,26 +491,64 @@ def chart_of(curves: pl.DataFrame) -> Chart:
             x: dict[str, np.ndarray] = {cost: rows[cost].to_numpy() for cost in COSTS}
             low, high = (rows[name_].cast(pl.Float64).to_numpy() for name_ in ("low", "high"))
             series.append(Series(name, STYLES[name], x, rows["mean"].to_numpy(), low, high))
+        ends: dict[str, np.ndarray] = {cost: np.array([0.0, mine[cost].max()], float) for cost in COSTS}
+        series += [
+            Series(name, STYLES[name], ends, np.full(2, score))
+            for (where, name), score in yardsticks.items()
+            if where == task
+        ]
         label = "return per episode" if task == "CartPole" else "reward per action"
         panels.append(Panel(task, label, _X_LABELS, tuple(series)))
     return Chart(
         "adam-steps",
         "Adam at every inner step",
         "Means over the rounds that have got so far, and their 95 % intervals, α tuned; each point is a twentieth of a "
-        "round. Can be shown against environment steps, gradient queries and seconds of one core.",
+        "round. Grey: what the random policy and the untrained agent score in the end. Can be shown against "
+        "environment steps, gradient queries and seconds of one core.",
         tuple(panels),
     )
 
 
 def section(evidence: Evidence) -> Section:
     """Whether variance reduction pays where every inner step is Adam's."""
+    told = _told(evidence)
+    yardsticks = {(task, name): told.score(task, name) for task, name in told.scores if name in YARDSTICKS}
+    verdicts = evidence.about["verdicts"]
     curves = [table for table in evidence.tables if table.name == _CURVES]
+    found = [
+        f"At equal gradient queries and with every α tuned, {_verdicts(verdicts)}. Compared are SRG and SVRG, each "
+        "against plain gradients from two transitions a step (b = 2), which ask for as many gradients.",
+        " ".join(_effects(told, task) for task in verdicts),
+        " ".join([*_stronger(told, list(verdicts)), *evidence.about.get("found", ())[len(verdicts) :]]),
+        evidence.made().strip(),
+    ]
     return Section(
         name=KIND,
         title="Adam at every inner step, at equal queries",
         paper_says="Nothing: in the paper inner steps have length η, and Adam makes one step per batch. It promises "
         "that variance-reduced gradients make learning better.",
-        found=" ".join(evidence.about.get("found", ())) + evidence.made(),
-        charts=tuple(chart_of(table.frame) for table in curves),
-        tables=tuple(table for table in evidence.tables if table.name != _CURVES),
+        found="\n\n".join(part for part in found if part),
+        charts=tuple(chart_of(table.frame, yardsticks) for table in curves),
+        tables=tuple(_for_readers(table) for table in evidence.tables if table.name != _CURVES),
     )
+
+
+def _for_readers(table: Table) -> Table:
+    """A table in which numbers are written out."""
+    written = [
+        pl.col(name).map_elements(_written, pl.String) for name, kind in table.frame.schema.items() if kind == pl.String
+    ]
+    return dataclasses.replace(table, frame=table.frame.with_columns(written))
+
+
+def _written(text: str) -> str:
+    """A text of the tables as a reader wants it.
+
+    >>> _written("5.94e+05"), _written("1e-05")
+    ('594,000', '< 0.0001')
+    """
+    if re.fullmatch(r"\d(\.\d+)?e\+\d+", text):
+        return f"{float(text):,.0f}"
+    if re.fullmatch(r"\d(\.\d+)?e-0[5-9]", text):
+        return "< 0.0001"
+    return text

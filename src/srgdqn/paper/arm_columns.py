@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import polars as pl
 import scipy.stats
 
@@ -11,6 +14,19 @@ from srgdqn.results.statistics import bootstrap_interval
 
 ONLY_AT_THE_END = 10**9
 """An evaluation interval that no budget reaches: greedy episodes only at the end of training."""
+
+ARM_NAMES: Mapping[str, str] = MappingProxyType(
+    {
+        "srg-dqn": "SRG-DQN",
+        "svr-dqn": "SVR-DQN",
+        "dqn-sgd": "DQN with SGD",
+        "srg-dqn-no-adam": "SRG without Adam",
+        "sgd-inner-adam": "same updates, plain gradients",
+        "random": "the random policy",
+        "untrained": "the untrained agent",
+    }
+)
+"""What sentences call the arms that they speak of most."""
 
 NOTE = (
     "Score: mean reward per action over the last 20 % of steps (MountainCar, Pendulum) or mean return over the last "

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from srgdqn.figures.charts import Chart
-from srgdqn.paper.arm_columns import NOTE, arm_columns, share_text
+from srgdqn.paper.arm_columns import ARM_NAMES, NOTE, arm_columns, share_text
 from srgdqn.paper.claims.cases import NO_ADAM, OURS, SAME_UPDATES, SGD, SVR, Gathered
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, WHY_CHANGED
-from srgdqn.paper.claims.verdicts import REWARDS, Judgement, difference, measure, seed_of
+from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, difference, measure, seed_of
+from srgdqn.paper.claims.wording import differences, effect_text, parts_of
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
-from srgdqn.paper.report.contents import ClaimCard, FirstScreen, Section, Table
-from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, score_table
+from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Section, Table
+from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, percent, score_table
 from srgdqn.paper.scores import scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.results.statistics import Interval
@@ -28,21 +30,24 @@ SHOWN_SETS = ("corrected", "printed", "mnih")
 BESIDE = {"mnih": "mnih-20"}
 """A set whose verdicts on C2 to C6 are shown with another period of the target network beside them."""
 _RESAMPLES = 10_000
-_AGAINST = {
-    SAME_UPDATES: "same updates, plain gradients",
-    SVR: "SVR-DQN",
-    SGD: "DQN with SGD",
-    NO_ADAM: "SRG without Adam",
-}
+_MOST_DIVERGED = 0.5
+"""A contrast of means is void if more than this share of each arm's rounds diverged."""
+_SOME_DIVERGED = 0.01
+_REDUCED = (OURS, SVR, NO_ADAM, "svr-dqn-no-adam")
+_AGAINST = {arm: ARM_NAMES[arm] for arm in (SAME_UPDATES, SVR, SGD, NO_ADAM)}
 _DIGITS = {"MountainCar": 3, "Pendulum": 2, "CartPole": 1}
 _COLUMNS = {
     RANDOM: "random policy",
     UNTRAINED: "untrained agent",
     SGD: "DQN with SGD",
-    SAME_UPDATES: "same updates, plain gradients",
+    SAME_UPDATES: ARM_NAMES[SAME_UPDATES],
     SVR: "SVR-DQN",
     OURS: "SRG-DQN",
 }
+_SCORED = (
+    "Reward per action in the last fifth of the steps; on CartPole return of the last 100 episodes. A diverged round "
+    "scores the worst that finished, or as the random policy if that is worse."
+)
 
 
 # Tables of the evidence
@@ -112,57 +117,146 @@ def interaction_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
 # What the report says first
 
 
-def first_screen(evidence: Evidence) -> FirstScreen:
-    """The first screen, from the verdicts and the tables of the evidence."""
+def first_screen(evidence: Evidence, aside: Aside | None = None) -> FirstScreen:
+    """The first screen, from the verdicts and the tables of the evidence; `aside` is another study's answer."""
     scores, contrasts = (_frame(evidence, name) for name in ("scores", "contrasts"))
-    table, chart = small_table(scores, SHOWN_SETS[0]), forest(contrasts)
-    return FirstScreen(IN_A_SENTENCE, counts_of(cards(evidence)), QUESTION, answer(contrasts, scores), table, chart)
+    made = cards(evidence)
+    tables = [small_table(scores, each) for each in SHOWN_SETS]
+    return FirstScreen(
+        IN_A_SENTENCE,
+        counts_of(made),
+        QUESTION,
+        answer(contrasts, scores),
+        tables[0],
+        forest(contrasts, scores),
+        forest_table=forest_table(contrasts, scores),
+        counts_note=below_random_note(made),
+        more_tables=tuple(tables[1:]),
+        aside=aside,
+    )
 
 
 def _frame(evidence: Evidence, name: str) -> pl.DataFrame:
     return next(table.frame for table in evidence.tables if table.name == f"confirmation-{name}")
 
 
+def below_random_note(made: Sequence[ClaimCard]) -> str:
+    """In how many verdicts no algorithm beats the random policy."""
+    counts = {each: sum("below random" in card.marks.get(each, ()) for card in made) for each in SHOWN_SETS}
+    found = [f"{count} with {each}" for each, count in counts.items() if count]
+    if not found:
+        return ""
+    return f"Below random: in some verdicts ({', '.join(found)}) no algorithm compared beats the random policy."
+
+
 def answer(contrasts: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
-    """At most three sentences: what variance reduction adds to the updates, by task; beside SVR-DQN; and whether
-    anybody beats the random policy.
+    """At most three sentences: what variance reduction adds to the updates; how often it diverges; and how SRG-DQN
+    fares beside SVR-DQN and beside controls without variance reduction.
     """
-    beyond = "; ".join(f"on {task} {_in_words(contrasts, task, SAME_UPDATES)}" for task in TASKS)
-    beside = "; ".join(f"on {task} {_in_words(contrasts, task, SVR)}" for task in TASKS)
-    below = [
-        f"{task} ({', '.join(sets)})"
-        for task in TASKS
-        if (sets := [each for each in SHOWN_SETS if not _beats_random(scores, task, each)])
-    ]
-    last = f"Nobody's mean is above the random policy's on {'; '.join(below)}." if below else ""
-    sentences = [
-        f"Beyond the same updates along plain gradients, SRG-DQN's variance reduction gives, {beyond}.",
-        f"Beside SVR-DQN it gives, {beside}.",
-        last,
-    ]
-    return tuple(each for each in sentences if each)
+    outcomes = _outcomes(contrasts, scores, SAME_UPDATES)
+    return _added(outcomes), _diverging(scores, outcomes), _beside(contrasts, scores)
 
 
-def _in_words(contrasts: pl.DataFrame, task: str, arm: str) -> str:
-    """More, less, or no reward that can be told, for the sets that agree together."""
-    found: dict[str, list[str]] = {}
+Outcome = Literal["adds", "costs", "even", "void"]
+
+
+def _outcomes(contrasts: pl.DataFrame, scores: pl.DataFrame, arm: str) -> dict[str, dict[str, Outcome]]:
+    """By set and task: whether SRG-DQN has more reward than an arm at 95 %, less, or neither; void if most rounds of
+    both diverged.
+    """
+    shares = _by_place(scores, "share diverged")
+    found: dict[str, dict[str, Outcome]] = {each: {} for each in SHOWN_SETS}
+    for row in contrasts.filter(pl.col("against") == arm, pl.col("readings").is_in(SHOWN_SETS)).iter_rows(named=True):
+        place = row["readings"], row["task"]
+        void = min(shares[*place, OURS], shares[*place, arm]) > _MOST_DIVERGED
+        more, less = (row["low"] or 0.0) > 0, (row["high"] or 0.0) < 0
+        found[row["readings"]][row["task"]] = "void" if void else "adds" if more else "costs" if less else "even"
+    return found
+
+
+def _by_place(scores: pl.DataFrame, column: str) -> dict[tuple[str, str, str], float]:
+    return {(row["readings"], row["task"], row["arm"]): row[column] for row in scores.iter_rows(named=True)}
+
+
+def _added(outcomes: Mapping[str, Mapping[str, Outcome]]) -> str:
+    """What variance reduction adds, in a sentence; sets that agree are told together."""
+    alike: dict[str, list[str]] = {}
+    for each, by_task in outcomes.items():
+        alike.setdefault(_gains(by_task), []).append(each)
+    every = {outcome for by_task in outcomes.values() for outcome in by_task.values() if outcome != "void"}
+    if every == {"adds"}:
+        lead = "Variance reduction, too"
+    elif "adds" not in every:
+        lead = "Merely the updates"
+    else:
+        lead = "It depends on the readings" if len(alike) > 1 else "It depends on the task"
+    told = "; ".join(f"{gains} with {listed(sets)}" for gains, sets in alike.items())
+    return f"{lead}: beyond the same updates along plain gradients, variance reduction {told}."
+
+
+def _gains(by_task: Mapping[str, Outcome]) -> str:
+    words = {"adds": "adds reward", "costs": "costs reward", "even": "makes no clear difference"}
+    told = [
+        f"{word} on {_tasks([task for task, found in by_task.items() if found == outcome])}"
+        for outcome, word in words.items()
+        if outcome in by_task.values()
+    ]
+    return listed(told) if told else "cannot be judged"
+
+
+def _tasks(names: Sequence[str]) -> str:
+    return "all three tasks" if len(names) == len(TASKS) else listed(names)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them.
+
+    >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
+    ('a', 'a and b', 'a, b and c')
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _diverging(scores: pl.DataFrame, outcomes: Mapping[str, Mapping[str, Outcome]]) -> str:
+    """How many of SRG-DQN's rounds diverge, and where that leaves nothing to compare."""
+    shares = _by_place(scores, "share diverged")
+    told: dict[str, list[str]] = {}
     for each in SHOWN_SETS:
-        row = contrasts.row(
-            by_predicate=(pl.col("task") == task) & (pl.col("against") == arm) & (pl.col("readings") == each),
-            named=True,
-        )
-        word = (
-            "more reward" if row["low"] > 0 else "less reward" if row["high"] < 0 else "no difference that can be told"
-        )
-        found.setdefault(word, []).append(f"{each} {row['estimate']:+.3g}")
-    return ", ".join(f"{word} ({', '.join(sets)})" for word, sets in found.items())
+        mine = {task: shares[each, task, OURS] for task in TASKS}
+        often = [f"{percent(share)} on {task}" for task, share in mine.items() if share >= _SOME_DIVERGED]
+        rest = "hardly any" if any(mine.values()) else "none"
+        told.setdefault(listed(often) if often else rest, []).append(each)
+    if list(told) == ["none"]:
+        return "None of SRG-DQN's rounds diverges."
+    shown = "; ".join(f"{what} with {listed(sets)}" for what, sets in told.items())
+    void = [task for task in TASKS if any(by_task.get(task) == "void" for by_task in outcomes.values())]
+    others = f" (where, on {_tasks(void)}, most rounds with plain gradients diverge too)" if void else ""
+    return f"SRG-DQN's rounds diverge{others}: {shown}."
 
 
-def _beats_random(scores: pl.DataFrame, task: str, readings: str) -> bool:
+def _beside(contrasts: pl.DataFrame, scores: pl.DataFrame) -> str:
+    """How SRG-DQN fares beside SVR-DQN, and how often a control without variance reduction scores more."""
+    ahead = {
+        each: [task for task, found in by_task.items() if found == "adds"]
+        for each, by_task in _outcomes(contrasts, scores, SVR).items()
+    }
+    told = listed([f"on {_tasks(tasks)} with {each}" for each, tasks in ahead.items() if tasks])
+    where = f"{told}{'' if all(ahead.values()) else ' only'}" if told else "nowhere"
+    means = _by_place(scores, "mean")
+    places = [(each, task) for each in SHOWN_SETS for task in TASKS]
+    better = sum(means[*place, best_control(scores, *place)] > means[*place, OURS] for place in places)
+    count = "every one" if better == len(places) else str(better) if better else "none"
+    return (
+        f"SRG-DQN is ahead of SVR-DQN {where}; a control without variance reduction scores more than SRG-DQN "
+        f"in {count} of the {len(places)} pairs of task and set."
+    )
+
+
+def best_control(scores: pl.DataFrame, readings: str, task: str) -> str:
+    """The algorithm with the best score that neither reduces variance nor stands in the small table."""
     mine = scores.filter((pl.col("task") == task) & (pl.col("readings") == readings))
-    chance = mine.filter(pl.col("arm") == RANDOM)["mean"].item()
-    learned = mine.filter(~pl.col("arm").is_in([RANDOM, UNTRAINED]))["mean"].max()
-    return bool(learned > chance)
+    means = dict(mine.select("arm", "mean").iter_rows())
+    return str(max((arm for arm in means if arm not in (*_COLUMNS, *_REDUCED)), key=lambda arm: means[arm]))
 
 
 def small_table(scores: pl.DataFrame, readings: str) -> Table:
@@ -171,23 +265,24 @@ def small_table(scores: pl.DataFrame, readings: str) -> Table:
     for task in TASKS:
         mine = scores.filter((pl.col("task") == task) & (pl.col("readings") == readings))
         by_arm = {row["arm"]: row for row in mine.iter_rows(named=True)}
-        controls = {arm: row for arm, row in by_arm.items() if arm not in (*_COLUMNS, NO_ADAM)}
-        best = max(controls, key=lambda arm: controls[arm]["mean"])
+        best = best_control(scores, readings, task)
         rows[task] = {
             **{title: _score(by_arm[arm], learns=arm not in YARDSTICKS) for arm, title in _COLUMNS.items()},
-            "best control": _score(controls[best])._replace(name=best),
+            "best control": _score(by_arm[best])._replace(name=best),
         }
-    title = f"Final scores with the readings {readings}, and the share of rounds that diverged"
-    return score_table("first-scores", title, rows, _DIGITS, NOTE)
+    name = "first-scores" if readings == SHOWN_SETS[0] else f"first-scores-{readings}"
+    title = f"Final scores with the readings {readings} (rounds that diverged)"
+    return score_table(name, title, rows, _DIGITS, _SCORED)
 
 
 def _score(row: Mapping[str, Any], learns: bool = True) -> Score:
     return Score(row["mean"], row["share diverged"] if learns else None)
 
 
-def forest(contrasts: pl.DataFrame) -> Chart:
-    """By how much SRG-DQN scores more than others: a panel per task, a marker per set."""
-    differences = [
+def _differences(contrasts: pl.DataFrame, scores: pl.DataFrame) -> list[Difference]:
+    """The contrasts of the first screen that are not void."""
+    void = {arm: _outcomes(contrasts, scores, arm) for arm in _AGAINST}
+    return [
         Difference(
             row["task"],
             REWARDS[row["task"]].words,
@@ -195,14 +290,34 @@ def forest(contrasts: pl.DataFrame) -> Chart:
             _AGAINST[row["against"]],
             Interval(*(float("nan") if row[key] is None else row[key] for key in ("estimate", "low", "high"))),
         )
-        for row in contrasts.iter_rows(named=True)
-        if row["readings"] in SHOWN_SETS
+        for row in contrasts.filter(pl.col("readings").is_in(SHOWN_SETS)).iter_rows(named=True)
+        if void[row["against"]][row["readings"]][row["task"]] != "void"
     ]
+
+
+def forest(contrasts: pl.DataFrame, scores: pl.DataFrame) -> Chart:
+    """By how much SRG-DQN scores more than others: a panel per task, a marker per set."""
     caption = (
-        "Differences of final scores with 95 % intervals over rounds: to the right of 0 SRG-DQN is better. A round "
-        "that diverged scores the worst of those that finished, or as the random policy where that is worse."
+        "Differences of final scores with 95 % intervals over rounds: to the right of 0 SRG-DQN is better. Where more "
+        "than half of the rounds of both diverged, nothing is drawn."
     )
-    return forest_chart("first-contrasts", "SRG-DQN beside the others", caption, differences)
+    return forest_chart("first-contrasts", "SRG-DQN beside the others", caption, _differences(contrasts, scores))
+
+
+def forest_table(contrasts: pl.DataFrame, scores: pl.DataFrame) -> Table:
+    """The forest plot as a table: a row per task and other algorithm, a column per set."""
+    found: dict[tuple[str, str], dict[str, str]] = {
+        (task, name): dict.fromkeys(SHOWN_SETS, "most rounds of both diverged")
+        for task in contrasts["task"].unique(maintain_order=True)
+        for name in _AGAINST.values()
+    }
+    for each in _differences(contrasts, scores):
+        known = all(map(math.isfinite, each.interval))
+        estimate, low, high = differences(each.interval) if known else ("not known", "", "")
+        text = f"{estimate} [{low}, {high}]" if known else estimate
+        found[each.panel, each.against][each.readings] = text.replace("-", "−")
+    rows = [{"task": task, "SRG-DQN minus": name, **texts} for (task, name), texts in found.items()]
+    return Table("first-differences", "The same as a table, with 95 % intervals", pl.DataFrame(rows))
 
 
 def cards(evidence: Evidence, before: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> tuple[ClaimCard, ...]:
@@ -220,7 +335,8 @@ def cards(evidence: Evidence, before: Mapping[str, Mapping[str, str]] = MappingP
                 {each: judgement.verdict for each, judgement in mine.items()},
                 {each: judgement.marks for each, judgement in mine.items()},
                 {each: _effects(judgement) for each, judgement in mine.items()},
-                (*_period_note(name, by_set), *_change_note(name, mine, before)),
+                (*_alone_note(mine), *_period_note(name, by_set), *_change_note(name, mine, before)),
+                {each: parts_of(judgement) for each, judgement in mine.items() if not _nobody_learned(judgement)},
             )
         )
     return tuple(made)
@@ -231,14 +347,38 @@ def _effects(judgement: Judgement) -> tuple[str, ...]:
     first = judgement.deciding
     ordered = sorted(judgement.contrasts, key=lambda each: each is not first)
     reason = (f"Moot: {judgement.reason}.",) if judgement.reason else ()
-    return (*reason, *(each.text() for each in ordered))
+    return (*reason, *(_effect(each) for each in ordered))
+
+
+def _effect(contrast: Measured) -> str:
+    return f"{contrast.part}: {effect_text(contrast)}" if contrast.part else effect_text(contrast)
+
+
+def _nobody_learned(judgement: Judgement) -> bool:
+    """Whether nothing of a claim is worth telling: its parts compare what is the same."""
+    return judgement.reason == "none of its arms has learned"
+
+
+def _alone_note(mine: Mapping[str, Judgement]) -> list[str]:
+    """Why a claim whose parts all hold is undecided, if one is."""
+    sets = [
+        each
+        for each, judgement in mine.items()
+        if judgement.verdict == "undecided" and all(part.verdict == "holds" for part in parts_of(judgement))
+    ]
+    if not sets:
+        return []
+    return [f"With {listed(sets)} each part is above 0 by itself, but not when corrected for the number of claims."]
 
 
 def _period_note(name: str, by_set: Mapping[str, Mapping[str, Judgement]]) -> list[str]:
     found = []
     for each, other in BESIDE.items():
         if name in by_set.get(other, {}) and by_set[other][name].verdict != by_set[each][name].verdict:
-            found.append(f"With {each} it depends on the period: {by_set[other][name].verdict} with a period of 20.")
+            found.append(
+                f"With {each} it depends on the period of the target network: {by_set[each][name].verdict} with 100 "
+                f"outer iterations, {by_set[other][name].verdict} with 20."
+            )
     return found
 
 
@@ -308,8 +448,8 @@ def confirmed_section(evidence: Evidence) -> Section:
             "claim": judgement.name,
             "readings": readings,
             "verdict": judgement.verdict,
-            "contrast": contrast.label,
-            "with its 95 % interval": contrast.void or contrast.unit.text(contrast.interval),
+            "part": contrast.part,
+            "contrast, with its 95 % interval": effect_text(contrast),
             "p (holds)": _p_text(contrast.p_holds),
             "p (fails)": _p_text(contrast.p_fails),
         }

@@ -17,7 +17,7 @@ from srgdqn.paper.confirmation import confirm
 from srgdqn.paper.experiment import Outcomes, seconds_of
 from srgdqn.paper.findings import cards, confirmed_section, first_screen, rules_text
 from srgdqn.paper.fingerprint_study import find_readings, fingerprint_section
-from srgdqn.paper.report.contents import Report, Section
+from srgdqn.paper.report.contents import Aside, Report, Section
 from srgdqn.paper.scale import SETS, Scale
 from srgdqn.paper.studies import EXPERIMENTS
 from srgdqn.results.result import Result
@@ -95,7 +95,7 @@ def make_report(
             sections.append(long.section(evidence))
     return Report(
         title=TITLE,
-        first=None if confirmed is None else first_screen(confirmed),
+        first=None if confirmed is None else first_screen(confirmed, _aside(folder)),
         cards=() if confirmed is None else cards(confirmed, last_release()),
         rules=_NOT_YET if confirmed is None else rules_text(confirmed),
         glossary=GLOSSARY,
@@ -104,6 +104,12 @@ def make_report(
         configurations={name: _configuration(outcome) for name, outcome in outcomes.items()},
         preview=scale.name == "quick",
     )
+
+
+def _aside(folder: Path | None) -> Aside | None:
+    """What the comparison of Adam steps has to say on the first screen."""
+    evidence = find_evidence(adam_steps.KIND, folder)
+    return None if evidence is None else adam_steps.in_brief(evidence)
 
 
 _NOT_YET = "No confirmatory run has been made yet: srgdqn reproduce --confirm."

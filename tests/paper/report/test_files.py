@@ -25,8 +25,11 @@ def test_everything_is_written_where_it_is_said_to_be(report_folder: Path) -> No
             "verdicts.json",
             "tables/table-2.csv",
             "tables/table-2.md",
-            "tables/first-scores.csv",
-            "tables/first-scores.md",
+            *(
+                f"tables/first-{name}.{suffix}"
+                for name in ("scores", "scores-mnih", "differences")
+                for suffix in ("csv", "md")
+            ),
         }
         | {"figures/.drawn.json", *(f"figures/{name}.png" for name in charts)}
         | {f"tables/{name}.csv" for name in charts}

@@ -37,7 +37,7 @@ def test_scores_stand_by_task_with_what_diverged_beside_them() -> None:
     assert table.frame.columns == ["task", "random policy", "SRG-DQN", "best control"]
     assert table.frame.rows() == [
         ("MountainCar", "0.311", "0.318 (0 %)", None),
-        ("Pendulum", None, "-3.51 (45 %)", "-1.00 (0 %) dqn-adam"),
+        ("Pendulum", None, "−3.51 (45 %)", "−1.00 (0 %) dqn-adam"),
     ]
 
 

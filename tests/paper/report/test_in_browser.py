@@ -287,6 +287,26 @@ def test_a_card_has_a_permalink_that_leads_to_it(page: Chrome) -> None:
     WebDriverWait(page, 30).until(lambda driver: 0 <= driver.execute_script(top) < 100)
 
 
+def test_a_card_shows_its_figure_and_leads_to_it(page: Chrome) -> None:
+    card = page.find_element(By.ID, "C18")
+    image = card.find_element(By.CSS_SELECTOR, ".thumb img")
+    page.execute_script("arguments[0].scrollIntoView()", image)
+    WebDriverWait(page, 30).until(lambda driver: driver.execute_script("return arguments[0].naturalWidth", image) > 300)
+    assert image.get_attribute("alt") == "Figure: Learning curves"
+    image.click()
+    chart = page.find_element(By.ID, "chart-figure-2")
+    WebDriverWait(page, 30).until(lambda _: chart.is_displayed())
+
+
+@pytest.mark.parametrize(("width", "height"), SIZES)
+def test_the_small_table_is_seen_whole(browser: Chrome, report_folder: Path, width: int, height: int) -> None:
+    resize(browser, width, height)
+    browser.get((report_folder / "report.html").as_uri())
+    loaded(browser)
+    hidden = "const box = document.querySelector('.small .scrolling'); return box.scrollWidth - box.clientWidth"
+    assert browser.execute_script(hidden) <= 0
+
+
 def test_an_odd_address_does_no_harm(page: Chrome) -> None:
     page.execute_script("location.hash = '%E0%A4%A'")
     page.execute_script("location.hash = 'C2-(at-their-own-θ)'")
@@ -357,7 +377,10 @@ def test_without_scripts_images_stand_in(browser: Chrome, report_folder: Path) -
             assert image.is_displayed()
             assert image.size["width"] > 300
         assert not any(each.is_displayed() for each in browser.find_elements(By.CSS_SELECTOR, ".controls, .plots"))
-        assert all(each.is_displayed() for each in browser.find_elements(By.CSS_SELECTOR, ".strip, .scores, .card"))
+        assert all(
+            each.is_displayed()
+            for each in browser.find_elements(By.CSS_SELECTOR, ".strip, .small > div .scores, .card")
+        )
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 

@@ -83,7 +83,13 @@ def test_the_page_says_all_that_the_report_does() -> None:
             assert table.note in said
     assert "Computed in 12 min 34 s, added up over cores: within its budget of 20 min." in said
     first = report.first
-    parts = (first.claim, "corrected", first.question, *first.answer, first.table.title, first.forest.title)
+    assert first.aside is not None
+    assert first.forest_table is not None
+    parts = (
+        *(first.claim, "corrected", first.counts_note, first.question, *first.answer, first.table.title),
+        *(first.aside.question, *first.aside.answer, "The whole comparison", first.forest.title),
+        first.forest_table.title,
+    )
     rest = ("What these words mean: round, moot", "Claim by claim", "In detail", "What the paper says")
     places = [said.index(part) for part in (*parts, *rest)]
     assert places == sorted(places)
@@ -124,6 +130,27 @@ def test_a_card_has_its_verdicts_side_by_side_with_marks_and_effects() -> None:
     assert "<details>" not in only
 
 
+def test_parts_of_a_claim_are_told_apart() -> None:
+    text = source(replace(synthetic_report(), first=None))
+    card = text[text.index('id="C18"') :]
+    card = card[: card.index("</article>")]
+    parts = card[card.index('<ul class="parts">') : card.index("</ul>")]
+    assert parts.count("<li") == 2
+    assert (
+        '<span class="state holds"><span aria-hidden="true">✓</span><span class="unseen">holds:</span></span>' in parts
+    )
+    assert "<b>steadiness</b>: 0.38 times as steady [0.29, 0.46]" in parts
+    # There are more contrasts than parts: they are folded.
+    assert "<details><summary>All contrasts</summary><ul><li>final reward: +0.02 [+0.01, +0.03]</li>" in card
+    assert '<a class="thumb" href="#chart-figure-2"><img data-image="chart-figure-2"' in card
+
+
+def test_an_answer_without_its_section_has_no_link() -> None:
+    report = synthetic_report()
+    assert '<a href="#variance">The whole comparison</a>' in source(report)
+    assert "The whole comparison" not in source(replace(report, sections=report.sections[:1]))
+
+
 def test_marks_are_explained_where_there_are_some() -> None:
     report = synthetic_report()
     assert "some effect is smaller than what would matter" in said_by(report)
@@ -157,7 +184,7 @@ def test_scores_have_tasks_beside_each_other_and_asides_are_quiet() -> None:
     text = source(synthetic_report())
     assert '<td></td><th scope="col">MountainCar</th>' in text
     assert '<th scope="row">SRG-DQN</th><td>0.318 <span class="aside">(0 %)</span></td>' in text
-    assert '<td>-3.51 <span class="aside">(45 %)</span></td>' in text
+    assert '<td>−3.51 <span class="aside">(45 %)</span></td>' in text
 
 
 def test_no_float_is_shown_raw() -> None:

@@ -70,7 +70,7 @@ def test_distances_are_shown_over_training_and_by_inner_iteration(outcomes: dict
     np.testing.assert_allclose(floor["y"], 0.5)
     estimates = pl.concat([measured.tables["distances"] for measured in outcomes.values()]).filter(estimator="srg")
     share = 0.5 / estimates["estimate"].to_numpy().mean()
-    assert f"is {share:.0%} of SRG's estimates' distance" in section.found
+    assert f"is {100 * share:.0f} % of the distance of SRG's estimates." in section.found
 
 
 def test_the_anatomy_shows_shares(outcomes: dict[str, Any]) -> None:
@@ -79,14 +79,14 @@ def test_the_anatomy_shows_shares(outcomes: dict[str, Any]) -> None:
     sizes = {part: table[part].to_numpy().mean() for part in ("sampling", "unseen", "drift")}
     rows = [row for row in section.tables[0].frame.to_dicts() if row["run of"] == "svr-dqn"]
     assert [row["share of the three"] for row in rows] == [
-        f"{size / sum(sizes.values()):.0%}" for size in sizes.values()
+        f"{100 * size / sum(sizes.values()):.0f} %" for size in sizes.values()
     ]
     assert [row["mean squared error"] for row in rows] == [f"{size:.4g}" for size in sizes.values()]
     assert {row["rounds"] for row in rows} == {"4 of 10"}
-    assert "Over 3 of 10 rounds, those that diverged in neither run." in section.found
+    assert "means over 3 of 10 rounds, those that diverged in neither run" in section.found
     assert "6 of 10 in anchors-srg-dqn-corrected" in section.charts[0].caption
     unseen = anatomy.shares(outcomes, "corrected", "unseen").mean()
-    assert f"unseen transitions {unseen:+.3f} [" in section.found
+    assert f"unseen transitions are {100 * unseen:.0f} [" in section.found
     points = data_of(section.charts[0]).filter(panel="run of svr-dqn", series="D against all recorded").sort("steps")
     expected = table.group_by("step").agg(pl.col("total").mean()).sort("step")["total"]
     np.testing.assert_allclose(points["y"], expected)

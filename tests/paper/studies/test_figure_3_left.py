@@ -41,7 +41,7 @@ def test_the_section_shows_planted_lengths(outcomes: dict) -> None:
     assert rows["srg-dqn"]["sd of finished rounds"] == "400"
     assert rows["svr-dqn"]["diverged"] == "1 of 3 [6 %, 79 %]"
     assert rows["svr-dqn"]["mean length [95 %]"].startswith("733 [")  # of 1,200, 400 and 600
-    assert rows["srg-dqn"]["cut at 2,000"] == f"{(110 // 3) / 110:.1%}"
+    assert rows["srg-dqn"]["cut at 2,000"] == f"{100 * (110 // 3) / 110:.0f} %"
     points = data_of(section.charts[0]).filter(series="srg-dqn")
     np.testing.assert_array_equal(points["episodes"], np.arange(1, 111))
     np.testing.assert_allclose(points["y"], 800)
@@ -56,5 +56,5 @@ def test_the_section_shows_planted_lengths(outcomes: dict) -> None:
     assert (svr.note, svr.style.dashes) == ("2 of 3 left", "--")
     np.testing.assert_allclose(survivors.y, 500)
     assert not survivors.shown
-    assert "srg-dqn 800 [" in section.found
+    assert "SRG-DQN 800 [" in section.found
     assert section.charts[0].caption.endswith("Rounds that diverged: svr-dqn 1 of 3; none of the others.")

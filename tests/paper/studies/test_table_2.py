@@ -162,7 +162,7 @@ def test_the_section_shows_planted_numbers_beside_the_papers(tmp_path: Path) -> 
         "spread-srg-dqn-corrected": spread("srg-dqn", 0.25, 0.5, rounds=5),
     }
     section = table_2.show(QUICK, ("corrected",), outcomes)
-    assert "across rounds 20; within each 1,000-step window, averaged over rounds 19" in section.found
+    assert "in 20 (across rounds), 19 (within 1,000-step windows)" in section.found
     tables = {table.name: table.frame for table in section.tables}
     across = tables["table-2-across"]
     vectors = outcomes["spread-svr-dqn-corrected"].tables["vectors"].filter(step=2_000, quantity="delta")

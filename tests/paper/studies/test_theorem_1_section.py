@@ -47,8 +47,11 @@ def test_replications_that_neither_finishes_are_not_compared(outcomes: dict[str,
 def test_the_section_shows_planted_numbers(outcomes: dict[str, Any]) -> None:
     section = theorem_1.show(PAPER_SCALE, ("corrected",), outcomes)
     assert "violated in 0 of 4 settings" in section.found
-    assert "order 1/ε^2.00" in section.found  # the mean of 1.75 and 2.25
-    assert "η of 0.01 satisfies the bound at 50% of 40 snapshots" in section.found
+    assert (
+        "SVRG needs 2 (convex) and 2 (network) times SRG's queries; with tuned step sizes SVRG needs 2" in section.found
+    )
+    assert "order 1/ε², not" in section.found  # the mean of 1.75 and 2.25
+    assert "η of 0.01 satisfies the bound at 50 % of 40 snapshots" in section.found
     tables = {table.name: table.frame for table in section.tables}
     inequality = tables["theorem-1-inequality"]
     assert inequality.filter(problem="convex")["violated"].to_list() == ["0 of 2", "2 of 2"]
@@ -67,3 +70,26 @@ def test_the_section_shows_planted_numbers(outcomes: dict[str, Any]) -> None:
     assert set(bound["η within the bound"]) == {"50 %"}
     points = data_of(section.charts[0]).filter(panel="network, tuned step size", series="SGD", epsilon=1e-2)
     assert points["y"].item() == pytest.approx(mean)
+
+
+def test_sides_that_have_diverged_are_not_written_out(outcomes: dict[str, Any]) -> None:
+    measured = outcomes["theorem-1"]
+    far = pl.col("multiple") > 1
+    table = measured.tables["inequality"].with_columns(
+        left=pl.when(far).then(1e110).otherwise(pl.col("left")),
+        right=pl.when(far).then(-1e110).otherwise(pl.col("right")),
+    )
+    changed = {**outcomes, "theorem-1": type(measured)({**measured.tables, "inequality": table}, measured.about)}
+    [shown, *_] = theorem_1.show(PAPER_SCALE, ("corrected",), changed).tables
+    assert shown.frame["left side"].to_list() == ["1", "diverged"] * 2
+    assert shown.frame["right side"].to_list()[1::2] == ["diverged"] * 2
+    assert shown.frame["violated"].to_list()[1::2] == ["–"] * 2
+
+
+def test_a_ratio_cut_short_by_the_budget_is_told_as_such(outcomes: dict[str, Any]) -> None:
+    measured = outcomes["theorem-1"]
+    lost = (pl.col("estimator") == "svrg") & (pl.col("step") == "theory") & (pl.col("problem") == "convex")
+    table = measured.tables["queries"].with_columns(reached=pl.col("reached") & ~lost)
+    changed = {**outcomes, "theorem-1": type(measured)({**measured.tables, "queries": table}, measured.about)}
+    found = theorem_1.show(PAPER_SCALE, ("corrected",), changed).found
+    assert "SVRG needs at least 2 (convex) and 2 (network) times SRG's queries; with tuned" in found

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
 
 import polars as pl
 
@@ -52,6 +52,15 @@ class Section:
     """What it was allowed to take."""
 
 
+class Part(NamedTuple):
+    """A part of a claim, such as its steadiness, and what came of it."""
+
+    name: str
+    """Empty where the claim has no parts."""
+    verdict: Verdict
+    effect: str
+
+
 @dataclass(frozen=True)
 class ClaimCard:
     """One claim of the paper: its words, and by set of readings what came of it."""
@@ -70,6 +79,17 @@ class ClaimCard:
     """The contrasts in words and units, the deciding one first; or why there is none."""
     notes: tuple[str, ...] = ()
     """What else must be said: that it depends on the target's period, or has changed since a release, and why."""
+    parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
+    """The parts of the claim, each with its weakest contrast; none where the effects say all."""
+
+
+class Aside(NamedTuple):
+    """What else belongs on the first screen: another study's answer."""
+
+    question: str
+    answer: tuple[str, ...]
+    section: str
+    """The section that has the whole of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +109,13 @@ class FirstScreen:
     """
     forest: Chart
     """The contrasts behind the answer, with their intervals."""
+    forest_table: Table | None = None
+    """The same contrasts for readers who do not see the plot."""
+    counts_note: str = ""
+    """What the numbers of claims must be read with."""
+    more_tables: tuple[Table, ...] = ()
+    """The table of scores with the other sets of readings."""
+    aside: Aside | None = None
 
     def __post_init__(self) -> None:
         """Checks that it can be read at a glance."""
@@ -131,5 +158,8 @@ class Report:
     @property
     def tables(self) -> list[Table]:
         """All tables in the same order."""
-        small = [self.first.table] if self.first else []
+        first = self.first
+        small = [first.table, *first.more_tables] if first else []
+        if first and first.forest_table:
+            small.append(first.forest_table)
         return [*small, *(table for section in self.sections for table in section.tables)]

@@ -37,16 +37,17 @@ class Score(NamedTuple):
         """The score with the share of diverged rounds beside it.
 
         >>> Score(0.3182, 0.004).text(3), Score(-1.7, 0.0, "dqn-adam").text(2), Score(6.42).text(1)
-        ('0.318 (0.4 %)', '-1.70 (0 %) dqn-adam', '6.4')
+        ('0.318 (0.4 %)', '−1.70 (0 %) dqn-adam', '6.4')
         """
-        share = "" if self.diverged is None else f" ({_percent(self.diverged)})"
-        return f"{self.mean:.{digits}f}{share}{' ' if self.name else ''}{self.name}"
+        share = "" if self.diverged is None else f" ({percent(self.diverged)})"
+        mean = f"{self.mean:z.{digits}f}".replace("-", "−")
+        return f"{mean}{share}{' ' if self.name else ''}{self.name}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     """A share as a reader wants it: neither 0 nor 100 % unless it is.
 
-    >>> [_percent(share) for share in (0, 0.0004, 0.004, 0.4475, 0.9996, 1)]
+    >>> [percent(share) for share in (0, 0.0004, 0.004, 0.4475, 0.9996, 1)]
     ['0 %', '< 0.1 %', '0.4 %', '45 %', '> 99 %', '100 %']
     """
     if 0 < share < 0.001:
@@ -96,10 +97,11 @@ def forest_chart(
     """
     known = [each for each in differences if np.isfinite(each.interval).all()]
     readings = list(dict.fromkeys(each.readings for each in known))
+    order = list(dict.fromkeys(each.against for each in known))
     panels = []
     for panel in dict.fromkeys(each.panel for each in known):
         mine = [each for each in known if each.panel == panel]
-        rows = list(dict.fromkeys(each.against for each in mine))
+        rows = [against for against in order if any(each.against == against for each in mine)]
         series = tuple(
             _readings_series(reading, place, [each for each in mine if each.readings == reading], rows, len(readings))
             for place, reading in enumerate(readings)

@@ -1,5 +1,5 @@
 "use strict";
-// Opens what the address points to, and everything for print.
+// Opens what the address points to, and everything for print; copies images into cards.
 (() => {
   function nameIn(hash) {
     try {
@@ -25,6 +25,12 @@
     const link = event.target.closest('a[href^="#"]');
     if (link && link.hash === window.location.hash) reveal();
   });
+
+  // Cards show the figures of their sections, small: each image is in the file once.
+  for (const small of document.querySelectorAll("img[data-image]")) {
+    const whole = document.getElementById(small.dataset.image)?.querySelector("details.image img");
+    if (whole) small.src = whole.src;
+  }
 
   let opened = [];
   window.addEventListener("beforeprint", () => {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,8 +43,9 @@ def first_markdown(report: Report) -> str:
     counts = "; ".join(f"`{reading}`: {counts_text(counts)}" for reading, counts in first.counts.items())
     parts = [
         f"The paper claims: {first.claim}",
-        f"Of its claims, by set of readings: {counts}." if counts else "",
+        f"Of its claims, by set of readings: {counts}. {first.counts_note}".strip() if counts else "",
         " ".join([f"**{first.question}**", *first.answer]),
+        " ".join([f"**{first.aside.question}**", *first.aside.answer]) if first.aside else "",
         f"**{first.table.title}**" if first.table.title else "",
         as_markdown(first.table.frame).strip(),
         first.table.note,
@@ -205,9 +207,11 @@ def text_of(value: Any) -> str:
     ['0.3', '3', '12,346', '-2.5 × 10⁻⁷', '0']
     >>> text_of(20_001), text_of(None), text_of(float("nan")), text_of(float("-inf")), text_of(1e110)
     ('20001', '–', '–', '-∞', '1 × 10¹¹⁰')
+    >>> text_of("31% of 100")
+    '31 % of 100'
     """
     if value is None or not isinstance(value, float):
-        return "–" if value is None else str(value)
+        return "–" if value is None else re.sub(r"(?<=\d)%", " %", str(value))
     if not math.isfinite(value):
         return "–" if math.isnan(value) else "∞" if value > 0 else "-∞"
     size = abs(value)

@@ -35,7 +35,7 @@ _SYMBOLS = (("circle", ""), ("square", "■"), ("triangle-up", "▲"), ("diamond
 # Verdicts differ in these as well as in colour.
 _VERDICT_SYMBOLS = {"holds": "✓", "fails": "✕", "undecided": "?", "moot": "○"}
 _PLOT_HEIGHT = 320
-_AXIS_HEIGHT, _ROW_GAP, _ROW_HEIGHT = 66, 10, 11
+_AXIS_HEIGHT, _ROW_GAP, _ROW_HEIGHT = 62, 7, 9
 _INK, _GRID = "#222222", "#e3e3e3"
 
 
@@ -51,6 +51,11 @@ def render_page(report: Report, images: Mapping[str, bytes]) -> str:
             mark: meaning
             for mark, meaning in MARKS.items()
             if any(mark in marks for card in report.cards for marks in card.marks.values())
+        },
+        figures={
+            section.name: shown[0]
+            for section in report.sections
+            if (shown := [each for each in section.charts if each.panels])
         },
         symbols=_VERDICT_SYMBOLS,
         controls={chart.name: _controls(chart, images[chart.name]) for chart in charts},

@@ -50,7 +50,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "run of": trajectory,
                     "part": label,
                     "mean squared error": f"{sizes[part]:.4g}",
-                    "share of the three": f"{sizes[part] / sum(sizes.values()):.0%}",
+                    "share of the three": f"{100 * sizes[part] / sum(sizes.values()):.0f} %",
                     "rounds": rounds_used(outcomes, both[each], mine["round"].n_unique()),
                 }
                 for part, (label, _) in PARTS.items()
@@ -65,14 +65,14 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             )
         )
     found = {part: shares(outcomes, readings[0], part) for part in PARTS}
-    texts = {part: mean_text(values) for part, values in found.items()}
+    texts = {part: _percent_text(values) for part, values in found.items()}
     used = rounds_used(outcomes, both[readings[0]], len(found["drift"]))
     return EXPERIMENT.section(
         found=(
-            f"Mean shares in the three squared distances together, readings {readings[0]} (95 %, over rounds): unseen "
-            f"transitions {texts['unseen']}, drift of the policy {texts['drift']}; drawing only N transitions from the "
-            f"replay has the rest, {texts['sampling']}. They overlap, and do not add up to the whole error. Over "
-            f"{used} rounds, those that diverged in neither run."
+            f"Of the three squared distances together, unseen transitions are {texts['unseen']}, the policy's drift is "
+            f"{texts['drift']}, and drawing only N transitions from the replay the rest, {texts['sampling']} (readings "
+            f"{readings[0]}; means over {used} rounds, those that diverged in neither run, with 95 % intervals). The "
+            "three overlap, and do not add up to the whole error."
         ),
         charts=(
             Chart(
@@ -88,6 +88,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
         tables=(Table("anatomy-shares", "Shares of the squared error", pl.DataFrame(rows)),),
     )
+
+
+def _percent_text(values: np.ndarray) -> str:
+    return f"{mean_text(100 * values, '.0f')} %" if len(values) else mean_text(values)
 
 
 EXPERIMENT = Experiment(

@@ -20,6 +20,7 @@ from srgdqn.paper.studies.figure_2 import TASKS, cell_name, task_scores
 from srgdqn.results.statistics import log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
+_MOST_LISTED = 6
 
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
@@ -151,15 +152,21 @@ def _found(outcomes: Outcomes, readings: str, algorithms: Sequence[str]) -> str:
         behind = [name for name, interval in found.items() if interval.high < 0]
         ahead = [name for name, interval in found.items() if interval.low > 0]
         rest = [name for name in others if name not in told]
-        apart = f" It is not compared with {_listed(rest)}: most rounds of both diverged." if rest else ""
-        sentences.append(
-            f"{task}: SRG-DQN is ahead of {_listed(ahead)} and behind {_listed(behind)} (95 %, not corrected).{apart}"
-        )
-    return " ".join(sentences)
+        even = [name for name in told if name not in (*ahead, *behind)]
+        parts = [
+            f"{what} {_listed(names, len(others))}"
+            for what, names in (("ahead of", ahead), ("behind", behind), ("not clearly apart from", even))
+            if names
+        ]
+        apart = f" Most of its rounds diverge, as do those of {_listed(rest, len(others))}." if rest else ""
+        where = f" SRG-DQN is {'; '.join(parts)}." if parts else ""
+        sentences.append(f"{task}:{where}{apart}")
+    return "\n\n".join([*sentences, "Ahead, behind: differences of final scores at 95 %, not corrected."])
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) if names else "none"
+def _listed(names: Sequence[str], of: int) -> str:
+    """The names, or how many there are if they are more than a reader would read."""
+    return ", ".join(names) if len(names) <= _MOST_LISTED else f"{len(names)} of the {of} others"
 
 
 EXPERIMENT = Experiment(

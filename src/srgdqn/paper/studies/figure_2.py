@@ -13,7 +13,7 @@ from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.config.presets import FIGURE_2_ROUNDS
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series, needs_log
 from srgdqn.figures.learning_panels import Band, ScoredRounds, learning_panel, scored_series
-from srgdqn.paper.arm_columns import NOTE, WORST, arm_columns, spread_text
+from srgdqn.paper.arm_columns import ARM_NAMES, NOTE, WORST, arm_columns, spread_text
 from srgdqn.paper.cells import RunCell, StudyCell
 from srgdqn.paper.experiment import (
     RANDOM,
@@ -194,17 +194,23 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     )
 
 
+_DIGITS = {"MountainCar": 3, "Pendulum": 2, "CartPole": 1}
+
+
 def _found(outcomes: Outcomes, readings: str) -> str:
     sentences = []
     for task in TASKS:
         found = task_scores(outcomes, task, readings)
         means = {name: float(found[name].values.mean()) for name in PAPER}
         ranked = sorted(means, key=lambda name: -means[name])
-        listed = ", ".join(f"{name} {means[name]:.3f}" for name in ranked)
-        beside = ", ".join(f"{name} {found[name].values.mean():.3f}" for name in YARDSTICKS if name in found)
+        digits = _DIGITS[task]
+        listed = ", ".join(f"{ARM_NAMES[name]} {means[name]:.{digits}f}" for name in ranked)
+        beside = ", ".join(
+            f"{ARM_NAMES[name]} {found[name].values.mean():.{digits}f}" for name in YARDSTICKS if name in found
+        )
         lost = diverged_text(outcomes[cell_name(task, readings, "srg-dqn")])
-        sentences.append(f"{task}: {listed}; {beside}. {lost} rounds of srg-dqn diverged.{_flattered(found)}")
-    return f"Final scores with the readings {readings}. " + " ".join(sentences)
+        sentences.append(f"{task}: {listed}; {beside}. {lost} rounds of SRG-DQN diverged.{_flattered(found)}")
+    return "\n\n".join([f"Final scores with the readings {readings}, the best first.", *sentences])
 
 
 def _flattered(found: Mapping[str, Scores]) -> str:
@@ -216,8 +222,8 @@ def _flattered(found: Mapping[str, Scores]) -> str:
     if not (alone[0] > alone[1] and ours.values.mean() < other.values.mean()):
         return ""
     return (
-        f" Of the rounds that finished alone, srg-dqn would be ahead of svr-dqn ({alone[0]:.3f} against "
-        f"{alone[1]:.3f}): whoever leaves out rounds that diverged sees the paper's order."
+        f" Over the rounds that finished, SRG-DQN would be ahead of SVR-DQN ({alone[0]:.2f} against {alone[1]:.2f}): "
+        "whoever leaves out rounds that diverged sees the paper's order."
     )
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from srgdqn.config.algorithms import PAPER
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
 from srgdqn.figures.learning_panels import Band, ScoredRounds, scored_series
-from srgdqn.paper.arm_columns import WORST, share_text, spread_text
+from srgdqn.paper.arm_columns import ARM_NAMES, WORST, share_text, spread_text
 from srgdqn.paper.cells import RunCell, StudyCell
 from srgdqn.paper.experiment import (
     YARDSTICKS,
@@ -91,7 +91,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "algorithm": name,
                     "mean length [95 %]": mean_text(scores.values, ".0f"),
                     "sd of finished rounds": spread_text(scores, ".0f"),
-                    "cut at 2,000": f"{cut:.1%}",
+                    "cut at 2,000": f"{100 * cut:.0f} %",
                     "diverged": share_text(int(scores.diverged.sum()), len(scores.diverged)),
                 }
             )
@@ -104,8 +104,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     )
     own = [row for row in rows if row["readings"] == readings[0]]
     return EXPERIMENT.section(
-        found=f"Mean capped length over {scale.episodes} episodes, readings {readings[0]}: "
-        + "; ".join(f"{row['algorithm']} {row['mean length [95 %]']} ({row['cut at 2,000']} cut)" for row in own)
+        found=f"Mean length of {scale.episodes} episodes, cut at 2,000 steps (readings {readings[0]}): "
+        + "; ".join(
+            f"{ARM_NAMES.get(name, name)} {row['mean length [95 %]']}, {row['cut at 2,000']} cut"
+            for row in own
+            for name in [row["algorithm"]]
+        )
         + ".",
         charts=(
             Chart(

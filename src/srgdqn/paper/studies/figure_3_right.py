@@ -109,10 +109,12 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     note = "Over the rounds that diverged in neither run."
     own = [row for row in rows if row["readings"] == readings[0]]
     return EXPERIMENT.section(
-        found=f"{scale.anchor_rounds} rounds of {scale.anchor_steps:,} steps. SRG's distance divided by SVRG's "
-        f"(geometric mean), readings {readings[0]}: "
+        found="SRG's distance from the exact gradient is this many times SVRG's (geometric means, readings "
+        f"{readings[0]}): "
         + "; ".join(f"{row['definition']} {row['ratio']}" for row in own)
-        + f". The floor, D's own error, is {_floor_share(outcomes, readings[0]):.0%} of SRG's estimates' distance.",
+        + ". The error of D itself, a floor for SVRG in mean square, is "
+        f"{100 * _floor_share(outcomes, readings[0]):.0f} % of the distance of SRG's estimates. "
+        f"{scale.anchor_rounds} rounds of {scale.anchor_steps:,} steps.",
         charts=tuple(charts),
         tables=(Table("figure-3-right-ratios", "Whose anchors are closer", pl.DataFrame(rows), note),),
     )

@@ -203,10 +203,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         for found in [spreads.of(definition)]
     }
     return EXPERIMENT.section(
-        found=f"SRG-DQN's is the lower in this many of 20 cells, readings {readings[0]}: "
-        + "; ".join(f"{DEFINITIONS[name]} {count}" for name, count in lower.items())
-        + ". Learning starts at step 1,000, so that the first cell is nearly untrained; a single outer iteration has "
-        f"no spread within its window. {falls_text({name: late_ratio(spreads.of(name)) for name in DEFINITIONS})}",
+        found=f"SRG-DQN's standard deviation is the lower one in {_counts(lower)} of 20 cells (readings "
+        f"{readings[0]}).\n\n{falls_text({name: late_ratio(spreads.of(name)) for name in DEFINITIONS})}\n\n"
+        "Learning starts at step 1,000, so that the first cell is nearly untrained; a single outer iteration has no "
+        "spread within its window.",
         charts=(
             Chart(
                 "table-2",
@@ -218,6 +218,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         ),
         tables=tuple(tables),
     )
+
+
+def _counts(lower: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} ({_TITLES[name]})" for name, count in lower.items())
 
 
 def late_ratio(spreads: Mapping[str, np.ndarray]) -> float:

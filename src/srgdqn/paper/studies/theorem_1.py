@@ -70,9 +70,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     return EXPERIMENT.section(
         found=(
             f"At the theory's step size the inequality is violated in {violated} of {at_theory.height} settings and "
-            f"outer loops in which the constants hold (in {outside} they do not). Solving the proof's own inequality "
-            "for the loop length gives queries of order "
-            f"1/ε^{exponent:.2f}, as M is on both of its sides. " + _eta_sentence(bounds, readings[0])
+            f"outer loops{f' in which its constants hold (in {outside} they do not)' if outside else ''}. "
+            f"{_queries_sentence(outcomes)}\n\n"
+            "Solving the proof's own inequality for the loop length gives queries of order "
+            f"{_power(exponent)}, not √M/ε, as M is on both of its sides. " + _eta_sentence(bounds, readings[0])
         ),
         charts=(
             Chart(
@@ -95,6 +96,36 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
             _bounds_table(bounds),
         ),
     )
+
+
+def _queries_sentence(outcomes: Outcomes) -> str:
+    """How many times SRG's queries SVRG needs, by problem and step size."""
+    told = []
+    for step, words in (("theory", "At that step size"), ("tuned", "with tuned step sizes")):
+        logs = {problem: log_query_ratios(outcomes, problem, step) for problem in PROBLEMS}
+        ratios = [
+            f"{_at_least(outcomes, problem, step)}{np.exp(values.mean()):.2g} ({problem})"
+            for problem, values in logs.items()
+            if len(values)
+        ]
+        if ratios:
+            told.append(f"{words} SVRG needs {' and '.join(ratios)} times SRG's queries")
+    return f"{'; '.join(told)}." if told else ""
+
+
+def _at_least(outcomes: Outcomes, problem: str, step: str) -> str:
+    """Whether a ratio is cut short: SVRG has spent its whole budget without getting there."""
+    rows = _centre(outcomes[CELL].tables["queries"]).filter(problem=problem, step=step, relative=_PRECISION)
+    return "" if rows.filter(estimator="svrg")["reached"].all() else "at least "
+
+
+def _power(exponent: float) -> str:
+    """A power of 1/ε.
+
+    >>> _power(2.004), _power(1.75)
+    ('1/ε²', '1/ε^1.75')
+    """
+    return "1/ε²" if round(exponent, 2) == 2 else f"1/ε^{exponent:.2f}"
 
 
 def _centre(queries: pl.DataFrame) -> pl.DataFrame:
@@ -135,7 +166,15 @@ def _queries_panel(queries: pl.DataFrame, problem: str, step: str) -> Panel:
     )
 
 
+_HUGE = 1e4  # of a mean squared gradient that starts near 1: the steps have diverged
+
+
+def _three_digits(name: str) -> pl.Expr:
+    return pl.col(name).map_elements(lambda value: f"{value:.3g}", return_dtype=pl.String)
+
+
 def _inequality_table(inequality: pl.DataFrame) -> Table:
+    diverged = ~(pl.col("left").abs() < _HUGE)
     rows = (
         inequality.group_by("problem", "multiple", "n", "M", "S", maintain_order=True)
         .agg(
@@ -151,15 +190,21 @@ def _inequality_table(inequality: pl.DataFrame) -> Table:
             "n",
             "M",
             "S",
-            pl.col("left").map_elements(lambda value: f"{value:.3g}", return_dtype=pl.String).alias("left side"),
-            pl.col("right").map_elements(lambda value: f"{value:.3g}", return_dtype=pl.String).alias("right side"),
-            pl.format("{} of {}", "violated", "loops").alias("violated"),
-            pl.format("{} of {}", "weaker", "loops").alias("paper's weaker bound violated"),
+            *(
+                pl.when(diverged).then(pl.lit("diverged")).otherwise(_three_digits(side)).alias(f"{side} side")
+                for side in ("left", "right")
+            ),
+            pl.when(diverged).then(pl.lit("–")).otherwise(pl.format("{} of {}", "violated", "loops")).alias("violated"),
+            pl.when(diverged)
+            .then(pl.lit("–"))
+            .otherwise(pl.format("{} of {}", "weaker", "loops"))
+            .alias("paper's weaker bound violated"),
         )
     )
     note = (
         "Left: mean squared gradient over an outer loop; right: 2/(η(M + 1)) times the decrease of F; means over "
-        "replications and outer loops. Violated: beyond sampling error, corrected for the rows at the theory's η."
+        "replications and outer loops. Violated: beyond sampling error, corrected for the rows at the theory's η. "
+        f"Diverged: the squared gradient has grown beyond {_HUGE:,.0f}, where the inequality says nothing."
     )
     return Table("theorem-1-inequality", "Is the inequality violated?", rows, note)
 
@@ -227,8 +272,8 @@ def _eta_sentence(bounds: pl.DataFrame, readings: str) -> str:
     mine = bounds.filter(readings=readings)
     return (
         f"The paper's η of {float(mine['eta'][0]):g} satisfies the bound at "
-        f"{np.mean(mine['satisfied'].to_numpy()):.0%} of {mine.height} snapshots of MountainCar (readings {readings}), "
-        f"where the bound's median is {np.median(mine['bound'].to_numpy()):.3g}."
+        f"{100 * np.mean(mine['satisfied'].to_numpy()):.0f} % of {mine.height} snapshots of MountainCar "
+        f"(readings {readings}), where the bound's median is {np.median(mine['bound'].to_numpy()):.3g}."
     )
 
 
