@@ -69,7 +69,7 @@ def test_divergence_is_no_gain() -> None:
 
 def test_the_section_shows_planted_numbers(scale: Scale) -> None:
     section = dose_response.show(scale, ("corrected",), outcomes())
-    assert f"corrected {1 + np.log(2):+.4f} " in section.found
+    assert f"corrected {1 + np.log(2):+.3f} " in section.found
     rows = {(row["c"], row["b"]): row for row in section.tables[0].frame.to_dicts()}
     for dose, error in DOSE_ERRORS.items():
         assert rows[dose]["error of the direction"] == f"{error:.3g}"

@@ -32,11 +32,11 @@ def test_the_section_counts_who_reached_it(monkeypatch: pytest.MonkeyPatch) -> N
     mine, theirs = rows["Pendulum", "srg-dqn"], rows["Pendulum", "svr-dqn"]
     assert (mine["reached"], mine["threshold"], mine["µs per step"]) == ("24 of 24", "1.000", "1.00")
     # Every round is there from its first window of 1,000 steps on: a thousandth of a second.
-    assert (mine["mean seconds"], mine["diverged"]) == ("0.001", "0 of 24 [0 %, 14 %]")
+    assert (mine["mean milliseconds"], mine["diverged"]) == ("1.00", "0 of 24 [0 %, 14 %]")
     assert theirs["reached"] != "24 of 24"
     curve = next(series for series in section.charts[0].panels[1].series if series.label == "srg-dqn")
     assert curve.y[-1] == 1.0
-    np.testing.assert_allclose(curve.x["seconds"][1:-1], 1e-3)
+    np.testing.assert_allclose(curve.x["milliseconds"][1:-1], 1.0)
 
 
 def test_released_thresholds_are_there_for_all_sets_and_tasks() -> None:

@@ -15,7 +15,7 @@ from srgdqn.paper.experiment import RANDOM, YARDSTICKS, Experiment, Outcomes, co
 from srgdqn.paper.measurements import dose_errors
 from srgdqn.paper.measurements.dose_errors import errors_of
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.scale import Scale
+from srgdqn.paper.scale import CONFIRMATION, Scale
 from srgdqn.paper.scores import Scores, Values, scored, values_of
 from srgdqn.results.statistics import bootstrap_interval
 
@@ -127,7 +127,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         means = np.array([scores[dose].values.mean() for dose in errors])
         chance = scores[RANDOM].values.mean()
         found.append(
-            f"{each} {response(np.array(list(errors.values())), means):+.4f} (best dose {means.max():.3f}, random "
+            f"{each} {response(np.array(list(errors.values())), means):+.3f} (best dose {means.max():.3f}, random "
             f"policy {chance:.3f})"
         )
     panel = Panel(
@@ -140,7 +140,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     return EXPERIMENT.section(
         found=(
             f"{scale.dose_rounds} rounds of {scale.dose_steps:,} steps. Reward that a straight line gives the most "
-            f"accurate dose above the least accurate one, by readings: {'; '.join(found)}."
+            f"accurate dose above the least accurate one, by readings: {'; '.join(found)}. That is too little to decide: "
+            f"claim C12 is judged on {CONFIRMATION.dose_rounds} rounds of {CONFIRMATION.dose_steps:,} steps."
         ),
         charts=(
             Chart(

@@ -116,10 +116,10 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                         "µs per step": f"{1e6 * costs[name]:.2f}",
                         "reached": f"{int(found.reached.sum())} of {len(found.reached)}",
                         "diverged": share_text(int(found.diverged.sum()), len(found.diverged)),
-                        "mean seconds": f"{found.seconds.mean():.3f}",
+                        "mean milliseconds": f"{1e3 * found.seconds.mean():.2f}",
                     }
                 )
-        x = {"seconds": "single-core seconds per round"}
+        x = {"milliseconds": "single-core milliseconds per round"}
         panels.append(Panel(task, "share of rounds there", x, tuple(series)))
     note = (
         "Threshold: halfway from the untrained agent to the best of these algorithms on pilot seeds. A round is there "
@@ -132,13 +132,13 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         charts=(
             Chart(
                 "training-time",
-                "Single-core seconds until a threshold",
+                "Single-core time until a threshold",
                 "Share of rounds that are at the threshold for good; one that diverges never is. Compiling is "
                 "excluded; all run in the same number of lanes.",
                 tuple(panels),
             ),
         ),
-        tables=(Table("training-time-seconds", "Seconds until the threshold", pl.DataFrame(rows), note),),
+        tables=(Table("training-time-seconds", "Time until the threshold", pl.DataFrame(rows), note),),
     )
 
 
@@ -146,7 +146,7 @@ def _shares_there(found: Reaching, algorithm: str, readings: str) -> Series:
     order = np.sort(found.seconds[found.reached])
     x = np.concatenate([[0.0], order, [found.seconds.max()]])
     y = np.concatenate([[0.0], np.arange(1, len(order) + 1), [len(order)]]) / len(found.seconds)
-    return Series(algorithm, STYLES[algorithm], {"seconds": x}, y, group=readings)
+    return Series(algorithm, STYLES[algorithm], {"milliseconds": 1e3 * x}, y, group=readings)
 
 
 def _found(rows: Sequence[Mapping[str, str]], readings: str) -> str:
