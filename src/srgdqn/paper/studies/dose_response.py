@@ -140,8 +140,8 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
     return EXPERIMENT.section(
         found=(
             f"{scale.dose_rounds} rounds of {scale.dose_steps:,} steps. Reward that a straight line gives the most "
-            f"accurate dose above the least accurate one, by readings: {'; '.join(found)}. That is too little to decide: "
-            f"claim C12 is judged on {CONFIRMATION.dose_rounds} rounds of {CONFIRMATION.dose_steps:,} steps."
+            f"accurate dose above the least accurate one, by readings: {'; '.join(found)}. That is too little to "
+            f"decide: claim C12 is judged on {CONFIRMATION.dose_rounds} rounds of {CONFIRMATION.dose_steps:,} steps."
         ),
         charts=(
             Chart(
