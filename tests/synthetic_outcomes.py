@@ -341,7 +341,7 @@ def step_times(costs: Mapping[str, float] | None = None) -> Measured:
         {"name": f"{task}-{algorithm}", "turn": turn, "seconds_per_step": (costs or {}).get(algorithm, 1e-6) * factor}
         for turn, factor in enumerate((1.0, 0.9, 50.0))
         for task in TASKS
-        for algorithm in PAPER
+        for algorithm in (*PAPER, "sgd-inner", "sgd-inner-adam")
     ]
     return Measured({"times": pl.DataFrame(rows)}, {"plan": {}, "seconds": 7.0})
 

@@ -154,3 +154,9 @@ def test_a_matrix_has_means_by_round_and_point() -> None:
 def test_which_rounds_diverged_is_told_in_their_order() -> None:
     run = planted_run("Pendulum", "srg-dqn", np.zeros(4), diverged={2: 3_000, 0: 5_000})
     assert diverged_mask(run).tolist() == [True, False, True, False]
+
+
+def test_the_first_half_is_that_of_the_budget_even_if_every_round_diverged() -> None:
+    run = planted_run("Pendulum", "srg-dqn", np.ones(3), diverged={0: 2_000, 1: 4_900, 2: 8_000})
+    assert run.configuration.training.steps == 10_000
+    np.testing.assert_array_equal(values_of(run, "first half").diverged, [True, True, False])

@@ -102,9 +102,10 @@ def run(words: Sequence[str]) -> int:
 def _reproduce(asked: Reproduce, names: Sequence[str], folder: Path) -> Report:
     from srgdqn.paper.claims.evidence import write_evidence
     from srgdqn.paper.report.files import write_report
-    from srgdqn.paper.reproduce import LONG, make_report, run_experiments
+    from srgdqn.paper.reproduce import LONG, check_evidence, make_report, run_experiments
     from srgdqn.paper.studies import EXPERIMENTS
 
+    check_evidence(folder)
     names = names or tuple(EXPERIMENTS)
     start = time.perf_counter()
     said: list[str] = []

@@ -18,6 +18,7 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.cells import Console, MeasurementCell, RunCell, StudyCell, run_cells
+from srgdqn.paper.claim_arms import anchor_rows, arm_rows, measurement_rows, survivor_rows
 from srgdqn.paper.claims.cases import (
     OURS,
     SGD,
@@ -32,7 +33,7 @@ from srgdqn.paper.claims.cases import (
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.claims.verdicts import RESAMPLES, Judgement
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, seconds_of
-from srgdqn.paper.findings import contrast_rows, interaction_rows, score_rows, tables_of
+from srgdqn.paper.findings import TABLES, contrast_rows, interaction_rows, score_rows, tables_of
 from srgdqn.paper.measurements import exact_anchors
 from srgdqn.paper.scale import CONFIRMATION, CONTROLS, Scale
 from srgdqn.paper.scores import REFERENCE, scored, values_of
@@ -269,7 +270,7 @@ def confirm(
     """Every claim judged for every set of readings, one set after the other, so that only one is in memory."""
     thresholds = read_thresholds()
     judgements, seconds = dict[str, Sequence[Judgement]](), 0.0
-    rows: dict[str, list[dict[str, Any]]] = {"scores": [], "contrasts": [], "interaction": []}
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     for given in sets:
         listed = [*cells(scale, given), *control_cells(scale, given)]
         below = folder / "confirmation" / given.name
@@ -281,6 +282,11 @@ def confirm(
         rows["scores"] += score_rows(outcomes, given.name, (*ARMS, *(CONTROL_ARMS if given.whole else ())))
         rows["contrasts"] += contrast_rows(found, given.name)
         rows["interaction"] += interaction_rows(found, given.name)
+        rows["arms"] += arm_rows(found, judgements[given.name], given.name)
+        rows["survivors"] += survivor_rows(found, given.name)
+        rows["measured"] += measurement_rows(found, given.name, scale)
+        if given.whole:
+            rows["anchors"] += anchor_rows(outcomes[figure_1.cell_name(given.name)].tables, given.name)
         seconds += seconds_of(outcomes, outcomes)
     rounds = ", ".join(f"{count:,} on {task}" for task, count in scale.rounds.items())
     return evidence_of(

@@ -8,15 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from srgdqn.figures.charts import Chart
 from srgdqn.paper.arm_columns import ARM_NAMES, NOTE, arm_columns, share_text
+from srgdqn.paper.claim_arms import mean_interval
 from srgdqn.paper.claims.cases import NO_ADAM, OURS, SAME_UPDATES, SGD, SVR, Gathered
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, WHY_CHANGED
-from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, difference, measure, seed_of
+from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, seed_of
 from srgdqn.paper.claims.wording import differences, effect_text, parts_of
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
 from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Section, Table
@@ -29,7 +29,6 @@ QUESTION = "Variance reduction, or merely 17 updates per batch?"
 SHOWN_SETS = ("corrected", "printed", "mnih")
 BESIDE = {"mnih": "mnih-20"}
 """A set whose verdicts on C2 to C6 are shown with another period of the target network beside them."""
-_RESAMPLES = 10_000
 _MOST_DIVERGED = 0.5
 """A contrast of means is void if more than this share of each arm's rounds diverged."""
 _SOME_DIVERGED = 0.01
@@ -77,7 +76,7 @@ def contrast_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
             both = ~(ours.diverged | theirs.diverged)
             apart = ours.values - theirs.values
             seed = seed_of(readings, task, arm)
-            every, survivors = (_interval(values, seed) for values in (apart, apart[both]))
+            every, survivors = (mean_interval(values, seed) for values in (apart, apart[both]))
             about = {"readings": readings, "task": task, "against": arm}
             diverged = (
                 share_text(int(ours.diverged.sum()), len(apart)),
@@ -97,19 +96,13 @@ def contrast_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _interval(values: np.ndarray, seed: int) -> Interval:
-    if len(values) < 2:
-        return Interval(np.nan, np.nan, np.nan)
-    return measure([difference("", values, 0.0, REWARDS["MountainCar"])], seed, _RESAMPLES)[0].interval
-
-
 def interaction_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
     """A row per task: does the Adam process add more with variance reduction than without it?"""
     rows = []
     for task, arms in found.final.items():
         scores = {name: each.values for name, each in scored(arms).items()}
         values = (scores[OURS] - scores[NO_ADAM]) - (scores[SAME_UPDATES] - scores["sgd-inner"])
-        interval = _interval(values, seed_of(readings, task, "interaction"))
+        interval = mean_interval(values, seed_of(readings, task, "interaction"))
         rows.append({"readings": readings, "task": task, **interval._asdict()})
     return rows
 
@@ -394,24 +387,42 @@ def _change_note(name: str, mine: Mapping[str, Judgement], before: Mapping[str, 
     return [f"In the last release: {was}. {WHY_CHANGED.get(name, '')}".strip()]
 
 
+TABLES: Mapping[str, tuple[str, str]] = {
+    "scores": ("Final scores of every arm", NOTE),
+    "contrasts": (
+        "By how much SRG-DQN scores more",
+        "Over all rounds, and beside it over the rounds that finished in both arms; 95 % intervals.",
+    ),
+    "interaction": (
+        "Does the Adam process add more with variance reduction?",
+        "What it adds to SRG, less what it adds to plain gradients; 95 % intervals.",
+    ),
+    "arms": (
+        "The arms of every claim about performance",
+        "Has learned: above the untrained agent at 2.5 %, divided by the claim's number of arms; beats the random "
+        "policy: by the same test. Diverged: rounds, and the share's 95 % interval.",
+    ),
+    "survivors": (
+        "Other contrasts, without the rounds that diverged",
+        "Over all rounds, as they were judged or nearly so (lengths and times as differences, not ratios), and over "
+        "those that finished in both arms.",
+    ),
+    "measured": ("Rounds that diverged in the runs that were measured", "Rounds, and the share's 95 % interval."),
+    "anchors": (
+        "The sampling error of exact anchors",
+        "C1's exact anchors are computed on 8,192 rows drawn from the recording: how far they are from those on all "
+        "rows, relative to these, at the θ of the recorded run.",
+    ),
+}
+"""The titles and notes of the evidence's tables."""
+
+
 def tables_of(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
     """The tables of the evidence from their rows."""
-    about = {
-        "scores": ("Final scores of every arm", NOTE),
-        "contrasts": (
-            "By how much SRG-DQN scores more",
-            "Over all rounds, and beside it over the rounds that finished in both arms; 95 % intervals.",
-        ),
-        "interaction": (
-            "Does the Adam process add more with variance reduction?",
-            "What it adds to SRG, less what it adds to plain gradients; 95 % intervals.",
-        ),
-    }
     return [
-        Table(
-            f"confirmation-{name}", *about[name][:1], pl.DataFrame(list(rows), infer_schema_length=None), about[name][1]
-        )
-        for name, rows in parts.items()
+        Table(f"confirmation-{name}", title, pl.DataFrame(list(parts[name]), infer_schema_length=None), note)
+        for name, (title, note) in TABLES.items()
+        if parts.get(name)
     ]
 
 

@@ -72,6 +72,12 @@ def run_experiments(names: Sequence[str], scale: Scale, folder: Path, console: C
     return run_cells("experiments", cells, folder / scale.name, console)
 
 
+def check_evidence(folder: Path) -> None:
+    """Raises what is wrong with stored evidence before anything is computed."""
+    for kind in LONG:
+        find_evidence(kind, folder)
+
+
 def make_report(
     names: Sequence[str],
     scale: Scale,

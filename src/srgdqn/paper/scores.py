@@ -60,7 +60,8 @@ def values_of(result: Result, score: Score) -> Values:
     if training.episodes is not None:
         last = result.episodes.filter(pl.col("episode") >= training.episodes - LAST_EPISODES)
         return _values(last, "episode", "return", rounds, diverged_at.is_not_null())
-    steps = int(rounds["steps"].max())  # type: ignore[arg-type]
+    # The budget, as of an arm of which every round diverged none got so far.
+    steps = int(rounds["steps"].max()) if training.steps is None else training.steps  # type: ignore[arg-type]
     if score == "final":
         rows = result.curves.filter(pl.col("step") > (1 - LAST_SHARE) * steps)
         return _values(rows, "step", "reward", rounds, diverged_at.is_not_null())

@@ -30,7 +30,7 @@ def made(**changes: object) -> Evidence:
     frame = pl.DataFrame({"task": ["MountainCar", None], "score": [0.25, None], "count": [3, 4]})
     table = Table("scores", "Scores", frame, "A note.")
     given = dict(seed=7, rounds="4 on CartPole", seconds=61.6)
-    return evidence_of("confirmatory", judgements(), [table], **{**given, **changes})  # type: ignore[arg-type]
+    return evidence_of("confirmation", judgements(), [table], **{**given, **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -61,10 +61,10 @@ def test_verdicts_by_the_present_rules_come_back(tmp_path: Path) -> None:
 def test_everything_comes_back(tmp_path: Path) -> None:
     before = made()
     file = write_evidence(before, tmp_path)
-    assert file == tmp_path / "confirmatory.json"
-    after = find_evidence("confirmatory", tmp_path)
+    assert file == tmp_path / "confirmation.json"
+    after = find_evidence("confirmation", tmp_path)
     assert after is not None
-    assert after.kind == "confirmatory"
+    assert after.kind == "confirmation"
     assert after.about == before.about
     assert list(after.judgements) == ["corrected", "printed"]
     for label, expected in before.judgements.items():
@@ -98,15 +98,15 @@ def test_it_is_current_as_long_as_the_rules_are(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_results_folder_comes_before_the_package(tmp_path: Path, released: Path) -> None:
-    assert find_evidence("confirmatory") is None
-    assert find_evidence("confirmatory", tmp_path) is None
+    assert find_evidence("confirmation") is None
+    assert find_evidence("confirmation", tmp_path) is None
     write_evidence(made(seed=1), released)
     for folder in (None, tmp_path, tmp_path / "nowhere"):
-        found = find_evidence("confirmatory", folder)
+        found = find_evidence("confirmation", folder)
         assert found is not None
         assert found.about["seed"] == 1
     write_evidence(made(seed=2), tmp_path)
-    own = find_evidence("confirmatory", tmp_path)
+    own = find_evidence("confirmation", tmp_path)
     assert own is not None
     assert own.about["seed"] == 2
     assert find_evidence("tuned", tmp_path) is None
@@ -130,8 +130,8 @@ def test_a_damaged_file_is_named(damage: object, tmp_path: Path) -> None:
     whole = file.read_text("utf-8")
     file.write_text(damage(whole), "utf-8")  # type: ignore[operator]
     assert file.read_text("utf-8") != whole
-    with pytest.raises(InputError, match=r"confirmatory\.json cannot be read \(.*\)\. Move it away, or run") as caught:
-        find_evidence("confirmatory", tmp_path)
+    with pytest.raises(InputError, match=r"confirmation\.json cannot be read \(.*\)\. It is damaged, or of") as caught:
+        find_evidence("confirmation", tmp_path)
     assert str(file) in str(caught.value)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.cells import MeasurementCell
-from srgdqn.paper.scale import PAPER_SCALE, SETS
+from srgdqn.paper.scale import CONTROLS, PAPER_SCALE, SETS
 from srgdqn.paper.studies import training_time
 from synthetic_outcomes import TASKS, world
 
@@ -16,7 +16,7 @@ def test_timing_runs_alone_with_every_algorithm_of_the_paper() -> None:
     assert timing.name == "step-times-corrected"
     assert timing.alone
     assert timing.plan.turns == PAPER_SCALE.timing_turns
-    assert set(timing.plan.configurations) == {f"{task}-{name}" for task in TASKS for name in PAPER}
+    assert set(timing.plan.configurations) == {f"{task}-{name}" for task in TASKS for name in (*PAPER, *CONTROLS)}
     for task in TASKS:  # lanes counted alike, in the timing as in the runs
         widths = {c.training.lanes for name, c in timing.plan.configurations.items() if name.startswith(task)}
         runs = {c.configuration.training.lanes for c in cells if c is not timing and c.configuration.task.task == task}

@@ -240,10 +240,15 @@ def _figure_2(name: str, task: str, found: Gathered, how: Judging) -> list[Case]
     return [how.case(name, contrasts, parts=(*parts, "steadiness"), **about)]
 
 
+_C5_TASKS = {"C5a": "MountainCar", "C5b": "Pendulum", "C5c": "CartPole"}
+
+
 def _c5(found: Gathered, how: Judging) -> list[Case]:
     cases = []
-    for letter, task in zip("abc", found.final, strict=False):
-        scores, name = scored(found.final[task]), f"C5{letter}"
+    for name, task in _C5_TASKS.items():
+        if task not in found.final:
+            continue
+        scores = scored(found.final[task])
         about = _learned(how, name, scores, (OURS, NO_ADAM, SAME_UPDATES))
         contrasts = [
             higher(f"reward that {what} adds", scores[OURS], scores[arm], MARGINS[task], REWARDS[task])

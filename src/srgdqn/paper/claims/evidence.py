@@ -113,8 +113,8 @@ def find_evidence(kind: str, folder: Path | None = None) -> Evidence | None:
             return _parse(parse_json(read_file(file, _LONGEST)))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, pl.exceptions.PolarsError) as error:
             raise InputError(
-                f"{file} cannot be read ({type(error).__name__}: {error}). Move it away, or run the command that "
-                "wrote it again."
+                f"{file} cannot be read ({type(error).__name__}: {error}). It is damaged, or of an earlier version. "
+                "Move it away: what the package was released with is shown then, until the command is run again."
             ) from error
     released = resources.files("srgdqn.paper.evidence").joinpath(f"{kind}.json")
     if released.is_file():
@@ -157,7 +157,13 @@ def _judgement(entry: Mapping[str, Any]) -> Judgement:
         p_holds=_typed(entry["p_holds"], int, float),
         p_fails=_typed(entry["p_fails"], int, float),
         reason=_typed(entry["reason"], str),
+        learned=None if entry["learned"] is None else _answers(entry["learned"]),
+        beats_random=_answers(entry["beats_random"]),
     )
+
+
+def _answers(content: Any) -> dict[str, bool]:
+    return {_typed(arm, str): _typed(answer, bool) for arm, answer in content.items()}
 
 
 def _rows(content: Any) -> pl.DataFrame:
@@ -190,6 +196,8 @@ def _judgement_json(judgement: Judgement) -> dict[str, Any]:
     return {
         **{name: getattr(judgement, name) for name in ("name", "verdict", "p_holds", "p_fails", "reason")},
         "marks": list(judgement.marks),
+        "learned": None if judgement.learned is None else dict(judgement.learned),
+        "beats_random": dict(judgement.beats_random),
         "contrasts": [
             {
                 **{name: getattr(each, name) for name in _OF_CONTRASTS},

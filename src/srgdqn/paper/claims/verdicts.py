@@ -6,8 +6,7 @@ Of all claims of a set of readings together, those with a small P⁺ hold and th
 procedure, each side at 2.5 %). A contrast that says nothing, because rounds diverged or nobody learned, is *void* and
 left out; a claim that has nothing left to compare is *moot*.
 
-These rules were fixed before any round of the seeds that they are for (40,001 on). Until those have been run, `rules`
-has the rules of the released verdicts.
+These rules were fixed before any round of the seeds that they are for (40,001 on).
 """
 
 from __future__ import annotations
@@ -187,6 +186,10 @@ class Judgement:
     p_fails: float = 1.0
     reason: str = ""
     """Why it is moot, if it is."""
+    learned: Mapping[str, bool] | None = None
+    """By arm, of a claim about performance: whether it is above the untrained agent,"""
+    beats_random: Mapping[str, bool] = field(default_factory=dict)
+    """and above the random policy."""
 
     @property
     def deciding(self) -> Measured | None:
@@ -243,7 +246,8 @@ class Case:
             marks.append("small")
         if self.learned is not None and not any(self.beats_random.values()):
             marks.append("below random")
-        return Judgement(self.name, verdict, self.contrasts, tuple(marks), *self.p_values(), reason)
+        about = (self.learned, self.beats_random)
+        return Judgement(self.name, verdict, self.contrasts, tuple(marks), *self.p_values(), reason, *about)
 
     def _verdict(self, holds: bool, fails: bool) -> tuple[Verdict, str]:
         if self.nobody_learned:

@@ -28,7 +28,7 @@ def section(evidence: Evidence) -> Section:
         name="factorial",
         title="Over all readings",
         paper_says="Nothing: where the paper is silent or contradicts itself, there are readings.",
-        found=_found(tables) + evidence.made(),
+        found=f"{_found(tables)} {_WORST}{evidence.made()}",
         charts=tuple(_curves(tables["readings"], name) for name in CONTRASTS),
         tables=(
             _shares(tables["shares"]),
@@ -38,6 +38,11 @@ def section(evidence: Evidence) -> Section:
         ),
     )
 
+
+_WORST = (
+    "A diverged round scores the worst round that finished in any arm of the reading, yardsticks included, or the "
+    "random policy's mean where that is worse."
+)
 
 # In words
 

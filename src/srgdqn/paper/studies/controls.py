@@ -11,12 +11,14 @@ from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
 from srgdqn.paper.arm_columns import WORST, share_text
 from srgdqn.paper.cells import StudyCell
+from srgdqn.paper.equal_cost import COSTS, queries_per_batch, rounds_of, scores_after, total_cost
 from srgdqn.paper.experiment import Experiment, Outcomes, interval_text, mean_text
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
-from srgdqn.paper.scores import Scores
+from srgdqn.paper.scores import Scores, floor_of, values_of
 from srgdqn.paper.studies import figure_2
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name, task_scores
+from srgdqn.paper.studies.training_time import seconds_per_step, timed, times_cells
 from srgdqn.results.statistics import log_sd_ratio_interval, paired_bootstrap_difference
 
 CHAMPION = "srg-dqn"
@@ -26,7 +28,7 @@ _MOST_LISTED = 6
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """The controls of each task, beside Figure 2's own cells."""
     own = [cell for task, names in scale.controls.items() for cell in figure_2.task_cells(scale, readings, task, names)]
-    return [*figure_2.cells(scale, readings), *own]
+    return [*figure_2.cells(scale, readings), *own, *times_cells(scale, readings, timed(scale))]
 
 
 def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
@@ -48,6 +50,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         charts=(chart,),
         tables=(
             contrast_table(outcomes, present, names),
+            cost_table(outcomes, present, names),
             *([interaction] if interaction.frame.height else []),
             figure_2.score_table(outcomes, present, names, "controls-scores"),
         ),
@@ -99,6 +102,40 @@ def _finished_in_both(ours: Scores, theirs: Scores) -> dict[str, str]:
     pair = ours.values[both], theirs.values[both]
     intervals = paired_bootstrap_difference(*pair), log_sd_ratio_interval(*pair)
     return dict(zip(names, map(interval_text, intervals), strict=True))
+
+
+def cost_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequence[str]) -> Table:
+    """What every algorithm comes to after as many steps, queries and seconds as SRG-DQN spends."""
+    rows = []
+    for task in TASKS:
+        for each in readings:
+            runs = figure_2.task_runs(outcomes, task, each)
+            floor = floor_of({name: values_of(run, "final").means for name, run in runs.items()})
+            rounds = {
+                name: rounds_of(runs[name], seconds_per_step(outcomes, each, task, name))
+                for name in algorithms
+                if name in runs
+            }
+            ours = {cost: total_cost(rounds[CHAMPION], cost) for cost in COSTS}
+            rows += [
+                {
+                    "task": task,
+                    "readings": each,
+                    "algorithm": name,
+                    "queries per batch": f"{queries_per_batch(runs[name]):.0f}",
+                }
+                | {
+                    f"score at equal {cost}": f"{scores_after(mine, cost, ours[cost], floor).mean():.3f}"
+                    for cost in COSTS
+                }
+                for name, mine in rounds.items()
+            ]
+    note = (
+        "The mean over the last fifth of what SRG-DQN spends in a whole round, on average over its rounds that "
+        "finished (none did: of the other's own); an algorithm that spends less in all has its own last fifth. "
+        f"Seconds: steps times what a step costs, measured for all in turn on one core. {WORST}"
+    )
+    return Table("controls-costs", "At equal steps, gradient queries and seconds", pl.DataFrame(rows), note)
 
 
 def interaction_table(outcomes: Outcomes, readings: Sequence[str]) -> Table:

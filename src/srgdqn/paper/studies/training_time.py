@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -31,7 +32,12 @@ def times_cell(readings: str) -> str:
 
 def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     """Figure 2's own cells, and one that times every algorithm."""
-    return [*figure_2.cells(scale, readings), *times_cells(scale, readings, PAPER)]
+    return [*figure_2.cells(scale, readings), *times_cells(scale, readings, timed(scale))]
+
+
+def timed(scale: Scale) -> tuple[str, ...]:
+    """The algorithms that are timed: the paper's and all controls."""
+    return tuple(dict.fromkeys((*PAPER, *itertools.chain.from_iterable(scale.controls.values()))))
 
 
 def times_cells(scale: Scale, readings: str, algorithms: Sequence[str]) -> list[MeasurementCell]:
