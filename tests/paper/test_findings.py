@@ -309,3 +309,11 @@ def test_the_section_lists_every_contrast_without_raw_numbers() -> None:
     assert any("an arm has not learned" in text for text in frame["contrast, with its 95 % interval"])
     assert not any(kind.is_float() for table in shown.tables for kind in table.frame.schema.values())
     assert "seed 1" in rules_text(evidence(found))
+
+
+def test_greedy_columns_are_named_for_the_rounds_that_finished() -> None:
+    greedy = scores().with_columns(pl.lit("34.3").alias("greedy return"))
+    shown = confirmed_section(with_table(evidence(judgements()), "scores", greedy))
+    [columns] = [table.frame.columns for table in shown.tables if table.name == "confirmation-scores"]
+    assert "greedy return (finished rounds)" in columns
+    assert "greedy return" not in columns
