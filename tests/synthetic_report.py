@@ -148,8 +148,8 @@ def synthetic_first_screen(cards: tuple[ClaimCard, ...]) -> FirstScreen:
 
 
 PARTS = (
-    Part("reward", "holds", "+0.09 reward per action [+0.05, +0.12]"),
-    Part("steadiness", "fails", "0.38 times as steady [0.29, 0.46]"),
+    Part("reward", "for the claim", "+0.09 reward per action [+0.05, +0.12]"),
+    Part("steadiness", "against it", "0.38 times as steady [0.29, 0.46]"),
 )
 
 

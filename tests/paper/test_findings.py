@@ -8,23 +8,29 @@ import numpy as np
 import polars as pl
 import pytest
 
+from srgdqn.errors import InputError
 from srgdqn.paper.claims.cases import CLAIMS_OF_A_SET, Gathered
-from srgdqn.paper.claims.paper_claims import CLAIMS, WHY_CHANGED
+from srgdqn.paper.claims.evidence import Evidence
+from srgdqn.paper.claims.paper_claims import CLAIMS, ONE_PROBLEM, WHY_CHANGED
 from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured
 from srgdqn.paper.findings import (
     SHOWN_SETS,
     answer,
     best_control,
     cards,
+    check_whole,
     confirmed_section,
     contrast_rows,
+    diverging,
     first_screen,
     forest,
     forest_table,
     interaction_rows,
+    queries_per_batch,
     rules_text,
     small_table,
 )
+from srgdqn.paper.report.contents import Table
 from srgdqn.paper.scores import Values
 from srgdqn.results.statistics import Interval
 from synthetic_findings import ARMS, TASKS, contrast, contrasts, evidence, judgements, scores
@@ -42,39 +48,72 @@ def test_the_first_screen_counts_verdicts_by_set() -> None:
 
 
 def test_the_answer_says_where_sets_differ_in_three_sentences() -> None:
-    first, second, third = answer(contrasts(corrected=-2.0, printed=0.1), scores())
-    assert first == (
-        "It depends on the readings: beyond the same updates along plain gradients, variance reduction costs reward on "
-        "all three tasks with corrected; makes no clear difference on all three tasks with printed; adds reward on all "
-        "three tasks with mnih."
-    )
-    assert second == "None of SRG-DQN's rounds diverges."
-    assert third == (
-        "SRG-DQN is ahead of SVR-DQN on all three tasks with mnih only; a control without variance reduction "
-        "scores more than SRG-DQN in none of the 9 pairs of task and set."
+    assert answer(contrasts(corrected=-2.0, printed=0.1), scores()) == (
+        "It depends on the readings: beyond the same updates along plain gradients, variance reduction adds reward on "
+        "all three tasks with mnih.",
+        "It costs reward on all three tasks with corrected; it makes no clear difference on all three tasks with "
+        "printed.",
+        "Controls without variance reduction score more than SRG-DQN in none of 9 pairs of task and set.",
     )
 
 
 @pytest.mark.parametrize(
-    ("signs", "expected"),
+    ("signs", "first", "second"),
     [
-        (dict(corrected=2.0, printed=2.0), "Variance reduction, too: beyond"),
-        (dict(corrected=-2.0, printed=0.1, mnih=-2.0), "Merely the updates: beyond"),
-        (dict(corrected=-2.0, printed=-2.0), "costs reward on all three tasks with corrected and printed; adds"),
+        (dict(corrected=2.0), "Variance reduction, too: beyond", "Controls without variance reduction"),
+        (dict(corrected=-2.0, printed=0.1, mnih=-2.0), "Merely the updates: beyond", "It costs reward on all three"),
+        (
+            dict(corrected=-2.0, printed=-2.0),
+            "It depends on the readings: beyond",
+            "It costs reward on all three tasks with corrected and printed.",
+        ),
     ],
 )
-def test_sets_that_agree_are_told_together(signs: dict[str, float], expected: str) -> None:
-    assert expected in answer(contrasts(**signs), scores())[0]
+def test_sets_that_agree_are_told_together(signs: dict[str, float], first: str, second: str) -> None:
+    told = answer(contrasts(**signs), scores())
+    assert told[0].startswith(first)
+    assert told[1].startswith(second)
+    assert ("adds reward nowhere." in told[0]) == (first.startswith("Merely"))
 
 
 def test_tasks_that_differ_in_the_same_way_in_all_sets_are_what_it_depends_on() -> None:
     on_pendulum = pl.col("task") == "Pendulum"
     signs = [pl.when(on_pendulum).then(-pl.col(name)).otherwise(pl.col(name)).alias(name) for name in ("low", "high")]
-    [first, *_] = answer(contrasts().with_columns(signs), scores())
+    first, second, _ = answer(contrasts().with_columns(signs), scores())
     assert first == (
         "It depends on the task: beyond the same updates along plain gradients, variance reduction adds reward on "
-        "MountainCar and CartPole and costs reward on Pendulum with corrected, printed and mnih."
+        "MountainCar and CartPole with corrected, printed and mnih."
     )
+    assert second == "It costs reward on Pendulum with corrected, printed and mnih."
+
+
+def test_a_target_period_that_turns_an_outcome_is_told() -> None:
+    cartpole = (pl.col("task") == "CartPole") & (pl.col("readings") == "mnih-20")
+    turned = contrasts().with_columns(
+        pl.when(cartpole).then(-pl.col(name)).otherwise(pl.col(name)).alias(name) for name in ("low", "high")
+    )
+    first, second, _ = answer(turned, scores())
+    assert first.startswith("It depends on the readings: ")
+    assert first.endswith("on all three tasks with corrected, printed and mnih.")
+    assert second == "It costs reward on CartPole with mnih at a target period of 20."
+    # Evidence without the other period has nothing to tell of it.
+    assert len(answer(turned.filter(pl.col("readings") != "mnih-20"), scores())) == 2
+
+
+def test_controls_are_counted_by_what_they_ask_for() -> None:
+    mean = pl.when((pl.col("arm") == "dqn-adam") & (pl.col("task") == "CartPole")).then(9.0).otherwise("mean")
+    dear = scores().with_columns(mean.alias("mean"), pl.col("arm").replace("sgd-inner", "dqn-gd"))
+    dear = dear.with_columns(
+        pl.when((pl.col("arm") == "dqn-gd") & (pl.col("readings") == "mnih")).then(8.0).otherwise("mean").alias("mean")
+    )
+    # Three sets on CartPole at no more gradients; with mnih two more tasks at (M + 1)N against N + 2M gradients.
+    assert answer(contrasts(), dear)[-1] == (
+        "Controls without variance reduction score more than SRG-DQN in 3 of 9 pairs of task and set at no more "
+        f"gradients per batch, and in 5 at up to {17 * 64 / (64 + 2 * 16):.0f} times as many."
+    )
+    low = scores(best=0.9)  # below sgd-inner everywhere, which asks for fewer
+    assert answer(contrasts(), low)[-1].endswith("in 9 of 9 pairs of task and set.")
+    assert (queries_per_batch("Pendulum", "srg-dqn"), queries_per_batch("Pendulum", "dqn-gd-adam")) == (64, 544)
 
 
 def lost_on_cartpole(arms: list[str]) -> pl.DataFrame:
@@ -85,12 +124,9 @@ def lost_on_cartpole(arms: list[str]) -> pl.DataFrame:
 
 def test_nothing_is_said_of_arms_most_of_whose_rounds_diverged() -> None:
     both = lost_on_cartpole(["srg-dqn", "sgd-inner-adam"])
-    first, second, _ = answer(contrasts(), both)
-    assert "adds reward on all three tasks with corrected and mnih; adds reward on MountainCar and Pendulum" in first
-    assert second == (
-        "SRG-DQN's rounds diverge (where, on CartPole, most rounds with plain gradients diverge too): none with "
-        "corrected and mnih; 90 % on CartPole with printed."
-    )
+    first = answer(contrasts(), both)[0]
+    assert first.endswith("on all three tasks with corrected and mnih, and on MountainCar and Pendulum with printed.")
+    assert diverging(both) == "SRG-DQN's rounds diverge: none with corrected and mnih; 90 % on CartPole with printed."
     [plot] = [panel for panel in forest(contrasts(), both).panels if panel.title == "CartPole"]
     shown = {series.group: [plot.categories[int(row)] for row in series.x["against"]] for series in plot.series}
     assert "same updates, plain gradients" in shown["mnih"]
@@ -100,15 +136,55 @@ def test_nothing_is_said_of_arms_most_of_whose_rounds_diverged() -> None:
     row = table.row(by_predicate=(pl.col("task") == "CartPole") & pl.col("SRG-DQN minus").str.starts_with("same"))
     assert row[2:] == ("+2.00 [+1.50, +2.50]", "most rounds of both diverged", "+2.00 [+1.50, +2.50]")
     # One arm that diverges is no reason to be silent.
-    first, second, _ = answer(contrasts(), lost_on_cartpole(["srg-dqn"]))
-    assert "all three tasks with corrected, printed and mnih" in first
-    assert second == "SRG-DQN's rounds diverge: none with corrected and mnih; 90 % on CartPole with printed."
+    assert answer(contrasts(), lost_on_cartpole(["srg-dqn"]))[0].endswith("with corrected, printed and mnih.")
+
+
+def test_the_first_table_says_who_diverges() -> None:
+    assert first_screen(evidence(judgements())).table.note.endswith("None of SRG-DQN's rounds diverges.")
+    assert diverging(scores(lost=0.004)) == "SRG-DQN's rounds diverge: hardly any with corrected, printed and mnih."
+
+
+def test_the_forest_says_where_srg_is_behind_svr_too() -> None:
+    caption = forest(contrasts(corrected=-2.0, printed=0.1), scores()).caption
+    assert "ahead of SVR-DQN on all three tasks with mnih, behind on all three tasks with corrected." in caption
 
 
 def test_a_best_control_does_not_reduce_variance() -> None:
     high = scores().with_columns(pl.when(pl.col("arm") == "srg-dqn-no-adam").then(9.0).otherwise("mean").alias("mean"))
     assert best_control(high, "mnih", "Pendulum") == "dqn-adam"
-    assert "in every one of the 9 pairs" in answer(contrasts(), scores(best=0.9))[2]
+
+
+def with_table(found: Evidence, name: str, frame: pl.DataFrame | None) -> Evidence:
+    """Evidence with another table in place of one, or without it."""
+    tables = [table for table in found.tables if table.name != f"confirmation-{name}"]
+    more = [] if frame is None else [Table(f"confirmation-{name}", "", frame)]
+    return dataclasses.replace(found, tables=[*tables, *more])
+
+
+def test_evidence_that_lacks_something_is_an_error_of_the_input() -> None:
+    whole = evidence(judgements())
+    without_set = {each: found for each, found in judgements().items() if each != "mnih"}
+    without_claim = judgements()
+    del without_claim["printed"][2]
+    some = scores().filter(~((pl.col("readings") == "mnih") & (pl.col("task") == "CartPole")))
+    for damaged, missing in (
+        (evidence(without_set), "lacks the set mnih."),
+        (evidence(without_claim), "lacks C3 with printed."),
+        (with_table(whole, "scores", None), "lacks the table confirmation-scores."),
+        (
+            with_table(whole, "contrasts", contrasts().drop("estimate")),
+            "lacks the column 'estimate' of the table confirmation-contrasts.",
+        ),
+        (
+            with_table(whole, "scores", some),
+            "the row mnih, CartPole, random of the table confirmation-scores and 6 more",
+        ),
+    ):
+        for made in (first_screen, cards):
+            with pytest.raises(InputError, match="srgdqn reproduce --confirm` again, or move") as error:
+                made(damaged)
+            assert missing in str(error.value)
+    check_whole(whole)
 
 
 def test_verdicts_where_nobody_beats_the_random_policy_are_counted() -> None:
@@ -125,7 +201,8 @@ def test_the_small_table_has_the_best_control_and_who_diverged() -> None:
     assert frame["task"].to_list() == list(TASKS)
     row = frame.row(0, named=True)
     assert row["SRG-DQN"] == "5.000 (25 %)"
-    assert row["best control"] == "2.250 (0 %) dqn-adam"
+    assert row["best control"] == "2.250 (0 %) dqn-adam (64 queries)"
+    assert "of SRG-DQN: 96 on MountainCar, 64 on Pendulum and 96 on CartPole." in small_table(scores(), "mnih").note
     assert row["random policy"] == "1.000"
 
 
@@ -142,15 +219,25 @@ def test_the_forest_draws_every_contrast_of_every_set() -> None:
 
 def test_cards_tell_what_depends_on_the_period_and_what_has_changed() -> None:
     found = judgements()
-    found["mnih-20"] = [Judgement("C2", "fails", ()), Judgement("C3", "holds", ())]
+    bad = contrast("final reward over svr-dqn", -0.5, part="reward")
+    worse = contrast("final reward over dqn-sgd", -0.75, part="reward")
+    good = contrast("final reward over dqn-sgd", 0.25, part="reward")
+    found["mnih-20"] = [
+        Judgement("C2", "moot", (bad, worse), reason="none of its arms has learned"),
+        Judgement("C3", "holds", (good,)),
+    ]
+    found["mnih"][1] = Judgement("C2", "holds", (good,))
     before = {"corrected": {"C2": "undecided", "C3": "holds"}}
     made = {each.name: each for each in cards(evidence(found), before)}
     assert list(made) == list(CLAIMS)
     assert made["C2"].notes == (
-        "With mnih it depends on the period of the target network: holds with 100 outer iterations, fails with 20.",
+        "With mnih it depends on the period of the target network: holds (+0.25 reward per action beside DQN with SGD "
+        "[+0.15, +0.35]) with 100 outer iterations, moot (none of its arms has learned; −0.75 reward per action beside "
+        "DQN with SGD [−0.85, −0.65]) with 20.",
         f"In the last release: undecided with corrected. {WHY_CHANGED['C2']}",
     )
     assert made["C3"].notes == ()
+    assert made["C9"].notes == (ONE_PROBLEM,)
     assert made["C2"].verdicts == dict.fromkeys(SHOWN_SETS, "holds")
 
 
@@ -172,7 +259,7 @@ def test_cards_tell_parts_unless_nobody_has_learned() -> None:
     card = {each.name: each for each in cards(evidence(found))}["C2"]
     assert set(card.parts) == {"corrected", "printed"}
     assert card.notes[0] == (
-        "With printed each part is above 0 by itself, but not when corrected for the number of claims."
+        "With printed each part by itself speaks for it, but not when corrected for the number of claims."
     )
 
 
@@ -222,3 +309,11 @@ def test_the_section_lists_every_contrast_without_raw_numbers() -> None:
     assert any("an arm has not learned" in text for text in frame["contrast, with its 95 % interval"])
     assert not any(kind.is_float() for table in shown.tables for kind in table.frame.schema.values())
     assert "seed 1" in rules_text(evidence(found))
+
+
+def test_greedy_columns_are_named_for_the_rounds_that_finished() -> None:
+    greedy = scores().with_columns(pl.lit("34.3").alias("greedy return"))
+    shown = confirmed_section(with_table(evidence(judgements()), "scores", greedy))
+    [columns] = [table.frame.columns for table in shown.tables if table.name == "confirmation-scores"]
+    assert "greedy return (finished rounds)" in columns
+    assert "greedy return" not in columns

@@ -37,7 +37,7 @@ import polars as pl
 
 from srgdqn.config.algorithms import ADAM_STEPS
 from srgdqn.figures.charts import STYLES, Chart, Panel, Series
-from srgdqn.paper.arm_columns import NOTE
+from srgdqn.paper.arm_columns import NOTE, of_finished
 from srgdqn.paper.cells import Console, MeasurementCell, run_cells
 from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.claims.verdicts import (
@@ -379,6 +379,8 @@ class _Told(NamedTuple):
     """By task and algorithm."""
     contrasts: Mapping[tuple[str, str], Mapping[str, str]]
     """By task and label."""
+    costs: Mapping[tuple[str, str], Mapping[str, str]]
+    """By task and algorithm."""
 
     def score(self, task: str, name: str) -> float:
         return float(self.scores[task, name]["score"].split(" ")[0])
@@ -402,15 +404,41 @@ def _told(evidence: Evidence) -> _Told:
     return _Told(
         {(row["task"], row["algorithm"]): row for row in frames["adam-steps-scores"].iter_rows(named=True)},
         {(row["task"], row["contrast"]): row for row in frames["adam-steps-contrasts"].iter_rows(named=True)},
+        {(row["task"], row["algorithm"]): row for row in frames["adam-steps-costs"].iter_rows(named=True)},
     )
 
 
 def in_brief(evidence: Evidence) -> Aside:
-    """The answer for the first screen, from the verdicts and the tables."""
+    """The answer for the first screen, from the verdicts and the tables: at most three sentences."""
     told, verdicts = _told(evidence), evidence.about["verdicts"]
-    found = [f"At equal gradient queries and with every α tuned (readings {READINGS}), {_verdicts(verdicts)}."]
-    found += [_effects(told, task, brief=True) for task, verdict in verdicts.items() if verdict == "holds"]
-    return Aside("And if Adam makes every inner step?", (*found, *_stronger(told, list(verdicts))), KIND)
+    found = [
+        f"At equal gradient queries per batch and with every α tuned (readings {READINGS}), {_verdicts(verdicts)}."
+    ]
+    gains = [_gain(told, task) for task, verdict in verdicts.items() if verdict == "holds"]
+    if gains:
+        found.append(f"{'; '.join(gains)}.".replace("on ", "On ", 1))
+    return Aside("And if Adam makes every inner step?", (*found, *_full_batch(told, list(verdicts))), KIND)
+
+
+def _gain(told: _Told, task: str) -> str:
+    """Who gains on a task, by how much, and whether success falls."""
+    apart = {ours: told.difference(task, ours, PLAIN_2) for ours in REDUCED}
+    gaining = {ours: interval.estimate for ours, (interval, _) in apart.items() if interval.low > 0}
+    sizes = " and ".join(_sizes(list(gaining.values())))
+    names = " and ".join(_NAMES[ours] for ours in gaining)
+    verb = "add" if len(gaining) > 1 else "alone adds"
+    falls = ", but fewer greedy episodes succeed" if _success(told, task) else ""
+    return f"on {task} {names} {verb} {sizes} {apart[SRG][1] or apart[SVRG][1]}{falls}"
+
+
+def _sizes(values: Sequence[float]) -> list[str]:
+    """Sizes above 0 with as many decimals as the smallest needs for two digits.
+
+    >>> _sizes([0.0702, 0.0996]), _sizes([40.2])
+    (['0.070', '0.100'], ['40'])
+    """
+    decimals = max((max(0, 1 - math.floor(math.log10(value))) for value in values), default=0)
+    return [f"{value:.{decimals}f}" for value in values]
 
 
 def _verdicts(verdicts: Mapping[str, str]) -> str:
@@ -426,28 +454,32 @@ def _verdicts(verdicts: Mapping[str, str]) -> str:
     return "; ".join(words[each].format(" and ".join(tasks)) for each, tasks in by_verdict.items() if tasks)
 
 
-def _effects(told: _Told, task: str, *, brief: bool = False) -> str:
-    """What SRG and SVRG add on a task, and what becomes of success; in brief without intervals of what is clear."""
-    apart = {ours: told.difference(task, ours, PLAIN_2) for ours in REDUCED}
-    intervals = [interval for interval, _ in apart.values()]
-    if brief and all(interval.low > 0 for interval in intervals):
-        sizes = " and ".join(f"{interval.estimate:.2g}" for interval in intervals)
-        unit = apart[SRG][1]
-        return f"On {task} {' and '.join(_NAMES[ours] for ours in REDUCED)} add {sizes} {unit}{_success(told, task)}."
-    parts = [_effect(_NAMES[ours], *found, brief=brief) for ours, found in apart.items()]
-    return f"On {task} {', and '.join(parts)}{_success(told, task)}."
+def _effects(told: _Told, task: str) -> str:
+    """What SRG and SVRG add on a task, and what becomes of success."""
+    parts = [_effect(_NAMES[ours], *told.difference(task, ours, PLAIN_2)) for ours in REDUCED]
+    return f"On {task} {', and '.join(parts)}{_success(told, task)}.{_at_equal_total(told, task)}"
 
 
-def _effect(name: str, interval: Interval, unit: str, *, brief: bool) -> str:
+def _effect(name: str, interval: Interval, unit: str) -> str:
     if not math.isfinite(interval.estimate):
         return f"{name} is not compared"
     estimate, low, high = (each.replace("-", "−") for each in differences(interval))
     if interval.low <= 0 <= interval.high:
         return f"{name} makes no clear difference, {estimate} {unit} [{low}, {high}]"
     verb = "adds" if interval.low > 0 else "costs"
-    if brief:
-        return f"{name} {verb} {abs(interval.estimate):.2g} {unit}"
     return f"{name} {verb} {estimate.lstrip('+−')} {unit} [{low}, {high}]"
+
+
+def _at_equal_total(told: _Told, task: str) -> str:
+    """Where arms spend other totals, as episodes are longer or shorter: their scores at equal total queries."""
+    names = (*REDUCED, PLAIN_2)
+    if len({told.costs[task, name]["queries per round"] for name in names}) == 1:
+        return ""
+    srg, svrg, plain = (f"{float(told.costs[task, name]['score at equal queries']):.3g}" for name in names)
+    return (
+        " Rounds there spend different totals, as episodes are longer where an agent is better: at equal total queries "
+        f"SRG scores {srg} and SVRG {svrg} against {plain}."
+    )
 
 
 def _success(told: _Told, task: str) -> str:
@@ -461,21 +493,23 @@ def _success(told: _Told, task: str) -> str:
     return f"; but fewer greedy episodes succeed, {shares} against {theirs} %{paid}"
 
 
-def _stronger(told: _Told, tasks: Sequence[str]) -> list[str]:
-    """Where plainer ways to use Adam score more."""
-    found = []
+def _full_batch(told: _Told, tasks: Sequence[str]) -> list[str]:
+    """Where full-batch steps score more than SRG and SVRG, at how many times the queries."""
     queries = {name: float(told.scores[tasks[0], name]["queries per batch"]) for name in (FULL, PLAIN_2)}
     full = [task for task in tasks if all(told.difference(task, ours, FULL)[0].high < 0 for ours in REDUCED)]
-    if full:
-        times = f"{queries[FULL] / queries[PLAIN_2]:.0f} times the queries"
-        found.append(f"Full-batch steps, at {times}, score more than both on {' and '.join(full)}.")
+    if not full:
+        return []
+    times = f"{queries[FULL] / queries[PLAIN_2]:.0f} times the queries"
+    return [f"Full-batch steps, at {times}, score more than both on {' and '.join(full)}."]
+
+
+def _single(told: _Told, tasks: Sequence[str]) -> list[str]:
+    """Where a single Adam step per batch scores more than SRG."""
     once = [task for task in tasks if told.difference(task, SRG, ONCE)[0].high < 0]
-    if once:
-        beside = " and ".join(
-            f"{task} ({told.score(task, ONCE):.3g} against {told.score(task, SRG):.3g})" for task in once
-        )
-        found.append(f"A single Adam step per batch, tuned, beats SRG on {beside}.")
-    return found
+    if not once:
+        return []
+    beside = " and ".join(f"{task} ({told.score(task, ONCE):.3g} against {told.score(task, SRG):.3g})" for task in once)
+    return [f"A single Adam step per batch, tuned, beats SRG on {beside}."]
 
 
 def chart_of(curves: pl.DataFrame, yardsticks: Mapping[tuple[str, str], float]) -> Chart:
@@ -516,15 +550,22 @@ def section(evidence: Evidence) -> Section:
     verdicts = evidence.about["verdicts"]
     curves = [table for table in evidence.tables if table.name == _CURVES]
     found = [
-        f"At equal gradient queries and with every α tuned, {_verdicts(verdicts)}. Compared are SRG and SVRG, each "
-        "against plain gradients from two transitions a step (b = 2), which ask for as many gradients.",
+        f"At equal gradient queries per batch and with every α tuned, {_verdicts(verdicts)}. Compared are SRG and "
+        "SVRG, each against plain gradients from two transitions a step (b = 2), which ask for as many gradients per "
+        "batch.",
         " ".join(_effects(told, task) for task in verdicts),
-        " ".join([*_stronger(told, list(verdicts)), *evidence.about.get("found", ())[len(verdicts) :]]),
+        " ".join(
+            [
+                *_full_batch(told, list(verdicts)),
+                *_single(told, list(verdicts)),
+                *evidence.about.get("found", ())[len(verdicts) :],
+            ]
+        ),
         evidence.made().strip(),
     ]
     return Section(
         name=KIND,
-        title="Adam at every inner step, at equal queries",
+        title="Adam at every inner step, at equal queries per batch",
         paper_says="Nothing: in the paper inner steps have length η, and Adam makes one step per batch. It promises "
         "that variance-reduced gradients make learning better.",
         found="\n\n".join(part for part in found if part),
@@ -538,7 +579,7 @@ def _for_readers(table: Table) -> Table:
     written = [
         pl.col(name).map_elements(_written, pl.String) for name, kind in table.frame.schema.items() if kind == pl.String
     ]
-    return dataclasses.replace(table, frame=table.frame.with_columns(written))
+    return dataclasses.replace(table, frame=of_finished(table.frame.with_columns(written)))
 
 
 def _written(text: str) -> str:

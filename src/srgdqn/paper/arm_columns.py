@@ -52,6 +52,13 @@ def arm_columns(scores: Scores, result: Result) -> dict[str, str]:
     }
 
 
+def of_finished(frame: pl.DataFrame) -> pl.DataFrame:
+    """The table with greedy columns named for what they are means over: rounds that finished, which flatters an arm
+    that diverges often.
+    """
+    return frame.rename({name: f"{name} (finished rounds)" for name in _GREEDY if name in frame.columns})
+
+
 def share_text(count: int, total: int) -> str:
     """A count and Wilson's 95 % interval of its share.
 

@@ -57,12 +57,6 @@ def _by_round(table: pl.DataFrame) -> dict[int, pl.DataFrame]:
     return {int(part["round"][0]): part for part in table.sort("round", "step").partition_by("round")}
 
 
-def queries_per_batch(result: Result) -> float:
-    """Gradient queries of an outer iteration."""
-    queries, batches = (int(result.rounds[name].sum()) for name in ("queries", "outer_iterations"))
-    return queries / max(1, batches)
-
-
 def total_cost(rounds: list[Round], cost: Cost) -> float:
     """What a round spends until its end, on average over those that finished; NaN if none did."""
     ends = [each.spent[cost][-1] for each in rounds if not each.diverged and len(each.values)]

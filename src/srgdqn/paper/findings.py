@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -10,14 +12,17 @@ from typing import Any, Literal
 
 import polars as pl
 
+from srgdqn.config.configure import configure
+from srgdqn.errors import InputError
 from srgdqn.figures.charts import Chart
-from srgdqn.paper.arm_columns import ARM_NAMES, NOTE, arm_columns, share_text
+from srgdqn.learner.outer_iteration import queries_per_iteration
+from srgdqn.paper.arm_columns import ARM_NAMES, NOTE, arm_columns, of_finished, share_text
 from srgdqn.paper.claim_arms import mean_interval
 from srgdqn.paper.claims.cases import NO_ADAM, OURS, SAME_UPDATES, SGD, SVR, Gathered
 from srgdqn.paper.claims.evidence import Evidence
-from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, WHY_CHANGED
+from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, NOTES, WHY_CHANGED
 from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, seed_of
-from srgdqn.paper.claims.wording import differences, effect_text, parts_of
+from srgdqn.paper.claims.wording import differences, effect_text, parts_of, weakest
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
 from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Section, Table
 from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, percent, score_table
@@ -29,6 +34,7 @@ QUESTION = "Variance reduction, or merely 17 updates per batch?"
 SHOWN_SETS = ("corrected", "printed", "mnih")
 BESIDE = {"mnih": "mnih-20"}
 """A set whose verdicts on C2 to C6 are shown with another period of the target network beside them."""
+_PERIODS = {"mnih-20": "mnih at a target period of 20"}
 _MOST_DIVERGED = 0.5
 """A contrast of means is void if more than this share of each arm's rounds diverged."""
 _SOME_DIVERGED = 0.01
@@ -112,25 +118,62 @@ def interaction_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
 
 def first_screen(evidence: Evidence, aside: Aside | None = None) -> FirstScreen:
     """The first screen, from the verdicts and the tables of the evidence; `aside` is another study's answer."""
+    check_whole(evidence)
     scores, contrasts = (_frame(evidence, name) for name in ("scores", "contrasts"))
     made = cards(evidence)
-    tables = [small_table(scores, each) for each in SHOWN_SETS]
+    first, *more = (small_table(scores, each) for each in SHOWN_SETS)
     return FirstScreen(
         IN_A_SENTENCE,
         counts_of(made),
         QUESTION,
         answer(contrasts, scores),
-        tables[0],
+        dataclasses.replace(first, note=f"{first.note} {diverging(scores)}"),
         forest(contrasts, scores),
         forest_table=forest_table(contrasts, scores),
         counts_note=below_random_note(made),
-        more_tables=tuple(tables[1:]),
+        more_tables=tuple(more),
         aside=aside,
     )
 
 
 def _frame(evidence: Evidence, name: str) -> pl.DataFrame:
     return next(table.frame for table in evidence.tables if table.name == f"confirmation-{name}")
+
+
+_NEEDED: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = MappingProxyType(
+    {
+        "scores": ("arm", (*_COLUMNS, "sgd-inner"), ("mean", "share diverged")),
+        "contrasts": ("against", tuple(_AGAINST), ("estimate", "low", "high")),
+    }
+)
+"""By table: the column of arms, those that must be there for every set and task, and the columns of numbers."""
+
+
+def check_whole(evidence: Evidence) -> None:
+    """Raises an InputError unless the evidence has all that the first screen and the cards show."""
+    names = {each: {judgement.name for judgement in found} for each, found in evidence.judgements.items()}
+    missing = [f"the set {each}" for each in SHOWN_SETS if each not in names]
+    missing += [
+        f"{claim} with {each}" for each in SHOWN_SETS if each in names for claim in CLAIMS if claim not in names[each]
+    ]
+    frames = {table.name: table.frame for table in evidence.tables}
+    for name, (column, arms, numbers) in _NEEDED.items():
+        title = f"confirmation-{name}"
+        if title not in frames:
+            missing.append(f"the table {title}")
+            continue
+        absent = [each for each in ("readings", "task", column, *numbers) if each not in frames[title].columns]
+        missing += [f"the column {each!r} of the table {title}" for each in absent]
+        if not absent:
+            rows = set(frames[title].select("readings", "task", column).iter_rows())
+            places = itertools.product(SHOWN_SETS, TASKS, arms)
+            missing += [f"the row {', '.join(place)} of the table {title}" for place in places if place not in rows]
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InputError(
+            f"the evidence of the confirmatory run lacks {missing[0]}{more}. Run `srgdqn reproduce --confirm` again, "
+            "or move confirmation.json out of the results folder to see the verdicts that were released."
+        )
 
 
 def below_random_note(made: Sequence[ClaimCard]) -> str:
@@ -143,23 +186,24 @@ def below_random_note(made: Sequence[ClaimCard]) -> str:
 
 
 def answer(contrasts: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
-    """At most three sentences: what variance reduction adds to the updates; how often it diverges; and how SRG-DQN
-    fares beside SVR-DQN and beside controls without variance reduction.
+    """At most three sentences: where variance reduction adds reward to the same updates; where it does not; and how
+    often controls without it score more than SRG-DQN.
     """
-    outcomes = _outcomes(contrasts, scores, SAME_UPDATES)
-    return _added(outcomes), _diverging(scores, outcomes), _beside(contrasts, scores)
+    return *_added(contrasts, scores), _controls(scores)
 
 
 Outcome = Literal["adds", "costs", "even", "void"]
 
 
-def _outcomes(contrasts: pl.DataFrame, scores: pl.DataFrame, arm: str) -> dict[str, dict[str, Outcome]]:
+def _outcomes(
+    contrasts: pl.DataFrame, scores: pl.DataFrame, arm: str, sets: Sequence[str] = SHOWN_SETS
+) -> dict[str, dict[str, Outcome]]:
     """By set and task: whether SRG-DQN has more reward than an arm at 95 %, less, or neither; void if most rounds of
     both diverged.
     """
     shares = _by_place(scores, "share diverged")
-    found: dict[str, dict[str, Outcome]] = {each: {} for each in SHOWN_SETS}
-    for row in contrasts.filter(pl.col("against") == arm, pl.col("readings").is_in(SHOWN_SETS)).iter_rows(named=True):
+    found: dict[str, dict[str, Outcome]] = {each: {} for each in sets}
+    for row in contrasts.filter(pl.col("against") == arm, pl.col("readings").is_in(sets)).iter_rows(named=True):
         place = row["readings"], row["task"]
         void = min(shares[*place, OURS], shares[*place, arm]) > _MOST_DIVERGED
         more, less = (row["low"] or 0.0) > 0, (row["high"] or 0.0) < 0
@@ -171,30 +215,46 @@ def _by_place(scores: pl.DataFrame, column: str) -> dict[tuple[str, str, str], f
     return {(row["readings"], row["task"], row["arm"]): row[column] for row in scores.iter_rows(named=True)}
 
 
-def _added(outcomes: Mapping[str, Mapping[str, Outcome]]) -> str:
-    """What variance reduction adds, in a sentence; sets that agree are told together."""
-    alike: dict[str, list[str]] = {}
-    for each, by_task in outcomes.items():
-        alike.setdefault(_gains(by_task), []).append(each)
+def _added(contrasts: pl.DataFrame, scores: pl.DataFrame) -> list[str]:
+    """Where variance reduction adds reward, and where it does not, in a sentence each. A set's other target period is
+    told where it comes out otherwise.
+    """
+    outcomes: dict[str, Mapping[str, Outcome]] = {**_outcomes(contrasts, scores, SAME_UPDATES)}
+    beside = _outcomes(contrasts, scores, SAME_UPDATES, tuple(BESIDE.values()))
+    for each, other in BESIDE.items():
+        changed = {task: found for task, found in beside[other].items() if found != outcomes[each][task]}
+        if changed:
+            outcomes[_PERIODS[other]] = changed
     every = {outcome for by_task in outcomes.values() for outcome in by_task.values() if outcome != "void"}
+    alike = all(by_task == outcomes[SHOWN_SETS[0]] for by_task in outcomes.values())
     if every == {"adds"}:
         lead = "Variance reduction, too"
     elif "adds" not in every:
         lead = "Merely the updates"
     else:
-        lead = "It depends on the readings" if len(alike) > 1 else "It depends on the task"
-    told = "; ".join(f"{gains} with {listed(sets)}" for gains, sets in alike.items())
-    return f"{lead}: beyond the same updates along plain gradients, variance reduction {told}."
-
-
-def _gains(by_task: Mapping[str, Outcome]) -> str:
-    words = {"adds": "adds reward", "costs": "costs reward", "even": "makes no clear difference"}
+        lead = "It depends on the task" if alike else "It depends on the readings"
     told = [
-        f"{word} on {_tasks([task for task, found in by_task.items() if found == outcome])}"
-        for outcome, word in words.items()
-        if outcome in by_task.values()
+        f"{lead}: beyond the same updates along plain gradients, variance reduction adds reward "
+        f"{_where(outcomes, 'adds')}."
     ]
-    return listed(told) if told else "cannot be judged"
+    others = {"costs": "costs reward", "even": "makes no clear difference"}
+    rest = "; it ".join(f"{words} {_where(outcomes, outcome)}" for outcome, words in others.items() if outcome in every)
+    return [*told, f"It {rest}."] if rest else told
+
+
+def _where(outcomes: Mapping[str, Mapping[str, Outcome]], wanted: Outcome) -> str:
+    """On which tasks with which sets something came out; sets that agree are told together.
+
+    >>> _where({"a": {"Pendulum": "adds"}, "b": {"Pendulum": "adds"}, "c": {"Pendulum": "even"}}, "adds")
+    'on Pendulum with a and b'
+    >>> _where({"a": {"Pendulum": "even"}}, "adds")
+    'nowhere'
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for each, by_task in outcomes.items():
+        alike.setdefault(tuple(task for task, found in by_task.items() if found == wanted), []).append(each)
+    places = [f"on {_tasks(tasks)} with {listed(sets)}" for tasks, sets in alike.items() if tasks]
+    return ", and ".join([", ".join(places[:-1]), places[-1]] if len(places) > 1 else places) or "nowhere"
 
 
 def _tasks(names: Sequence[str]) -> str:
@@ -210,8 +270,8 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def _diverging(scores: pl.DataFrame, outcomes: Mapping[str, Mapping[str, Outcome]]) -> str:
-    """How many of SRG-DQN's rounds diverge, and where that leaves nothing to compare."""
+def diverging(scores: pl.DataFrame) -> str:
+    """How many of SRG-DQN's rounds diverge, in a sentence."""
     shares = _by_place(scores, "share diverged")
     told: dict[str, list[str]] = {}
     for each in SHOWN_SETS:
@@ -222,27 +282,40 @@ def _diverging(scores: pl.DataFrame, outcomes: Mapping[str, Mapping[str, Outcome
     if list(told) == ["none"]:
         return "None of SRG-DQN's rounds diverges."
     shown = "; ".join(f"{what} with {listed(sets)}" for what, sets in told.items())
-    void = [task for task in TASKS if any(by_task.get(task) == "void" for by_task in outcomes.values())]
-    others = f" (where, on {_tasks(void)}, most rounds with plain gradients diverge too)" if void else ""
-    return f"SRG-DQN's rounds diverge{others}: {shown}."
+    return f"SRG-DQN's rounds diverge: {shown}."
 
 
-def _beside(contrasts: pl.DataFrame, scores: pl.DataFrame) -> str:
-    """How SRG-DQN fares beside SVR-DQN, and how often a control without variance reduction scores more."""
-    ahead = {
-        each: [task for task, found in by_task.items() if found == "adds"]
-        for each, by_task in _outcomes(contrasts, scores, SVR).items()
-    }
-    told = listed([f"on {_tasks(tasks)} with {each}" for each, tasks in ahead.items() if tasks])
-    where = f"{told}{'' if all(ahead.values()) else ' only'}" if told else "nowhere"
+@functools.cache
+def queries_per_batch(task: str, arm: str) -> int:
+    """Gradient queries of an outer iteration; N, M and b are the same in all sets of readings."""
+    return queries_per_iteration(configure(task, arm))
+
+
+def _controls(scores: pl.DataFrame) -> str:
+    """How often a control without variance reduction scores more than SRG-DQN: one that asks for no more gradients per
+    batch, and any.
+    """
     means = _by_place(scores, "mean")
+    cheap = dear = 0
+    most = 1.0
     places = [(each, task) for each in SHOWN_SETS for task in TASKS]
-    better = sum(means[*place, best_control(scores, *place)] > means[*place, OURS] for place in places)
-    count = "every one" if better == len(places) else str(better) if better else "none"
-    return (
-        f"SRG-DQN is ahead of SVR-DQN {where}; a control without variance reduction scores more than SRG-DQN "
-        f"in {count} of the {len(places)} pairs of task and set."
+    for readings, task in places:
+        ours = means[readings, task, OURS]
+        better = [
+            queries_per_batch(task, arm) / queries_per_batch(task, OURS)
+            for (each, where, arm), mean in means.items()
+            if (each, where) == (readings, task) and arm not in (*_REDUCED, *YARDSTICKS) and mean > ours
+        ]
+        cheap += any(times <= 1 for times in better)
+        dear += bool(better)
+        most = max(most, *better) if better else most
+    told = (
+        f"Controls without variance reduction score more than SRG-DQN in {cheap or 'none'} of {len(places)} pairs of "
+        "task and set"
     )
+    if dear == cheap:
+        return f"{told}."
+    return f"{told} at no more gradients per batch, and in {dear} at up to {most:.0f} times as many."
 
 
 def best_control(scores: pl.DataFrame, readings: str, task: str) -> str:
@@ -261,11 +334,12 @@ def small_table(scores: pl.DataFrame, readings: str) -> Table:
         best = best_control(scores, readings, task)
         rows[task] = {
             **{title: _score(by_arm[arm], learns=arm not in YARDSTICKS) for arm, title in _COLUMNS.items()},
-            "best control": _score(by_arm[best])._replace(name=best),
+            "best control": _score(by_arm[best])._replace(name=f"{best} ({queries_per_batch(task, best):,} queries)"),
         }
     name = "first-scores" if readings == SHOWN_SETS[0] else f"first-scores-{readings}"
     title = f"Final scores with the readings {readings} (rounds that diverged)"
-    return score_table(name, title, rows, _DIGITS, _SCORED)
+    ours = listed([f"{queries_per_batch(task, OURS):,} on {task}" for task in TASKS])
+    return score_table(name, title, rows, _DIGITS, f"{_SCORED} Gradient queries per batch of SRG-DQN: {ours}.")
 
 
 def _score(row: Mapping[str, Any], learns: bool = True) -> Score:
@@ -290,9 +364,11 @@ def _differences(contrasts: pl.DataFrame, scores: pl.DataFrame) -> list[Differen
 
 def forest(contrasts: pl.DataFrame, scores: pl.DataFrame) -> Chart:
     """By how much SRG-DQN scores more than others: a panel per task, a marker per set."""
+    beside = _outcomes(contrasts, scores, SVR)
     caption = (
-        "Differences of final scores with 95 % intervals over rounds: to the right of 0 SRG-DQN is better. Where more "
-        "than half of the rounds of both diverged, nothing is drawn."
+        "Differences of final scores with 95 % intervals over rounds: to the right of 0 SRG-DQN is better. It is ahead "
+        f"of SVR-DQN {_where(beside, 'adds')}, behind {_where(beside, 'costs')}. Where more than half of the rounds of "
+        "both diverged, nothing is drawn."
     )
     return forest_chart("first-contrasts", "SRG-DQN beside the others", caption, _differences(contrasts, scores))
 
@@ -315,6 +391,7 @@ def forest_table(contrasts: pl.DataFrame, scores: pl.DataFrame) -> Table:
 
 def cards(evidence: Evidence, before: Mapping[str, Mapping[str, str]] = MappingProxyType({})) -> tuple[ClaimCard, ...]:
     """A card per claim; `before` are the last release's verdicts by set and claim."""
+    check_whole(evidence)
     by_set = {each: {judgement.name: judgement for judgement in found} for each, found in evidence.judgements.items()}
     made = []
     for name, claim in CLAIMS.items():
@@ -328,11 +405,32 @@ def cards(evidence: Evidence, before: Mapping[str, Mapping[str, str]] = MappingP
                 {each: judgement.verdict for each, judgement in mine.items()},
                 {each: judgement.marks for each, judgement in mine.items()},
                 {each: _effects(judgement) for each, judgement in mine.items()},
-                (*_alone_note(mine), *_period_note(name, by_set), *_change_note(name, mine, before)),
+                (
+                    *_alone_note(mine),
+                    *_period_note(name, by_set),
+                    *_change_note(name, mine, before),
+                    *NOTES.get(name, ()),
+                    *(_sampling_note(evidence) if name == "C1" else ()),
+                ),
                 {each: parts_of(judgement) for each, judgement in mine.items() if not _nobody_learned(judgement)},
             )
         )
     return tuple(made)
+
+
+def _sampling_note(evidence: Evidence) -> list[str]:
+    """How far the exact anchors, which are computed on a sample, are off."""
+    errors = [table.frame for table in evidence.tables if table.name == "confirmation-anchors"]
+    told = []
+    for (readings,), mine in errors[0].group_by("readings", maintain_order=True) if errors else ():
+        medians = sorted(float(each.rstrip("%")) for each in mine["median"])
+        told.append(f"{medians[0]:.0f} to {medians[-1]:.0f} % with {readings}")
+    if not told:
+        return []
+    return [
+        "Exact anchors are computed on 8,192 rows drawn from the recording. They are off those on all rows by (medians "
+        f"over rounds, from step to step) {listed(told)}."
+    ]
 
 
 def _effects(judgement: Judgement) -> tuple[str, ...]:
@@ -353,26 +451,37 @@ def _nobody_learned(judgement: Judgement) -> bool:
 
 
 def _alone_note(mine: Mapping[str, Judgement]) -> list[str]:
-    """Why a claim whose parts all hold is undecided, if one is."""
+    """Why a claim that all parts speak for is undecided, if one is."""
     sets = [
         each
         for each, judgement in mine.items()
-        if judgement.verdict == "undecided" and all(part.verdict == "holds" for part in parts_of(judgement))
+        if judgement.verdict == "undecided" and all(part.state == "for the claim" for part in parts_of(judgement))
     ]
     if not sets:
         return []
-    return [f"With {listed(sets)} each part is above 0 by itself, but not when corrected for the number of claims."]
+    return [f"With {listed(sets)} each part by itself speaks for it, but not when corrected for the number of claims."]
 
 
 def _period_note(name: str, by_set: Mapping[str, Mapping[str, Judgement]]) -> list[str]:
+    """Where a verdict depends on the target's period: both, each with the contrast that decides with the other one."""
     found = []
     for each, other in BESIDE.items():
-        if name in by_set.get(other, {}) and by_set[other][name].verdict != by_set[each][name].verdict:
-            found.append(
-                f"With {each} it depends on the period of the target network: {by_set[each][name].verdict} with 100 "
-                f"outer iterations, {by_set[other][name].verdict} with 20."
-            )
+        if name not in by_set.get(other, {}) or by_set[other][name].verdict == by_set[each][name].verdict:
+            continue
+        ours, theirs = by_set[each][name], by_set[other][name]
+        label = weakest(theirs.contrasts, fails=theirs.verdict == "fails").label
+        found.append(
+            f"With {each} it depends on the period of the target network: {_verdict_text(ours, label)} with 100 outer "
+            f"iterations, {_verdict_text(theirs, label)} with 20."
+        )
     return found
+
+
+def _verdict_text(judgement: Judgement, label: str) -> str:
+    """The verdict with the contrast of that label, and why it is moot."""
+    told = [judgement.reason] if judgement.reason else []
+    told += [effect_text(each) for each in judgement.contrasts if each.label == label]
+    return f"{judgement.verdict} ({'; '.join(told)})" if told else judgement.verdict
 
 
 def _change_note(name: str, mine: Mapping[str, Judgement], before: Mapping[str, Mapping[str, str]]) -> list[str]:
@@ -489,7 +598,7 @@ def _p_text(value: float) -> str:
 
 def _for_readers(table: Table) -> Table:
     """A table without the columns that only programs read, and with numbers of three digits."""
-    frame = table.frame.drop([name for name in ("mean", "share diverged") if name in table.frame.columns])
+    frame = of_finished(table.frame.drop([name for name in ("mean", "share diverged") if name in table.frame.columns]))
     rounded = [pl.col(name).map_elements(lambda value: f"{value:.3g}", pl.String) for name in _floats(frame)]
     return dataclasses.replace(table, frame=frame.with_columns(rounded))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +46,13 @@ NAMES: Mapping[Definition, str] = {
 """The definitions of a standard deviation in words."""
 _STYLES = (Style(BLUE), Style(GREEN), Style(PURPLE), Style(ORANGE))
 _EVERY, _HELD_OUT = "fingerprint-readings", "fingerprint-held-out"
+_CALIBRATION, _BY_ITSELF = "fingerprint-calibration", "tables that their own reading accepts"
+_CALIBRATION_NOTE = (
+    f"Every reading's own simulated table in the paper's place: of {DRAWN} of its rounds, each taken once. Its own "
+    f"reading judges it with the rounds that are left, if they are {DRAWN} or more. These are half of what the paper's "
+    "table is judged with: in a trial with twelve readings and all 100 rounds, 67 to 71 % (across rounds) and 83 to 86 "
+    "% (in windows) of tables were accepted by their own reading. Other readings judge it with all their rounds."
+)
 _AT_ONCE = 64  # readings whose vectors are held in memory
 
 
@@ -173,21 +182,15 @@ def _calibration(found: Found) -> Table:
         rows.append(
             {
                 "standard deviation": name,
-                "tables that their own reading accepts": own,
+                _BY_ITSELF: own,
                 "other readings that accept a table, on average": (
                     f"{by_others.mean():.1f} of {others}" if len(by_others) else "–"
                 ),
                 "tables that no other reading accepts": f"{int((by_others == 0).sum())} of {len(by_others)}",
             }
         )
-    note = (
-        f"Every reading's own simulated table in the paper's place: of {DRAWN} of its rounds, each taken once. Its own "
-        f"reading judges it with the rounds that are left, if they are {DRAWN} or more. These are half of what the "
-        "paper's table is judged with, so that a reading accepts its own table somewhat less often than it would the "
-        "paper's. Other readings judge it with all their rounds."
-    )
     title = "How well the fingerprint tells readings apart"
-    return Table("fingerprint-calibration", title, pl.DataFrame(rows), note)
+    return Table(_CALIBRATION, title, pl.DataFrame(rows), _CALIBRATION_NOTE)
 
 
 def _every(found: Found) -> Table:
@@ -216,7 +219,7 @@ def fingerprint_section(evidence: Evidence) -> Section:
     tables = {table.name: table for table in evidence.tables}
     every = tables[_EVERY].frame
     accepted = every.filter(pl.col("accepted") != "")
-    found = "No reading of ours."
+    found = f"No reading of ours.{_missed(tables[_CALIBRATION].frame)}"
     if accepted.height:
         held_out = tables[_HELD_OUT].frame
         lower = held_out.filter(pl.col("S_SRG / S_SVR [95 %]").str.split(" ").list.first().cast(float) < 1).height
@@ -233,8 +236,23 @@ def fingerprint_section(evidence: Evidence) -> Section:
         paper_says="Forty standard deviations (Table 2), the only measurements that it prints as numbers.",
         found=found + evidence.made(),
         charts=(_chart(every),),
-        tables=tuple(table for table in evidence.tables if table.name != _EVERY),  # which the figure shows
+        tables=tuple(
+            # A note that was released may be older than what is known now.
+            dataclasses.replace(table, note=_CALIBRATION_NOTE) if table.name == _CALIBRATION else table
+            for table in evidence.tables
+            if table.name != _EVERY  # which the figure shows
+        ),
     )
+
+
+def _missed(calibration: pl.DataFrame) -> str:
+    """How often a reading accepts a table of its own, as a sentence that follows another; nothing if always."""
+    found = [re.search(r"\((\d+)%\)", text) for text in calibration[_BY_ITSELF]]
+    shares = sorted({int(each[1]) for each in found if each})
+    if not shares or shares[0] == 100:
+        return ""
+    span = f"{shares[0]} to {shares[-1]}" if len(shares) > 1 else f"{shares[0]}"
+    return f" A reading accepts a table of its own in {span} % of cases, so that it may be missed."
 
 
 def _chart(every: pl.DataFrame) -> Chart:

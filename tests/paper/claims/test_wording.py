@@ -50,7 +50,15 @@ def test_a_share_is_told_whole() -> None:
         ),
         (
             measured("queries of SVRG beside SRG's, convex, theory η", *[math.log(22)] * 3, unit=Unit("", is_log=True)),
-            "at the theory's η: convex problem: SVRG needs 22 times SRG's queries [22, 22]",
+            "at the theory's η: convex problem: SVRG needs at least 22 times SRG's queries in every replication",
+        ),
+        (
+            measured("queries of SVRG beside SRG's, network, theory η", 1.0, 0.9, 1.1, unit=Unit("", is_log=True)),
+            "at the theory's η: small network: SVRG needs 2.72 times SRG's queries [2.46, 3.00]",
+        ),
+        (
+            measured("queries of SVRG beside SRG's, network, tuned η", *[0.0] * 3, unit=Unit("", is_log=True)),
+            "at the tuned η: small network: SVRG needs 1.00 times SRG's queries [1.00, 1.00]",
         ),
         (
             measured("return not below that of svr-dqn", *[math.nan] * 3, void="97% and 95% of the rounds diverged"),
@@ -81,16 +89,16 @@ def test_parts_that_differ_are_told_apart() -> None:
     wilder = measured("steadiness over rounds", -1.0, -1.2, -0.8, p=(1.0, 1e-5), unit=STEADY, part="steadiness")
     unclear = measured("mean of the last 20 %", 0.1, -0.1, 0.3, p=(0.2, 0.2), part="reward")
     found = parts_of(Judgement("C1", "fails", (faster, unclear, wilder)))
-    assert [(part.name, part.verdict) for part in found] == [
-        ("speed", "holds"),
-        ("reward", "undecided"),
-        ("steadiness", "fails"),
+    assert [(part.name, part.state) for part in found] == [
+        ("speed", "for the claim"),
+        ("reward", "unclear"),
+        ("steadiness", "against it"),
     ]
-    # A part fails only if the claim does, and is moot if it has nothing to compare.
+    # A part speaks against the claim only if that fails.
     left_out = measured("steadiness over rounds", *[math.nan] * 3, p=(1.0, 1.0), part="steadiness", void="so")
     found = parts_of(Judgement("C1", "undecided", (faster, left_out)))
-    assert [part.verdict for part in found] == ["holds", "moot"]
-    assert parts_of(Judgement("C1", "undecided", (wilder,)))[0].verdict == "undecided"
+    assert [part.state for part in found] == ["for the claim", "not compared"]
+    assert parts_of(Judgement("C1", "undecided", (wilder,)))[0].state == "unclear"
 
 
 def test_a_part_shows_what_speaks_most_against_it() -> None:
@@ -110,7 +118,8 @@ def test_c9_fails_at_tuned_step_sizes_alone() -> None:
     assert RELEASED is not None
     [judgement] = [each for each in RELEASED.judgements["corrected"] if each.name == "C9"]
     found = {part.name: part for part in parts_of(judgement)}
-    assert found["at the theory's η"].verdict == "holds"
-    assert "22 times" in found["at the theory's η"].effect
-    assert "4.00 times" in found["at the theory's η"].effect
-    assert found["at the tuned η"].verdict == "fails"
+    assert found["at the theory's η"].state == "for the claim"
+    assert "at least 22 times" in found["at the theory's η"].effect
+    assert "at least 4.00 times" in found["at the theory's η"].effect
+    assert found["at the tuned η"].state == "against it"
+    assert "at least" not in found["at the tuned η"].effect

@@ -136,10 +136,13 @@ def test_parts_of_a_claim_are_told_apart() -> None:
     card = card[: card.index("</article>")]
     parts = card[card.index('<ul class="parts">') : card.index("</ul>")]
     assert parts.count("<li") == 2
-    assert (
-        '<span class="state holds"><span aria-hidden="true">✓</span><span class="unseen">holds:</span></span>' in parts
-    )
-    assert "<b>steadiness</b>: 0.38 times as steady [0.29, 0.46]" in parts
+    # In words of their own: they are not corrected for the number of claims, as verdicts are.
+    assert '<b>reward</b> <span class="state">(for the claim)</span>: +0.09' in parts
+    assert "✓" not in parts
+    legend = "Only verdicts are corrected"
+    assert legend in text
+    assert legend not in source(replace(synthetic_report(), first=None, cards=synthetic_report().cards[:3]))
+    assert '<b>steadiness</b> <span class="state">(against it)</span>: 0.38 times as steady [0.29, 0.46]' in parts
     # There are more contrasts than parts: they are folded.
     assert "<details><summary>All contrasts</summary><ul><li>final reward: +0.02 [+0.01, +0.03]</li>" in card
     assert '<a class="thumb" href="#chart-figure-2"><img data-image="chart-figure-2"' in card

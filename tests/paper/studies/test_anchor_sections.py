@@ -33,6 +33,20 @@ def test_log_ratios_are_means_over_both_runs_of_the_rounds_in_both(outcomes: dic
     np.testing.assert_allclose(found, [np.log(0.5) + wobble(number) for number in (0, 1, 3)])
 
 
+def test_the_first_inner_iteration_does_not_count(outcomes: dict[str, Any]) -> None:
+    """As in the claim: both anchors coincide there."""
+    changed = {}
+    for name, measured in outcomes.items():
+        first = (pl.col("m") == 1) & (pl.col("estimator") == "srg")
+        far = [pl.when(first).then(99.0).otherwise(each).alias(each) for each in figure_3_right.DEFINITIONS]
+        tables = {**measured.tables, "distances": measured.tables["distances"].with_columns(far)}
+        changed[name] = type(measured)(tables, measured.about)
+    before, after = (figure_3_right.show(PAPER_SCALE, ("corrected",), each).tables[0] for each in (outcomes, changed))
+    assert before.frame.equals(after.frame)
+    assert after.note.startswith("From m = 2 on")
+    assert figure_3_right.log_ratios(changed, "corrected", "own", first=1).mean() > 0
+
+
 @pytest.mark.parametrize("part", anatomy.PARTS)
 def test_a_rounds_shares_are_those_of_sums_over_both_runs(outcomes: dict[str, Any], part: str) -> None:
     tables = [outcomes[f"anchors-{name}-corrected"].tables["anatomy"] for name in ("svr-dqn", "srg-dqn")]

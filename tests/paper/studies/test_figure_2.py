@@ -7,7 +7,8 @@ import pytest
 from srgdqn.config.algorithms import PAPER
 from srgdqn.config.configure import configure
 from srgdqn.figures.charts import GREY, data_of
-from srgdqn.paper.report.contents import Section
+from srgdqn.paper.claims.evidence import evidence_of
+from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies import controls, figure_2
 from srgdqn.results.result import Result
@@ -187,27 +188,33 @@ def test_the_table_has_every_arm_of_every_set(outcomes: dict[str, Any], section:
     assert len(rows) == 3 * 3 * 6
     mine = rows["MountainCar", "corrected", "srg-dqn"]
     assert mine["score"].startswith("2.000 [")
-    assert (mine["greedy return"], mine["success"], mine["length"]) == ("-1.5", "75%", "120")
+    assert [mine[f"{name} (finished rounds)"] for name in ("greedy return", "success", "length")] == [
+        "-1.5",
+        "75%",
+        "120",
+    ]
     assert mine["sd of finished rounds"] == "0.050"
     for task in ("Pendulum", "CartPole"):
         lost = rows[task, "corrected", "srg-dqn"]
         scores = plain_scores(outcomes, task, "corrected", "srg-dqn")
         assert lost["score"].startswith(f"{scores.mean():.3f} [")
     assert rows["Pendulum", "corrected", "srg-dqn"]["diverged"] == f"2 of {ROUNDS} [2 %, 26 %]"
-    assert rows["Pendulum", "corrected", "srg-dqn"]["greedy return"] == "-1.5"
-    assert rows["CartPole", "corrected", "srg-dqn"]["greedy return"] == "none finished"
-    assert rows["CartPole", "mnih", "random"]["success"] == "never greedy"
+    assert rows["Pendulum", "corrected", "srg-dqn"]["greedy return (finished rounds)"] == "-1.5"
+    assert rows["CartPole", "corrected", "srg-dqn"]["greedy return (finished rounds)"] == "none finished"
+    assert rows["CartPole", "mnih", "random"]["success (finished rounds)"] == "never greedy"
     assert rows["CartPole", "mnih", "untrained"]["score"].startswith("0.125 [")
     assert not [value for row in rows.values() for value in row.values() if "–" in value]
     assert "or the random policy's mean where that is worse" in table.note
     assert "scores as the random policy" not in table.note
 
 
-def test_what_was_found_is_said_of_all_rounds(outcomes: dict[str, Any], section: Section) -> None:
+def test_what_was_found_is_said_of_all_rounds(
+    outcomes: dict[str, Any], section: Section, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "2 of 24 rounds of SRG-DQN diverged" in section.found
     assert "MountainCar: SRG-DQN 2.000, " in section.found
     assert "; the random policy 0.250, the untrained agent 0.125." in section.found
-    assert "whoever leaves out" not in section.found
+    assert "the order is the other" not in section.found
     # Four of its rounds finish, and are better than SVR-DQN's; over all rounds it is behind.
     levels = np.full(ROUNDS, 2.0)
     lost = dict.fromkeys(range(ROUNDS - 4), 3_000)
@@ -216,13 +223,36 @@ def test_what_was_found_is_said_of_all_rounds(outcomes: dict[str, Any], section:
         "Pendulum-srg-dqn-corrected": planted_run("Pendulum", "srg-dqn", levels, diverged=lost),
         "Pendulum-svr-dqn-corrected": planted_run("Pendulum", "svr-dqn", levels - 0.5),
     }
-    found = figure_2.show(PAPER_SCALE, ("corrected",), changed).found
-    assert "Over the rounds that finished, SRG-DQN would be ahead of SVR-DQN (2.00 against 1.50)" in found
+    start = (
+        "Over the rounds that finished, the order is the other: SRG-DQN 2.00 (4 rounds) and SVR-DQN 1.50 (24 rounds). "
+        "In the released confirmatory run the 30 rounds that finished in both "
+    )
+    for apart, told in (
+        ((0.2, -0.1, 0.5), f"{start}do not differ clearly: +0.20 [−0.10, +0.50]."),
+        ((0.2, 0.1, 0.3), f"{start}differ, too: +0.20 [+0.10, +0.30]."),
+        ((-0.2, -0.3, -0.1), f"{start}differ the other way: −0.20 [−0.30, −0.10]."),
+    ):
+        confirmed(monkeypatch, *apart)
+        assert told in figure_2.show(PAPER_SCALE, ("corrected",), changed).found
+    # Nothing is said that it does not say.
+    for apart in ((None, None, None), ()):
+        confirmed(monkeypatch, *apart)
+        assert "1.50 (24 rounds).\n\n" in figure_2.show(PAPER_SCALE, ("corrected",), changed).found
+
+
+def confirmed(monkeypatch: pytest.MonkeyPatch, *apart: float | None) -> None:
+    """A released confirmatory run with that difference of survivors on Pendulum; without one there is no such table."""
+    names = ("of survivors", "survivors low", "survivors high")
+    row = {"task": "Pendulum", "readings": "corrected", "against": "svr-dqn", "in both": 30}
+    frame = pl.DataFrame([{**row, **dict(zip(names, apart, strict=False))}])
+    tables = [Table("confirmation-contrasts", "", frame)] if apart else []
+    made = evidence_of("confirmation", {}, tables, seed=1, rounds="2", seconds=1.0)
+    monkeypatch.setattr(figure_2, "find_evidence", lambda kind: made)
 
 
 def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) -> None:
     section = controls.show(PAPER_SCALE, ("corrected",), outcomes)
-    table, interaction, scores = section.tables
+    table, costs, interaction, scores = section.tables
     rows = {(row["task"], row["against"]): row for row in table.frame.to_dicts()}
     assert len(rows) == 3 * 5
     row = rows["MountainCar", "sgd-inner"]
@@ -234,6 +264,12 @@ def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) ->
     ahead = "srg-dqn-no-adam, svr-dqn, sgd-inner, dqn-sgd"
     assert f"MountainCar: SRG-DQN is ahead of {ahead}; behind sgd-inner-adam." in section.found
     assert scores.frame.height == 3 * 8
+    spent = {(row["task"], row["algorithm"]): row for row in costs.frame.to_dicts()}
+    assert len(spent) == 3 * 6
+    asked = [spent[place]["queries per batch"] for place in (("MountainCar", "srg-dqn"), ("Pendulum", "dqn-sgd"))]
+    assert asked == ["96", "32"]
+    for cost in ("steps", "queries", "seconds"):  # of itself all that it spends
+        assert spent["MountainCar", "srg-dqn"][f"score at equal {cost}"] == "2.000"
     assert {series.label for series in section.charts[0].panels[0].series} == {
         *PAPER,
         "sgd-inner",
@@ -252,7 +288,7 @@ def test_controls_contrast_srg_dqn_with_every_other(outcomes: dict[str, Any]) ->
     assert lost == [f"{count} of {4 * ROUNDS}" for count in (0, 2, ROUNDS)]
     # In a preview there is none of it, rather than a table of nothing.
     few = {name: result for name, result in outcomes.items() if "-sgd-inner-corrected" not in name}
-    assert len(controls.show(PAPER_SCALE, ("corrected",), few).tables) == 2
+    assert len(controls.show(PAPER_SCALE, ("corrected",), few).tables) == 3
 
 
 def test_contrasts_of_diverged_rounds_by_hand(outcomes: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 from srgdqn.figures.charts import data_of
+from srgdqn.paper.claims.paper_claims import ONE_PROBLEM
 from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.studies import theorem_1
 from synthetic_outcomes import anchors, theorem
@@ -50,6 +51,7 @@ def test_the_section_shows_planted_numbers(outcomes: dict[str, Any]) -> None:
     assert (
         "SVRG needs 2 (convex) and 2 (network) times SRG's queries; with tuned step sizes SVRG needs 2" in section.found
     )
+    assert ONE_PROBLEM in section.found
     assert "order 1/ε², not" in section.found  # the mean of 1.75 and 2.25
     assert "η of 0.01 satisfies the bound at 50 % of 40 snapshots" in section.found
     tables = {table.name: table.frame for table in section.tables}

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from srgdqn.paper.arm_columns import ARM_NAMES
 from srgdqn.paper.claims.cases import REASON
 from srgdqn.paper.claims.verdicts import ERROR_RATE, MARGINS, Judgement, Measured
-from srgdqn.paper.report.contents import Part, Verdict
+from srgdqn.paper.report.contents import Part, PartState
 from srgdqn.results.statistics import Interval
 
 
@@ -29,9 +29,12 @@ class _Words(NamedTuple):
     added: float = 0.0
     """What the rule has added to the quantity."""
     scale: float = 1.0
+    budget: bool = False
+    """Whether a count is cut short where it would exceed a budget."""
 
 
 _PERCENT = 100.0
+_ROUNDING = 1e-9  # of logarithms
 _WORDS = (
     _Words("area under the evaluation curve", "{value} {unit} over the whole run {bounds}"),
     _Words("mean of the last 20 %", "{value} {unit} in the last fifth {bounds}"),
@@ -53,11 +56,13 @@ _WORDS = (
         "queries of SVRG beside SRG's, convex, (?P<arm>theory|tuned) η",
         "convex problem: SVRG needs {value} times SRG's queries {bounds}",
         part="at {arm} η",
+        budget=True,
     ),
     _Words(
         "queries of SVRG beside SRG's, network, (?P<arm>theory|tuned) η",
         "small network: SVRG needs {value} times SRG's queries {bounds}",
         part="at {arm} η",
+        budget=True,
     ),
     _Words("time to the threshold beside (?P<arm>.+), .+", "{arm} takes {value} times as long {bounds}"),
     _Words(
@@ -98,8 +103,18 @@ def _told(contrast: Measured) -> tuple[str, str]:
             if contrast.void:
                 return part, f"not compared{_beside(filled)}: {contrast.void.replace('%', ' %')}"
             value, bounds = numbers(contrast, words.added, words.scale)
+            if words.budget and _same_everywhere(contrast):
+                # Where all replications agree, SVRG may have spent its whole budget in each, as the section says of
+                # its own: what is known is a lower bound, and an interval without width would pretend otherwise.
+                value, bounds = f"at least {value}", "in every replication"
             return part, words.text.format(value=value, bounds=bounds, unit=contrast.unit.words, **filled)
     return "", contrast.text() if math.isfinite(contrast.interval.estimate) or contrast.void else contrast.label
+
+
+def _same_everywhere(contrast: Measured) -> bool:
+    """Whether all resamples of a ratio above 1 are equal but for rounding."""
+    interval = contrast.interval
+    return interval.estimate > 0 and interval.high - interval.low < _ROUNDING
 
 
 def _beside(filled: Mapping[str, str]) -> str:
@@ -135,9 +150,10 @@ def differences(interval: Interval) -> tuple[str, str, str]:
 
 
 def parts_of(judgement: Judgement) -> tuple[Part, ...]:
-    """The parts of a claim, each with how it fares and with what speaks least for it.
+    """The parts of a claim, each with what it speaks for, and with what speaks least for the claim.
 
-    A part fails only if the claim does. Whether one holds is not corrected for the number of claims, as the verdict is.
+    A part speaks against the claim only if the claim fails. What parts speak for is not corrected for the number of
+    claims, as the verdict is; hence words other than the verdicts'.
     """
     grouped: dict[str, list[Measured]] = {}
     for contrast in judgement.contrasts:
@@ -145,26 +161,27 @@ def parts_of(judgement: Judgement) -> tuple[Part, ...]:
     left = sum(not contrast.void for contrast in judgement.contrasts)
     found = []
     for name, contrasts in grouped.items():
-        verdict = _part_verdict(judgement, contrasts, left)
+        state = _part_state(judgement, contrasts, left)
         # Parts that only readers have, such as C9's step sizes, are told in full.
-        shown = [_weakest(contrasts, verdict)] if contrasts[0].part else contrasts
-        found.append(Part(name, verdict, "; ".join(_told(each)[1] for each in shown)))
+        shown = [weakest(contrasts, fails=state == "against it")] if contrasts[0].part else contrasts
+        found.append(Part(name, state, "; ".join(_told(each)[1] for each in shown)))
     return tuple(found)
 
 
-def _part_verdict(judgement: Judgement, contrasts: list[Measured], left: int) -> Verdict:
+def _part_state(judgement: Judgement, contrasts: Sequence[Measured], left: int) -> PartState:
     known = [each for each in contrasts if not each.void]
     if not known:
-        return "moot"
+        return "not compared"
     if judgement.verdict == "fails" and any(each.may_fail and left * each.p_fails <= ERROR_RATE for each in known):
-        return "fails"
-    return "holds" if all(each.p_holds <= ERROR_RATE for each in known) else "undecided"
+        return "against it"
+    return "for the claim" if all(each.p_holds <= ERROR_RATE for each in known) else "unclear"
 
 
-def _weakest(contrasts: list[Measured], verdict: Verdict) -> Measured:
+def weakest(contrasts: Sequence[Measured], *, fails: bool) -> Measured:
+    """The contrast that speaks least for a claim or, if it `fails`, most against it."""
     known = [each for each in contrasts if not each.void]
     if not known:
         return contrasts[0]
-    if verdict == "fails":
+    if fails:
         return min((each for each in known if each.may_fail), key=lambda each: (each.p_fails, -each.p_holds))
     return max(known, key=lambda each: (each.p_holds, -each.interval.estimate))

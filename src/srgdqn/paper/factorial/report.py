@@ -11,6 +11,7 @@ import polars as pl
 from srgdqn.figures.charts import BLACK, BLUE, GREY, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.claims.verdicts import REWARDS
+from srgdqn.paper.experiment import RANDOM
 from srgdqn.paper.factorial.arms import CONTRASTS, LEARNING, OURS
 from srgdqn.paper.factorial.design import FACTORS, reading_of
 from srgdqn.paper.report.contents import Section, Table
@@ -201,17 +202,22 @@ def _arms(arms: pl.DataFrame) -> Table:
             "diverged": f"{row['diverged']:,} of {row['rounds']:,}",
             "share [95 %]": _percent(row),
             "score": row["score"],
-            "greedy return": row["greedy return"],
-            "success": "–" if row["success"] is None else f"{row['success']:.1%}",
+            **_greedy(row),
         }
         for row in arms.to_dicts()
     ]
     note = (
         "Means over all readings. A diverged round scores as the worst finished one of its reading, of these eight. "
-        "Greedy return (on the raw task) and success are those of "
-        "the rounds that finished."
+        "Greedy return (on the raw task) and success are those of the rounds that finished."
     )
     return Table("factorial-arms", "Every algorithm over all readings", pl.DataFrame(rows), note)
+
+
+def _greedy(row: Mapping[str, Any]) -> dict[str, str]:
+    if row["algorithm"] == RANDOM:
+        return dict.fromkeys(("greedy return", "success"), "never greedy")
+    forms = {"greedy return": ".1f", "success": ".1%"}
+    return {name: "–" if row[name] is None else f"{row[name]:{form}}" for name, form in forms.items()}
 
 
 def _share(shares: pl.DataFrame, task: str, what: str, algorithm: str) -> dict[str, Any]:

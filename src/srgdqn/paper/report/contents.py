@@ -19,6 +19,9 @@ MARKS = {
 }
 """What the marks beside a verdict mean."""
 
+PartState = Literal["for the claim", "against it", "unclear", "not compared"]
+"""What a part of a claim speaks for by itself, not corrected for the number of claims: no verdict."""
+
 MOST_SENTENCES = 3
 """Of the answer on the first screen."""
 
@@ -57,7 +60,7 @@ class Part(NamedTuple):
 
     name: str
     """Empty where the claim has no parts."""
-    verdict: Verdict
+    state: PartState
     effect: str
 
 
@@ -78,7 +81,9 @@ class ClaimCard:
     effects: Mapping[str, tuple[str, ...]]
     """The contrasts in words and units, the deciding one first; or why there is none."""
     notes: tuple[str, ...] = ()
-    """What else must be said: that it depends on the target's period, or has changed since a release, and why."""
+    """What else must be said: that it depends on the target's period, has changed since a release and why, or
+    what its intervals do not cover.
+    """
     parts: Mapping[str, tuple[Part, ...]] = field(default_factory=dict)
     """The parts of the claim, each with its weakest contrast; none where the effects say all."""
 

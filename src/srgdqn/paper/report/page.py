@@ -52,6 +52,7 @@ def render_page(report: Report, images: Mapping[str, bytes]) -> str:
             for mark, meaning in MARKS.items()
             if any(mark in marks for card in report.cards for marks in card.marks.values())
         },
+        several_parts=any(len(parts) > 1 for card in report.cards for parts in card.parts.values()),
         figures={
             section.name: shown[0]
             for section in report.sections

@@ -9,9 +9,10 @@ import polars as pl
 
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
 from srgdqn.figures.charts import Chart
+from srgdqn.learner.outer_iteration import queries_per_iteration
 from srgdqn.paper.arm_columns import WORST, share_text
 from srgdqn.paper.cells import StudyCell
-from srgdqn.paper.equal_cost import COSTS, queries_per_batch, rounds_of, scores_after, total_cost
+from srgdqn.paper.equal_cost import COSTS, rounds_of, scores_after, total_cost
 from srgdqn.paper.experiment import Experiment, Outcomes, interval_text, mean_text
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
@@ -122,7 +123,7 @@ def cost_table(outcomes: Outcomes, readings: Sequence[str], algorithms: Sequence
                     "task": task,
                     "readings": each,
                     "algorithm": name,
-                    "queries per batch": f"{queries_per_batch(runs[name]):.0f}",
+                    "queries per batch": str(queries_per_iteration(runs[name].configuration)),
                 }
                 | {
                     f"score at equal {cost}": f"{scores_after(mine, cost, ours[cost], floor).mean():.3f}"

@@ -9,13 +9,13 @@ import polars as pl
 
 from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
+from srgdqn.paper.claims.paper_claims import ONE_PROBLEM
 from srgdqn.paper.experiment import Experiment, Outcomes
 from srgdqn.paper.measurements import theorem_1
 from srgdqn.paper.report.contents import Section, Table
 from srgdqn.paper.scale import Scale
 from srgdqn.paper.studies import figure_3_right
 from srgdqn.paper.studies.figure_3_right import of_both_runs
-from srgdqn.results.statistics import Interval
 
 PROBLEMS = ("convex", "network")
 _STYLES = {"sgd": Style(BLUE), "svrg": Style(GREEN), "srg": Style(ORANGE)}
@@ -32,20 +32,6 @@ def cells(scale: Scale, readings: str) -> Sequence[StudyCell]:
     quick = scale.theorem == "quick"
     plan = theorem_1.TheoremPlan.quick(scale.seed) if quick else theorem_1.TheoremPlan(seed=scale.seed)
     return [MeasurementCell(CELL, theorem_1.measure, plan), *figure_3_right.cells(scale, readings)]
-
-
-def least_slack(inequality: pl.DataFrame, problem: str) -> Interval:
-    """How far the inequality is from being violated at the theory's step size, where that is least, bound by bound.
-
-    It is relative to the left side. Where iterates leave the region in which the constants hold, the theorem says
-    nothing; what has overflowed is violated beyond any bound.
-    """
-    rows = inequality.filter((pl.col("multiple") == 1.0) & pl.col("in_region") & (pl.col("problem") == problem))
-    if not rows.height:
-        return Interval(np.nan, np.nan, np.nan)
-    with np.errstate(invalid="ignore"):
-        slacks = [-rows[name].to_numpy() / rows["left"].to_numpy() for name in ("difference", "high", "low")]
-    return Interval(*(float(np.where(np.isfinite(each), each, -np.inf).min()) for each in slacks))
 
 
 def log_query_ratios(outcomes: Outcomes, problem: str, step: str) -> np.ndarray:
@@ -71,7 +57,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         found=(
             f"At the theory's step size the inequality is violated in {violated} of {at_theory.height} settings and "
             f"outer loops{f' in which its constants hold (in {outside} they do not)' if outside else ''}. "
-            f"{_queries_sentence(outcomes)}\n\n"
+            f"{_queries_sentence(outcomes)} {ONE_PROBLEM}\n\n"
             "Solving the proof's own inequality for the loop length gives queries of order "
             f"{_power(exponent)}, not √M/ε, as M is on both of its sides. " + _eta_sentence(bounds, readings[0])
         ),
