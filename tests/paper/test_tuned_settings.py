@@ -18,11 +18,11 @@ from srgdqn.paper.cells import QUIET, Console
 from srgdqn.paper.claims.evidence import find_evidence, write_evidence
 from srgdqn.paper.claims.verdicts import MARGINS
 from srgdqn.paper.halving import PAPERS_OWN, Candidate, Choice, Grid, Trial
+from srgdqn.paper.scale import SETS
 from srgdqn.paper.scores import REFERENCE, Scores
 from srgdqn.paper.tuned_settings import (
     ARMS,
     SEED,
-    SETS,
     Group,
     below_own,
     cell_name,
@@ -160,7 +160,7 @@ def test_fresh_cells_have_the_chosen_the_papers_own_and_the_yardsticks() -> None
 
 def test_the_fresh_seeds_and_rounds_are_the_rules() -> None:
     assert SEED == 41_001
-    assert SETS == ("corrected", "mnih")
+    assert SETS == ("corrected", "printed", "mnih")
     assert set(REFERENCE) < set(ARMS)
     assert not set(ADAM_STEPS) & set(ARMS)
 

@@ -36,7 +36,7 @@ from srgdqn.paper.claims.verdicts import (
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes, configured, interval_text, seconds_of
 from srgdqn.paper.halving import PAPERS_OWN, Choice, Grid
 from srgdqn.paper.report.contents import Section, Table
-from srgdqn.paper.scale import PAPER_SCALE
+from srgdqn.paper.scale import PAPER_SCALE, SETS
 from srgdqn.paper.scores import REFERENCE, Scores, floor_of, scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS
 from srgdqn.paper.tuning_search import PROCEDURE, Arm, Procedure, step_sizes, tune
@@ -44,7 +44,6 @@ from srgdqn.results.result import Result
 from srgdqn.results.statistics import Interval, paired_bootstrap_difference
 
 ARMS = (*PAPER, "sgd-inner", "sgd-inner-adam", "dqn-adam", "dqn-adam-repeated")
-SETS = ("corrected", "mnih")
 SEED = 41_001
 ROUNDS: Mapping[str, int] = {"MountainCar": 1_000, "Pendulum": 400, "CartPole": 600}
 
@@ -327,18 +326,12 @@ def marks_sentence(choices: Mapping[Arm, Choice]) -> str:
     )
 
 
-_NOT_TUNED = (
-    "The readings printed were not tuned: they differ from corrected in four rows that no step size changes, and would "
-    "have taken half as long again."
-)
-
-
 def section(evidence: Evidence) -> Section:
     """What tuning was found to change."""
     return Section(
         name="tuned",
         title="Tuned settings",
         paper_says="Nothing: the paper gives one η and one α per task, and does not say how they were chosen.",
-        found=" ".join((*evidence.about.get("found", ()), _NOT_TUNED)) + evidence.made(),
+        found=" ".join(evidence.about.get("found", ())) + evidence.made(),
         tables=tuple(evidence.tables),
     )
