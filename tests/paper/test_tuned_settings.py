@@ -25,6 +25,7 @@ from srgdqn.paper.tuned_settings import (
     SEED,
     Group,
     below_own,
+    beside_sentence,
     cell_name,
     defects_sentence,
     fresh_cells,
@@ -187,6 +188,18 @@ def test_a_diverged_round_scores_the_same_tuned_or_not() -> None:
     assert found.seconds == pytest.approx(2.0 * len(runs))
 
 
+def test_where_inner_steps_hardly_move_it_is_told() -> None:
+    arms = world(srg_dqn=3.0, dqn_adam=4.0)["CartPole"]
+    groups = {("CartPole", "mnih"): Group(arms, arms, {}, 0.0, 0.0)}
+    ours, other = Arm("CartPole", "srg-dqn", "mnih"), Arm("CartPole", "svr-dqn", "mnih")
+    said = beside_sentence(groups, {ours: -1, other: -9})  # half a decade
+    assert (
+        said == "Of 1 pairs of task and readings SRG-DQN is ahead (95 %) of dqn-adam in 0 and dqn-adam-repeated in 1."
+    )
+    said = beside_sentence(groups, {ours: -2, other: 0})
+    assert "a tenth of the paper's or less on CartPole (mnih): inner steps" in said
+
+
 def test_columns_of_an_arm_by_hand() -> None:
     result = planted_run("MountainCar", "srg-dqn", [1.0, 3.0, 9.0, 9.0], diverged={2: 2_000, 3: 2_000})
     columns = arm_columns(Scores(np.array([1.0, 3.0, 0.0, 0.0]), np.array([False, False, True, True])), result)
@@ -272,15 +285,23 @@ def test_the_command_judges_what_was_chosen(tmp_path: Path, monkeypatch: pytest.
     assert len(asked) == len(TASKS) * len(SETS) * (2 * len(ARMS) + 2)
     found = " ".join(evidence.about["found"])
     assert "corrected: C2 (reward) holds" in found
-    assert "1 of 48 arms are below their untuned selves (svr-dqn on Pendulum, mnih)" in found
-    scores_, search, contrasts = evidence.tables
+    assert "1 of 72 arms are below their untuned selves (svr-dqn on Pendulum, mnih)" in found
+    scores_, search, contrasts, beside = evidence.tables
     assert scores_.frame.height == len(TASKS) * len(SETS) * (len(ARMS) + 2)
     rows = {(row["task"], row["readings"], row["algorithm"]): row for row in scores_.frame.to_dicts()}
     assert rows["Pendulum", "mnih", "svr-dqn"]["defect"] == "yes"
     assert rows["Pendulum", "mnih", "svr-dqn"]["tuned − paper's [99 %]"].startswith("-0.500 [")
     assert rows["Pendulum", "corrected", "svr-dqn"]["defect"] == "no"
     assert rows["Pendulum", "corrected", "random"]["defect"] == "–"
-    assert search.frame.height == 48
+    assert search.frame.height == 72
+    assert beside.frame.height == len(TASKS) * len(SETS) * 2
+    against = {
+        (row["task"], row["readings"], row["against"]): row["difference [95 %]"] for row in beside.frame.to_dicts()
+    }
+    assert against["CartPole", "mnih", "dqn-adam"].startswith("+2.000 [")  # 3 against 1
+    assert (
+        "Of 9 pairs of task and readings SRG-DQN is ahead (95 %) of dqn-adam in 6 and dqn-adam-repeated in 6." in found
+    )
     assert contrasts.frame.height == len(SETS) * (3 * 3 + 3 * 2)
     path = write_evidence(evidence, tmp_path)
     assert path.stat().st_size < 200_000
@@ -289,7 +310,7 @@ def test_the_command_judges_what_was_chosen(tmp_path: Path, monkeypatch: pytest.
     shown = section(read)
     assert shown.found.startswith(found)
     assert "seed 10900; rounds: 20 on MountainCar" in shown.found
-    assert [table.name for table in shown.tables] == ["tuned-scores", "tuned-search", "tuned-verdicts"]
+    assert [table.name for table in shown.tables] == ["tuned-scores", "tuned-search", "tuned-verdicts", "tuned-beside"]
 
 
 def test_a_tiny_run_for_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
