@@ -28,7 +28,7 @@ paper: install  ## everything the paper shows, at its own scale, and a report wi
 	$(BIN)/srgdqn reproduce --out $(OUT)
 
 paper-quick: install  ## a preview of every figure
-	$(BIN)/srgdqn reproduce --out $(OUT) --quick
+	$(BIN)/srgdqn reproduce --out $(OUT)-quick --quick
 
 paper-confirm: install  ## the same as paper, and every claim judged anew on fresh seeds
 	$(BIN)/srgdqn reproduce --out $(OUT) --confirm

@@ -143,7 +143,7 @@ def synthetic_first_screen(cards: tuple[ClaimCard, ...]) -> FirstScreen:
                 "first-scores-mnih", "Final score with the readings mnih", scores, dict.fromkeys(scores, 2), "So."
             ),
         ),
-        aside=Aside("And if every step is Adam's?", ("It pays on two tasks.", "Not on the third."), "variance"),
+        asides=(Aside("And if every step is Adam's?", ("It pays on two tasks.", "Not on the third."), "variance"),),
     )
 
 

@@ -578,3 +578,14 @@ def test_a_tiny_run_end_to_end_is_not_computed_twice(tmp_path: Path, monkeypatch
     resumed = factorial.run(tmp_path, Console(), TINY)
     for one, other in zip(evidence.tables, resumed.tables, strict=True):
         assert one.frame.equals(other.frame)
+
+
+def test_the_first_screen_counts_readings_for_and_against() -> None:
+    stored = evidence_on(False)
+    found = factorial.in_brief(stored)
+    rows = next(table.frame for table in stored.tables if table.name == "factorial-readings")
+    for task in TASKS:
+        own = rows.filter(task=task)
+        more = [row for row in own.to_dicts() if not row["sgd void"] and row["sgd low"] > 0]
+        assert f"{len(more)} of {own.height} of {task}" in found.answer[0]
+    assert found.section == "factorial"

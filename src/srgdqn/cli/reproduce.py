@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from srgdqn.cli.options import CellCheckpoints, EngineOptions
 from srgdqn.cli.parsing import Arg, parse
+from srgdqn.config.algorithms import READINGS
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError, unknown
 from srgdqn.paper.studies import NAMES
 
 if TYPE_CHECKING:
     from srgdqn.paper.cells import Console
-    from srgdqn.paper.report.contents import Report
+    from srgdqn.paper.report.contents import ClaimCard, Report
     from srgdqn.paper.scale import Scale
     from srgdqn.runs.checkpoint_manager import Pace
 
@@ -36,7 +37,7 @@ class Reproduce:
     """
 
     experiments: Annotated[
-        tuple[str, ...], Arg("EXPERIMENT [EXPERIMENT ...]", "all by default", positional=True, names=NAMES)
+        tuple[str, ...], Arg("[EXPERIMENT ...]", "all by default", positional=True, names=NAMES)
     ] = ()
     out: Annotated[Path, Arg("DIR")] = Path("results")
     """Folder of the report, its figures and tables, and the cells."""
@@ -76,6 +77,8 @@ def run(words: Sequence[str]) -> int:
     names = tuple(dict.fromkeys(asked.experiments))
     for name in names:
         if name not in NAMES:
+            if name in READINGS:
+                raise InputError(f"{name} is a set of readings, and --readings is a switch here. Leave {name} out.")
             raise unknown("experiment", name, NAMES)
     if asked.quick and _long_kinds(asked):
         raise InputError(
@@ -160,7 +163,7 @@ def _show(asked: Reproduce, report: Report, folder: Path) -> None:
     print_table(
         "Verdicts of the confirmatory run",
         ("claim", *readings, "what the paper says"),
-        [(card.name, *(card.verdicts.get(each, "–") for each in readings), card.claim) for card in report.cards],
+        [(card.name, *(_marked(card, each) for each in readings), card.claim) for card in report.cards],
         numeric=False,
     )
     if report.first:
@@ -176,6 +179,11 @@ def _show(asked: Reproduce, report: Report, folder: Path) -> None:
         ],
     )
     print(folder / "report.html")
+
+
+def _marked(card: ClaimCard, readings: str) -> str:
+    """The verdict with its marks."""
+    return ", ".join((card.verdicts.get(readings, "–"), *card.marks.get(readings, ())))
 
 
 @contextmanager

@@ -427,7 +427,7 @@ def _gain(told: _Told, task: str) -> str:
     sizes = " and ".join(_sizes(list(gaining.values())))
     names = " and ".join(_NAMES[ours] for ours in gaining)
     verb = "add" if len(gaining) > 1 else "alone adds"
-    falls = ", but fewer greedy episodes succeed" if _success(told, task) else ""
+    falls = _success(told, task).split(":")[0].replace("; but", ", but")
     return f"on {task} {names} {verb} {sizes} {apart[SRG][1] or apart[SVRG][1]}{falls}"
 
 

@@ -116,8 +116,8 @@ def interaction_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
 # What the report says first
 
 
-def first_screen(evidence: Evidence, aside: Aside | None = None) -> FirstScreen:
-    """The first screen, from the verdicts and the tables of the evidence; `aside` is another study's answer."""
+def first_screen(evidence: Evidence, asides: tuple[Aside, ...] = ()) -> FirstScreen:
+    """The first screen, from the verdicts and the tables of the evidence; `asides` are other studies' answers."""
     check_whole(evidence)
     scores, contrasts = (_frame(evidence, name) for name in ("scores", "contrasts"))
     made = cards(evidence)
@@ -132,7 +132,7 @@ def first_screen(evidence: Evidence, aside: Aside | None = None) -> FirstScreen:
         forest_table=forest_table(contrasts, scores),
         counts_note=below_random_note(made),
         more_tables=tuple(more),
-        aside=aside,
+        asides=asides,
     )
 
 
@@ -182,7 +182,9 @@ def below_random_note(made: Sequence[ClaimCard]) -> str:
     found = [f"{count} with {each}" for each, count in counts.items() if count]
     if not found:
         return ""
-    return f"Below random: in some verdicts ({', '.join(found)}) no algorithm compared beats the random policy."
+    return (
+        f"Below random: in some verdicts ({', '.join(found)}) no algorithm compared is clearly above the random policy."
+    )
 
 
 def answer(contrasts: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
@@ -581,7 +583,8 @@ def confirmed_section(evidence: Evidence) -> Section:
         "verdict-contrasts",
         "Every contrast of every claim",
         pl.DataFrame(rows),
-        "p (holds): of what is not above 0; p (fails): of what is not below the margin. Neither is corrected.",
+        "p (holds): of what is not above 0; p (fails): of what is not below the margin. Neither is corrected. In C4 "
+        "δ = 0.444 is added to the difference before it is tested, with the margin 0; shown is the difference.",
     )
     return Section(
         name="confirmatory",

@@ -74,10 +74,11 @@ def find_readings(
     among = list(readings()) if among is None else among
     found, seconds = Found(among), 0.0
     listed = cells(scale, among)
+    console.begin("fingerprint", [cell.name for cell in listed])
+    quiet = dataclasses.replace(console, begin=lambda title, names: None)  # one bar for all of them
     for start in range(0, len(listed), _AT_ONCE):
         some = listed[start : start + _AT_ONCE]
-        title = f"fingerprint: readings {start + 1} to {start + len(some)} of {len(listed)}"
-        outcomes = run_cells(title, some, folder / "fingerprint", console)
+        outcomes = run_cells("fingerprint", some, folder / "fingerprint", quiet)
         seconds += seconds_of(outcomes, outcomes)
         for index, cell in enumerate(some, start):
             seed = (scale.seed, index)

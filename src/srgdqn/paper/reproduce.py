@@ -101,7 +101,7 @@ def make_report(
             sections.append(long.section(evidence))
     return Report(
         title=TITLE,
-        first=None if confirmed is None else first_screen(confirmed, _aside(folder)),
+        first=None if confirmed is None else first_screen(confirmed, _asides(folder)),
         cards=() if confirmed is None else cards(confirmed, last_release()),
         rules=_NOT_YET if confirmed is None else rules_text(confirmed),
         glossary=GLOSSARY,
@@ -112,10 +112,11 @@ def make_report(
     )
 
 
-def _aside(folder: Path | None) -> Aside | None:
-    """What the comparison of Adam steps has to say on the first screen."""
-    evidence = find_evidence(adam_steps.KIND, folder)
-    return None if evidence is None else adam_steps.in_brief(evidence)
+def _asides(folder: Path | None) -> tuple[Aside, ...]:
+    """What other studies have to say on the first screen."""
+    told = {"factorial": factorial.in_brief, adam_steps.KIND: adam_steps.in_brief}
+    found = {kind: find_evidence(kind, folder) for kind in told}
+    return tuple(told[kind](evidence) for kind, evidence in found.items() if evidence is not None)
 
 
 _NOT_YET = "No confirmatory run has been made yet: srgdqn reproduce --confirm."

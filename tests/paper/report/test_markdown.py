@@ -46,8 +46,8 @@ def test_the_first_screen_is_one_picture_one_table_and_three_sentences() -> None
     assert len(re.findall(r"^\| --- ", text, re.MULTILINE)) == 1
     assert f"**{first.question}** {' '.join(first.answer)}\n" in text
     assert "| Pendulum | −5.73 | −7.55 (0 %) | −1.74 (0 %) | −1.65 (0.8 %) | −3.51 (45 %) | −1.02 (0 %)" in text
-    assert first.aside is not None
-    asked = f"**{first.aside.question}** {' '.join(first.aside.answer)}\n"
+    (aside,) = first.asides
+    asked = f"**{aside.question}** {' '.join(aside.answer)}\n"
     parts = (first.claim, "by set of readings", first.counts_note, first.question, asked, "| task |", "![")
     places = [text.index(part) for part in parts]
     assert places == sorted(places)

@@ -83,11 +83,11 @@ def test_the_page_says_all_that_the_report_does() -> None:
             assert table.note in said
     assert "Computed in 12 min 34 s, added up over cores: within its budget of 20 min." in said
     first = report.first
-    assert first.aside is not None
+    (aside,) = first.asides
     assert first.forest_table is not None
     parts = (
         *(first.claim, "corrected", first.counts_note, first.question, *first.answer, first.table.title),
-        *(first.aside.question, *first.aside.answer, "The whole comparison", first.forest.title),
+        *(aside.question, *aside.answer, "The whole comparison", first.forest.title),
         first.forest_table.title,
     )
     rest = ("What these words mean: round, moot", "Claim by claim", "In detail", "What the paper says")

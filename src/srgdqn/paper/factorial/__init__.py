@@ -13,11 +13,11 @@ from srgdqn.paper.claims.evidence import Evidence, evidence_of
 from srgdqn.paper.experiment import seconds_of
 from srgdqn.paper.factorial.arms import WHOLE, Extent, cell_name, cells
 from srgdqn.paper.factorial.design import readings_of
-from srgdqn.paper.factorial.report import section
+from srgdqn.paper.factorial.report import in_brief, section
 from srgdqn.paper.factorial.tables import analysed
 from srgdqn.paper.studies.figure_2 import TASKS
 
-__all__ = ["run", "section"]
+__all__ = ["in_brief", "run", "section"]
 
 
 def run(folder: Path, console: Console, extent: Extent = WHOLE) -> Evidence:

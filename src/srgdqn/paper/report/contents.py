@@ -120,7 +120,8 @@ class FirstScreen:
     """What the numbers of claims must be read with."""
     more_tables: tuple[Table, ...] = ()
     """The table of scores with the other sets of readings."""
-    aside: Aside | None = None
+    asides: tuple[Aside, ...] = ()
+    """What other studies answer; the first stands beside the table, the others below it."""
 
     def __post_init__(self) -> None:
         """Checks that it can be read at a glance."""

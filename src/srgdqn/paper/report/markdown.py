@@ -45,7 +45,7 @@ def first_markdown(report: Report) -> str:
         f"The paper claims: {first.claim}",
         f"Of its claims, by set of readings: {counts}. {first.counts_note}".strip() if counts else "",
         " ".join([f"**{first.question}**", *first.answer]),
-        " ".join([f"**{first.aside.question}**", *first.aside.answer]) if first.aside else "",
+        *(" ".join([f"**{aside.question}**", *aside.answer]) for aside in first.asides),
         f"**{first.table.title}**" if first.table.title else "",
         as_markdown(first.table.frame).strip(),
         first.table.note,
