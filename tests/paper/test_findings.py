@@ -191,7 +191,7 @@ def test_verdicts_where_nobody_beats_the_random_policy_are_counted() -> None:
     found = judgements()
     found["mnih"][1] = dataclasses.replace(found["mnih"][1], marks=("small", "below random"))
     assert first_screen(evidence(found)).counts_note == (
-        "Below random: in some verdicts (1 with mnih) no algorithm compared beats the random policy."
+        "Below random: in some verdicts (1 with mnih) no algorithm compared is clearly above the random policy."
     )
     assert first_screen(evidence(judgements())).counts_note == ""
 

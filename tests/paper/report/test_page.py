@@ -86,8 +86,8 @@ def test_the_page_says_all_that_the_report_does() -> None:
     (aside,) = first.asides
     assert first.forest_table is not None
     parts = (
-        *(first.claim, "corrected", first.counts_note, first.question, *first.answer, first.table.title),
-        *(aside.question, *aside.answer, "The whole comparison", first.forest.title),
+        *(first.claim, "corrected", first.counts_note, first.question, *first.answer),
+        *(aside.question, *aside.answer, "The whole comparison", first.table.title, first.forest.title),
         first.forest_table.title,
     )
     rest = ("What these words mean: round, moot", "Claim by claim", "In detail", "What the paper says")
