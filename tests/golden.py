@@ -187,18 +187,18 @@ def own_estimator(*, folder: Path) -> Digests:
         average = jax.tree.map(lambda old, new: 0.5 * old + 0.5 * new, average, anchor)
         return average, query.on_every_pick(theta)
 
-    def direction(state: Any, theta: Any, previous: Any, query: Any, coefficient: Any) -> Direction:
+    def direction(state: Any, theta: Any, previous: Any, query: Any) -> Direction:
         average, references = state
         gradient = query.dense(query.on_present(theta))
         reference = query.dense(jax.tree.map(lambda leaf: leaf[query.m - 1], references))
-        delta = jax.tree.map(lambda g, g_ref, a: g - coefficient * (g_ref - a), gradient, reference, average)
+        delta = jax.tree.map(lambda g, g_ref, a: g - query.numbers["coefficient"] * (g_ref - a), gradient, reference, average)
         return Direction(delta, gradient, state)
 
     averaged = srgdqn.Estimator(
         direction=direction,
         begin=begin,
-        init=lambda theta: jax.tree.map(jnp.zeros_like, theta),
-        finish=lambda state: state[0],
+        init=lambda theta, work: jax.tree.map(jnp.zeros_like, theta),
+        finish=lambda state, theta: state[0],
         queries=lambda work: 2 * work.inner_iterations * work.inner_batch,
         evaluations=lambda work: 2 * work.inner_iterations * work.inner_batch,
     )

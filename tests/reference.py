@@ -267,6 +267,8 @@ def outer_iteration(
 
     everything = list(range(len(data)))
     delta.append(g(theta[0], everything) if anchor is None else anchor)  # line 5
+    if algorithm.direction not in ("srg", "svrg", None) and o.inner_iterations and not o.anchor_step:
+        queries = 0  # nobody uses Δ_0
     raw = delta[0]  # row 6: what g_M is if M = 0
     if o.anchor_step:
         theta.append(step(theta[0], delta[0], (o.inner_iterations + 1) * eta if algorithm.long_step else eta))  # line 6

@@ -31,6 +31,7 @@ from srgdqn.integrations.progress import reporting
 from srgdqn.integrations.video import Film, film, filming_environment
 from srgdqn.interrupts import deferred_interrupts
 from srgdqn.learner.networks import NetworkFactory, named
+from srgdqn.learner.outer_iteration import evaluated_parameters
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance
 from srgdqn.training.host.agent_round import load_round, new_round, renamed, save_round
 from srgdqn.training.host.evaluation import evaluate_policy
@@ -279,7 +280,7 @@ class Agent:
         """
         del episode_start  # nothing is remembered from step to step
         rows, single = as_rows(self._task.observations, observation)
-        chosen = self._round.policy.rows(rows)
+        chosen = self._round.evaluated_policy.rows(rows)
         if not deterministic:
             explores = self._random.random(len(chosen)) < self.exploration_rate
             chosen = np.where(explores, self._random.integers(self._task.actions.count, size=len(chosen)), chosen)
@@ -309,7 +310,7 @@ class Agent:
             played = evaluate_policy(
                 played_in,
                 task,
-                self._round.policy.one if deterministic else self._explore,
+                self._round.evaluated_policy.one if deterministic else self._explore,
                 seed=self.configuration.training.seed if seed is None else seed,
                 episodes=episodes,
             )
@@ -370,7 +371,8 @@ class Agent:
     def to_numpy(self) -> PlainPolicy:
         """The greedy policy as a function that needs only NumPy, from what a network reads to actions' indices."""
         reading, round_ = self._task.observations, self._round
-        arrays = policy_arrays(round_.learner.parameters, round_.normaliser)
+        parameters = evaluated_parameters(self.configuration, round_.learner)
+        arrays = policy_arrays(parameters, round_.normaliser)
         return make_policy(arrays, self.configuration, reading.kind, reading.shape, {"steps": str(round_.steps)})
 
     def close(self) -> None:

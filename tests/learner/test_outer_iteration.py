@@ -672,8 +672,7 @@ def _add(*terms: tuple[float, Any]) -> Any:
 def _storm(a: float) -> Estimator:
     """Δ_m = g(θ_m) + (1 - a)(Δ_{m-1} - g(θ_{m-1})), Cutkosky and Orabona's recursive momentum."""
 
-    def direction(before: Any, theta: Any, delta: Any, query: Query, c: Any) -> Direction:
-        del c
+    def direction(before: Any, theta: Any, delta: Any, query: Query) -> Direction:
         present, past = query.dense(query.on_present(theta)), query.dense(query.on_present(before))
         return Direction(_add((1, present), (1 - a, delta), (a - 1, past)), present, theta)
 
@@ -709,7 +708,7 @@ def to_stack(rows: list[np.ndarray]) -> list[np.ndarray]:
 def test_memory_of_an_estimator_survives_outer_iterations(registry: dict[str, Estimator]) -> None:
     """A momentum that carries on from one outer iteration to the next, counted by hand."""
 
-    def direction(state: Any, theta: Any, delta: Any, query: Query, c: Any) -> Direction:
+    def direction(state: Any, theta: Any, delta: Any, query: Query) -> Direction:
         present = query.dense(query.on_present(theta))
         state = _add((0.5, state), (0.5, present))
         return Direction(state, present, state)
@@ -718,9 +717,8 @@ def test_memory_of_an_estimator_survives_outer_iterations(registry: dict[str, Es
         direction,
         queries=lambda work: work.inner_batch * work.inner_iterations,
         evaluations=lambda work: work.inner_batch * work.inner_iterations,
-        begin=lambda memory, theta, delta, query: memory,
-        init=lambda theta: jax.tree.map(jnp.zeros_like, theta),
-        finish=lambda state: state,
+        init=lambda theta, work: jax.tree.map(jnp.zeros_like, theta),
+        finish=lambda state, theta: state,
     )
     register_estimator("momentum", momentum)
     configuration = configure("sgd-inner", estimator="momentum")

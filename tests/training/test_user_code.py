@@ -452,7 +452,7 @@ def test_a_program_is_not_used_again_once_the_users_code_computes_otherwise(
 ) -> None:
     """Though it is the same object: a global that it uses has another value."""
 
-    def direction(state: Any, theta: Any, delta: Any, query: Any, c: Any) -> Direction:
+    def direction(state: Any, theta: Any, delta: Any, query: Any) -> Direction:
         g, r = (query.dense(query.on_present(at)) for at in (theta, state[0]))
         return Direction(recursion(g, COEFFICIENT, r, state[1]), g, state)
 
@@ -612,7 +612,7 @@ def test_a_run_of_another_estimator_is_not_handed_out(tmp_path: Path) -> None:
     first = train(out, damped(0.0))
     before = files(out)
     words = r"it is another run, which is finished \(the digest of the estimator's values was \w+, and now is \w+\)"
-    for other in (damped(0.95), damped(0.0, finish=lambda state: None)):
+    for other in (damped(0.95), damped(0.0, finish=lambda state, theta: None)):
         with pytest.raises(InputError, match=words):
             train(out, other, resume=True)
     assert files(out) == before

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from srgdqn.config.coercion import check_name, coerce
-from srgdqn.config.discovery import COMPILED_TASKS, estimator_names
+from srgdqn.config.coercion import check_name, coerce, coerce_number
+from srgdqn.config.discovery import COMPILED_TASKS, ESTIMATORS, estimator_names
+from srgdqn.config.estimator_numbers import Number, numbers_of_estimator
 from srgdqn.config.options import Configuration, rules
 from srgdqn.errors import InputError, shown, unknown
 
@@ -22,7 +23,11 @@ def check(configuration: Configuration) -> Configuration:
     if name not in estimator_names():
         hint = "One of your own must be registered first: import its module, in Python."
         raise InputError(f"{unknown('estimator', name, estimator_names())} {hint}")
-    for problem in _contradictions(SimpleNamespace(**configuration.options())):
+    options = SimpleNamespace(**configuration.options())
+    for problem in _contradictions(options):
+        raise InputError(problem)
+    chosen = ESTIMATORS.get(name)
+    if chosen is not None and chosen.problem is not None and (problem := chosen.problem(options)):
         raise InputError(problem)
     return configuration
 
@@ -40,9 +45,23 @@ def check_stored(configuration: Configuration) -> Configuration:
 def _check_each(configuration: Configuration) -> Configuration:
     for label in ("algorithm", "readings"):
         check_name(label, getattr(configuration, label))
-    return configuration.with_options(
-        {name: check_option(name, value) for name, value in configuration.options().items()}
-    )
+    own = configuration.estimator.own
+    declared = numbers_of_estimator(configuration.estimator.estimator)
+    checked = {name: _check_own(declared.get(name), name, value) for name, value in own}
+    general = {name: value for name, value in configuration.options().items() if name not in checked}
+    checked |= {name: check_option(name, value) for name, value in general.items()}
+    return configuration.with_options(checked)
+
+
+def _check_own(declared: Number | None, name: str, given: Any) -> float:
+    """The value of an estimator's own number; one that nobody declares is of an estimator that is not known here."""
+    value = coerce_number(name, given)
+    if declared is not None and not declared.allows(value):
+        raise InputError(
+            f"{name} is {shown(given)}, but must be {declared.expectation} ({declared.meaning.rstrip('.')}). Give such "
+            f"a value, or leave {name} out."
+        )
+    return value
 
 
 def check_option(name: str, given: Any) -> Any:
@@ -74,6 +93,12 @@ def _of_the_budget(o: SimpleNamespace) -> Iterator[str]:
         yield (
             f"{' and '.join(given)} were given, but a budget has one unit. Give one of steps, outer_iterations and "
             "episodes."
+        )
+    if o.outer_iterations is not None and o.outer_iterations % o.gradient_steps:
+        yield (
+            f"outer_iterations = {o.outer_iterations} is not a multiple of gradient_steps = {o.gradient_steps}, which "
+            f"are made together. Give outer_iterations = {o.outer_iterations // o.gradient_steps * o.gradient_steps} "
+            f"or {-(-o.outer_iterations // o.gradient_steps) * o.gradient_steps}."
         )
     first_step = -(-o.learning_starts // o.learning_frequency) * o.learning_frequency
     first = (

@@ -26,6 +26,11 @@ def coerce(name: str, value: Any) -> Any:
     return _convert(name, value, annotations[name])
 
 
+def coerce_number(name: str, value: Any) -> float:
+    """The value of a number that is declared elsewhere, as a float."""
+    return _float(name, value)
+
+
 def check_name(kind: str, name: Any) -> None:
     """An `InputError` if the name of a task, an algorithm or a set of readings is no string."""
     if not isinstance(name, str):

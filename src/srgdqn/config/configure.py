@@ -10,6 +10,8 @@ from srgdqn.config.algorithms import algorithm as algorithm_named
 from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.checks import BUDGETS, check
 from srgdqn.config.coercion import check_name
+from srgdqn.config.discovery import estimator_names
+from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.options import Configuration, called_here, option_names
 from srgdqn.config.presets import is_compiled, preset_of
@@ -37,16 +39,29 @@ def configure(
     """
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
         check_name(kind, name)
-    known = option_names()
+    merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
+    chosen = merged.get("estimator", Configuration().estimator.estimator)
+    own = numbers_of_estimator(chosen) if isinstance(chosen, str) else {}
+    known = {**option_names(), **own}
     for name in options:
         if name not in known:
             if ours := called_here(name):
                 raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
-            raise unknown("option", name, {*known, "algorithm", "readings"})
-    merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
+            raise _not_of(name, chosen) or unknown("option", name, {*known, "algorithm", "readings"})
     if "learning_frequency" not in options:
         merged = _lengthened(merged)
     return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged))
+
+
+def _not_of(name: str, chosen: Any) -> InputError | None:
+    """What is wrong with a number of other estimators than the chosen one, where it is such."""
+    owners = [each for each in estimator_names() if name in numbers_of_estimator(each)]
+    if not owners:
+        return None
+    return InputError(
+        f"{name} is a number of the estimator {' or '.join(map(repr, owners))}, but estimator = {chosen!r}. Give "
+        f"estimator = {owners[0]!r}, or leave {name} out."
+    )
 
 
 def composed(

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from srgdqn.config.discovery import COMPILED_TASKS
+from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.errors import unknown
 
 if TYPE_CHECKING:
@@ -192,7 +193,10 @@ class EstimatorSettings:
     coefficient: float = number(1.0)
     """c in Δ_m = g(θ_m) - c (g(θ_ref) - anchor): 1 is full variance reduction, 0 none."""
     anchor_step: bool = True
-    """Step along the full gradient before the inner iterations (Algorithm 1, line 6)."""
+    """Step along the full gradient before the inner iterations (Algorithm 1, line 6). An estimator with a direction per
+    batch has neither."""
+    own: tuple[tuple[str, float], ...] = field(default=(), metadata={"own": True})
+    """The numbers that this estimator has of its own, by name: options like the others, but of no other estimator."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +253,9 @@ class TrainingSettings:
     seed: int = option(0, _SEED)
     """Seed that every round's own seed is derived from."""
     learning_frequency: int = option(16, _COUNT)
-    """Environment steps per outer iteration."""
+    """Environment steps between two times of learning."""
+    gradient_steps: int = option(1, _whole(1, 10_000))
+    """Outer iterations after every learning_frequency environment steps, each on a batch of its own."""
     learning_starts: int = option(1_000, _COUNT)
     """Environment steps before the first outer iteration."""
     lanes: int = option(25, _COUNT)
@@ -297,17 +303,26 @@ class Configuration:
     def with_options(self, options: Mapping[str, Any]) -> Configuration:
         """A copy in which the named options have other values, whatever their section."""
         names = option_names()
-        homes: dict[str, dict[str, Any]] = {}
+        chosen = options.get("estimator", self.estimator.estimator)
+        declared = numbers_of_estimator(chosen) if isinstance(chosen, str) else {}
+        own = dict(self.estimator.own) if chosen == self.estimator.estimator else {}
+        own = {name: own.get(name, number.default) for name, number in declared.items()} or own
+        homes: dict[str, dict[str, Any]] = {"estimator": {}}
         for name, value in options.items():
-            if name not in names:
-                raise unknown("option", name, names)
-            homes.setdefault(names[name], {})[name] = value
+            if name in own:
+                own[name] = value
+            elif name not in names:
+                raise unknown("option", name, {*names, *own})
+            else:
+                homes.setdefault(names[name], {})[name] = value
+        homes["estimator"]["own"] = tuple(own.items())
         changed = {section: dataclasses.replace(getattr(self, section), **values) for section, values in homes.items()}
         return dataclasses.replace(self, **changed)
 
     def options(self) -> dict[str, Any]:
-        """Every option and its value, flat."""
-        return {name: getattr(getattr(self, section), name) for name, section in option_names().items()}
+        """Every option and its value, flat; the estimator's own numbers last."""
+        general = {name: getattr(getattr(self, section), name) for name, section in option_names().items()}
+        return {**general, **dict(self.estimator.own)}
 
     def numbers(self) -> dict[str, float]:
         """The options that enter a compiled program as arguments."""
@@ -321,7 +336,7 @@ class Configuration:
         """The configuration with its numbers replaced (by floats, or by the traced scalars of one lane)."""
 
         def replaced(section: Any) -> Any:
-            return dataclasses.replace(section, **{name: numbers[name] for name in _numbers_of(section)})
+            return _with_numbers(section, {name: numbers[name] for name in _numbers_of(section)})
 
         return dataclasses.replace(self, **{section: replaced(getattr(self, section)) for section in sections()})
 
@@ -331,16 +346,28 @@ Section = TypeVar("Section")
 
 def shape_of(section: Section) -> Section:
     """One section with every number set to 0: equal for two of them exactly if one program serves both."""
-    return dataclasses.replace(section, **dict.fromkeys(_numbers_of(section), 0.0))  # type: ignore[type-var]
+    return _with_numbers(section, dict.fromkeys(_numbers_of(section), 0.0))
+
+
+def _with_numbers(section: Section, numbers: Mapping[str, Any]) -> Section:
+    """A section with other numbers, among them an estimator's own."""
+    own = tuple((name, numbers.get(name, value)) for name, value in getattr(section, "own", ()))
+    general = {name: value for name, value in numbers.items() if name not in dict(own)}
+    return dataclasses.replace(section, **general, **({"own": own} if own else {}))  # type: ignore[type-var]
 
 
 def _numbers_of(section: Any) -> dict[str, float]:
     """The numbers of one section that are in use, by option name."""
-    return {
+    general = {
         each.name: getattr(section, each.name)
         for each in dataclasses.fields(section)
         if each.metadata.get("number") and getattr(section, each.name) is not None
     }
+    if not getattr(section, "own", ()):
+        return general
+    declared = numbers_of_estimator(section.estimator)
+    sizes = {name for name, number in declared.items() if number.size}
+    return general | {name: value for name, value in section.own if name not in sizes}
 
 
 def sections() -> tuple[str, ...]:
@@ -360,7 +387,8 @@ def rules() -> dict[str, Rule]:
 
 @functools.cache
 def _declared() -> list[tuple[str, dataclasses.Field[Any]]]:
-    return [(section, each) for section in sections() for each in dataclasses.fields(getattr(_DEFAULT, section))]
+    every = [(section, each) for section in sections() for each in dataclasses.fields(getattr(_DEFAULT, section))]
+    return [(section, each) for section, each in every if not each.metadata.get("own")]
 
 
 _DEFAULT = Configuration()
@@ -375,6 +403,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "timesteps": ("steps",),
     "buffer_size": ("replay_capacity",),
     "train_freq": ("learning_frequency",),
+    "updates_per_step": ("gradient_steps",),
     "train_frequency": ("learning_frequency",),
     "net_arch": ("hidden",),
     "tau": ("target_tau",),

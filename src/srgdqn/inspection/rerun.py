@@ -15,10 +15,11 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, warn_unusable
 from srgdqn.inspection.trace import IterationInputs
+from srgdqn.learner.estimators import Origin
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
-from srgdqn.learner.replay import made_at, ring_length, unpack
+from srgdqn.learner.replay import ring_length, unpack
 from srgdqn.tasks import Task
 from srgdqn.training.batches import choose_rows
 from srgdqn.training.budget import limits_of, next_stop
@@ -177,7 +178,7 @@ class Rerun:
             return None
         after = self._state()
         numbers = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
-        slots, picks = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), numbers))
+        (slots, made), picks, beyond = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), numbers))
         spent = self._limits.spent(
             steps=jnp.asarray(self.steps, jnp.int32),
             outer_iterations=jnp.asarray(before.learner.iterations),
@@ -189,7 +190,8 @@ class Rerun:
             after=after.learner,
             normaliser=after.normaliser,
             transitions=jax.tree.map(np.asarray, after.gather(slots)),
-            made_at=made_at(slots, self._slots, self.steps),
+            origin=Origin(slots, made),
+            beyond=None if beyond is None else jax.tree.map(np.asarray, after.gather(beyond)),
             picks=picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
@@ -205,7 +207,7 @@ class Rerun:
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
         rows = batch_rows(configuration)
         draws = draw_block(configuration, key, block, actions=self._saved.action_count, rows=rows)
-        return choose_rows(configuration, self._slots, block, draws)
+        return choose_rows(configuration, self._slots, block, draws.batch())
 
     def _state(self) -> _State:
         own = self._rounds[0]

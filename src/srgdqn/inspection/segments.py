@@ -36,7 +36,7 @@ from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.learner.replay import unpack
 from srgdqn.training.batches import BatchContext, from_replay
 from srgdqn.training.budget import Limits, limits_of
-from srgdqn.training.draws import draw_block
+from srgdqn.training.draws import BatchDraws, draw_block
 from srgdqn.training.lane import learn_on
 from srgdqn.training.loop import policy_arrays
 from srgdqn.training.program import lane_numbers
@@ -281,13 +281,17 @@ def _relearning(saved: SavedRun) -> Any:
                 state.normaliser, new.observation, new.reward, new.terminated > 0, configuration.gradients.gamma
             )
             draws = draw_block(configuration, key, index, actions=saved.action_count, rows=batch_rows(configuration))
-            served = from_replay(BatchContext(configuration, network, state.learner, made, index, draws, None))
-            spent = limits.spent(
-                steps=(index + 1) * block,
-                outer_iterations=state.learner.iterations,
-                episodes=jnp.zeros((), jnp.int32),
-            )
-            learner, _, _ = learn_on(configuration, network, state.learner, normaliser, served, spent / limits.amount)
+
+            def update(learner: LearnerState, batch: BatchDraws) -> tuple[LearnerState, None]:
+                served = from_replay(BatchContext(configuration, network, learner, made, index, batch, None))
+                spent = limits.spent(
+                    steps=(index + 1) * block,
+                    outer_iterations=learner.iterations,
+                    episodes=jnp.zeros((), jnp.int32),
+                )
+                return learn_on(configuration, network, learner, normaliser, served, spent / limits.amount)[0], None
+
+            learner, _ = jax.lax.scan(update, state.learner, draws.batches)
             due = (index >= limits.first_learning) & (index < limits.last_block)
             learned = jax.tree.map(lambda new, old: jnp.where(due, new, old), learner, state.learner)
             return _Learning(learned, normaliser)

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
 from srgdqn.inspection.differences import relative_distance
-from srgdqn.learner.estimators import estimator
+from srgdqn.learner.estimators import Origin, estimator
 from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
 from srgdqn.learner.gradients.bellman import target_of
 from srgdqn.learner.networks import Network, Parameters
@@ -36,11 +36,17 @@ class IterationInputs(NamedTuple):
     after: LearnerState  # the same as before where it was discarded
     normaliser: Normaliser
     transitions: Transitions  # D as it is in the replay
-    made_at: np.ndarray  # of every row of D, the environment step (counted from 1) that it was made in
+    origin: Origin  # where D is in the replay, and the environment steps that made it
+    beyond: Transitions | None  # rows of the replay beyond D, where the estimator may ask for them
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
     progress: np.ndarray  # the share of the budget that was spent
     numbers: dict[str, Any]  # the configuration's, as the program was given them
     discarded: bool  # whether it led to non-finite numbers
+
+    @property
+    def made_at(self) -> np.ndarray:
+        """Of every row of D, the environment step (counted from 1) that it was made in."""
+        return np.asarray(self.origin.made_at)
 
     @property
     def number(self) -> int:
@@ -65,6 +71,9 @@ _REFERENCES: dict[str | None, Callable[[Parameters], Parameters]] = {
 }
 
 
+_TRACED = ("before", "normaliser", "transitions", "origin", "beyond", "picks", "progress", "numbers")
+
+
 class Tracer:
     """Traces outer iterations of one configuration, compiled once with the lanes and compiler flags of the run's own
     program, so that both compute the same bits where possible.
@@ -77,7 +86,7 @@ class Tracer:
 
     def trace(self, inputs: IterationInputs) -> IterationTrace:
         """The trace of an outer iteration, as NumPy arrays."""
-        given = (inputs.before, inputs.normaliser, inputs.transitions, inputs.picks, inputs.progress, inputs.numbers)
+        given = tuple(getattr(inputs, name) for name in _TRACED)
         lanes = self._lanes
         if lanes is None:
             self._program = self._program or jax.jit(self._trace)
@@ -91,6 +100,8 @@ class Tracer:
         before: LearnerState,
         normaliser: Any,
         transitions: Any,
+        origin: Origin,
+        beyond: Any,
         picks: Int[Array, "M b"],
         progress: Float[Array, ""],
         numbers: dict[str, Array],
@@ -98,7 +109,15 @@ class Tracer:
         configuration, network = self._shape.with_numbers(numbers), self._network
         seen = normalised(normaliser, transitions)
         after, trace = outer_iteration(
-            configuration, network, before, seen, picks, progress=progress, keep_iterates=True
+            configuration,
+            network,
+            before,
+            seen,
+            picks,
+            origin=origin,
+            replay=None if beyond is None else lambda: normalised(normaliser, beyond),
+            progress=progress,
+            keep_iterates=True,
         )
         source = make_gradients(configuration.gradients, network)
         batch = outer_batch(configuration.gradients, network, seen, before.parameters, before.target)

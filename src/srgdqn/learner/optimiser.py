@@ -27,14 +27,20 @@ def init_adam(parameters: Parameters) -> AdamState:
     return AdamState(zeros, zeros, jnp.zeros((), jnp.int32))
 
 
-def adam(settings: OptimiserSettings, state: AdamState, gradient: Parameters) -> tuple[Parameters, AdamState]:
-    """The direction m̂ / (√v̂ + ϵ) of lines 17 to 21, and the new moments.
+def adam(
+    settings: OptimiserSettings, state: AdamState, gradient: Parameters, second: Parameters | None = None
+) -> tuple[Parameters, AdamState]:
+    """The direction m̂ / (√v̂ + ϵ) of lines 17 to 21, and the new moments; `second` enters v in the gradient's place.
 
     Line 21 prints √‖v̂‖, one number for all parameters; that is `adam_denominator="norm"` (row 8 of the readings).
     """
     first = optax.tree.update_moment(gradient, state.first, settings.beta1, 1)
-    second = optax.tree.update_moment_per_elem_norm(gradient, state.second, settings.beta2, 2)
-    after = AdamState(first, second, state.updates + 1)
+    squared = gradient if second is None else second
+    after = AdamState(
+        first,
+        optax.tree.update_moment_per_elem_norm(squared, state.second, settings.beta2, 2),
+        state.updates + 1,
+    )
     return direction_of(settings, after), after
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -9,9 +10,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
-from srgdqn.config import Configuration
-from srgdqn.learner.estimators import Query, Work, estimator
-from srgdqn.learner.gradients import GradientSource, Transitions, make_gradients, outer_batch
+from srgdqn.config import Configuration, OptimiserSettings
+from srgdqn.config.estimator_numbers import numbers_of_estimator
+from srgdqn.learner.estimators import Clock, Direction, Estimator, Origin, Query, Work, estimator
+from srgdqn.learner.gradients import Batch, Transitions, make_gradients, outer_batch
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.optimiser import (
     AdamState,
@@ -21,13 +23,17 @@ from srgdqn.learner.optimiser import (
     init_adam,
     schedule,
 )
+from srgdqn.learner.replay import ring_length
 
 __all__ = [
     "LearnerState",
     "Trace",
     "batch_rows",
+    "evaluated_parameters",
     "evaluations_per_iteration",
     "init_learner",
+    "logged_columns",
+    "logged_numbers",
     "outer_iteration",
     "queries_per_iteration",
 ]
@@ -50,6 +56,7 @@ class Trace(NamedTuple):
     max_q: Float[Array, ""]  # mean max_a Q(S, a; θ_0) on D
     last_delta: Parameters  # Δ_M
     last_gradient: Parameters | None  # g_M, where it is asked for or Adam takes it
+    last_theta: Parameters | None  # θ_M, where Δ_M was computed, if it is asked for
     queries: int  # gradients by the formula
     evaluations: int  # gradients evaluated
     deltas: Parameters | None  # Δ_0 … Δ_M
@@ -60,23 +67,63 @@ class _Inner(NamedTuple):
     """The carry of the inner iterations; None where the configuration does not need it."""
 
     theta: Parameters
-    delta: Parameters
+    delta: Parameters | None
     adam: AdamState
     state: Any
     previous_theta: Parameters | None
     gradient: Parameters | None
 
 
+def chosen_estimator(configuration: Configuration) -> Estimator | None:
+    """The configuration's estimator; None where there are no inner iterations."""
+    settings = configuration.estimator
+    if settings.estimator == "none":
+        return None
+    chosen = estimator(settings.estimator)
+    return chosen if settings.inner_iterations > 0 or chosen.per == "batch" else None
+
+
+def work_of(configuration: Configuration) -> Work:
+    """The sizes that an estimator is told."""
+    settings, block = configuration.estimator, configuration.training.learning_frequency
+    declared = numbers_of_estimator(settings.estimator)
+    sizes = {name: int(value) for name, value in settings.own if name in declared and declared[name].size}
+    work = Work(configuration.replay.batch_size, settings.inner_iterations, settings.inner_batch)
+    return work._replace(slots=ring_length(configuration.replay, block), sizes=sizes)
+
+
 def init_learner(configuration: Configuration, parameters: Parameters) -> LearnerState:
     """The state before the first outer iteration."""
-    name = configuration.estimator.estimator
+    chosen = chosen_estimator(configuration)
     return LearnerState(
         parameters,
         init_adam(parameters),
         parameters if configuration.gradients.target in ("hard", "polyak") else None,
-        None if name == "none" else estimator(name).init(parameters),
+        None if chosen is None or chosen.init is None else chosen.init(parameters, work_of(configuration)),
         jnp.zeros((), jnp.int32),
     )
+
+
+def evaluated_parameters(configuration: Configuration, state: LearnerState, *, rounds: bool = False) -> Parameters:
+    """The parameters that evaluations and saved policies have: θ, unless the estimator has others. `rounds`: all arrays
+    have an axis of rounds first.
+    """
+    chosen = chosen_estimator(configuration)
+    if chosen is None or chosen.evaluated is None:
+        return state.parameters
+    return jax.jit(jax.vmap(chosen.evaluated) if rounds else chosen.evaluated)(state.memory, state.parameters)
+
+
+def logged_columns(configuration: Configuration) -> tuple[str, ...]:
+    """The names of the numbers that the estimator logs."""
+    chosen = chosen_estimator(configuration)
+    return () if chosen is None else tuple(name for name, _ in chosen.logged)
+
+
+def logged_numbers(configuration: Configuration, state: LearnerState) -> tuple[Array, ...]:
+    """What the estimator logs after an outer iteration, in the order of the names."""
+    chosen = chosen_estimator(configuration)
+    return () if chosen is None else tuple(number(state.memory, state.parameters) for _, number in chosen.logged)
 
 
 def batch_rows(configuration: Configuration) -> int:
@@ -87,22 +134,34 @@ def batch_rows(configuration: Configuration) -> int:
     return configuration.replay.batch_size + (extra if matched else 0)
 
 
+def replay_rows(configuration: Configuration) -> int:
+    """The rows of the replay beyond D that the estimator may ask about."""
+    chosen = chosen_estimator(configuration)
+    return 0 if chosen is None or chosen.replay_rows is None else chosen.replay_rows(work_of(configuration))
+
+
+def uses_anchor(configuration: Configuration) -> bool:
+    """Whether Δ_0, the gradient on D at θ_0, is computed (and counted)."""
+    chosen = chosen_estimator(configuration)
+    if chosen is not None and chosen.per == "batch":
+        return False
+    return configuration.estimator.anchor_step or chosen is None or chosen.anchor
+
+
 def queries_per_iteration(configuration: Configuration) -> int:
     """Gradient queries of one outer iteration by its formula: N + 2bM for Algorithm 1."""
-    return batch_rows(configuration) + _inner_work(configuration, "queries")
+    return _count(configuration, "queries")
 
 
 def evaluations_per_iteration(configuration: Configuration) -> int:
     """Gradients of single transitions that one outer iteration really evaluates."""
-    return batch_rows(configuration) + _inner_work(configuration, "evaluations")
+    return _count(configuration, "evaluations")
 
 
-def _inner_work(configuration: Configuration, count: str) -> int:
-    inner = configuration.estimator
-    if inner.estimator == "none" or inner.inner_iterations == 0:
-        return 0
-    work = Work(configuration.replay.batch_size, inner.inner_iterations, inner.inner_batch)
-    return int(getattr(estimator(inner.estimator), count)(work))
+def _count(configuration: Configuration, count: str) -> int:
+    chosen = chosen_estimator(configuration)
+    beside = 0 if chosen is None else getattr(chosen, count)(work_of(configuration))
+    return round(beside) + (batch_rows(configuration) if uses_anchor(configuration) else 0)
 
 
 def outer_iteration(
@@ -112,10 +171,13 @@ def outer_iteration(
     transitions: Transitions,
     picks: Int[Array, "M b"],
     *,
+    weights: Float[Array, " rows"] | None = None,
+    origin: Origin | None = None,
+    replay: Callable[[], Transitions] | None = None,
     anchor: Parameters | None = None,
     progress: Float[Array, ""] | float = 0.0,
     keep_iterates: bool = False,
-    keep_gradient: bool = False,
+    keep_last: bool = False,
 ) -> tuple[LearnerState, Trace]:
     """Lines 3 to 21 of Algorithm 1 on the batch D and the inner picks given.
 
@@ -125,10 +187,13 @@ def outer_iteration(
       state: the learner's state; its parameters are θ_0.
       transitions: D.
       picks: row m - 1 holds the b rows of D that inner iteration m uses.
+      weights: of the rows' losses in F_D, where they are not all 1.
+      origin: where D is in the replay, for estimators that store something for every transition.
+      replay: gives rows of the replay beyond D, for estimators that ask about such.
       anchor: Δ_0, where it is not to be the gradient on D (SVR-DQN with exact anchors).
       progress: the share of the budget already spent, for step-size schedules.
-      keep_iterates: return every Δ_m and θ_m, and g_M, in the trace.
-      keep_gradient: return g_M in the trace.
+      keep_iterates: return every Δ_m and θ_m, and what `keep_last` does.
+      keep_last: return g_M and θ_M in the trace.
 
     Returns:
       The new state, and the trace.
@@ -137,40 +202,66 @@ def outer_iteration(
     settings, inner = configuration.optimiser, configuration.estimator
     theta_0 = state.parameters
     source = make_gradients(configuration.gradients, network)
-    batch = outer_batch(configuration.gradients, network, transitions, theta_0, state.target)
-    factor = schedule(settings, progress)
 
-    def step(theta: Parameters, delta: Parameters, moments: AdamState) -> tuple[Parameters, AdamState]:
-        delta = clip(settings, delta)
-        if settings.step == "adam":
-            delta, moments = adam(settings, moments, delta)
-            return descend(theta, delta, factor * settings.alpha), moments
-        return descend(theta, delta, factor * eta), moments
+    def batch_of(transitions: Transitions, weights: Float[Array, " rows"] | None = None) -> Batch:
+        return outer_batch(configuration.gradients, network, transitions, theta_0, state.target, weights)
+
+    batch = batch_of(transitions, weights)
+    factor = schedule(settings, progress)
+    chosen = chosen_estimator(configuration)
 
     matched = inner.inner_iterations + 1 if settings.single_step_matches == "length" else 1
     eta = matched * settings.eta
 
-    full, loss, max_q = source.mean(theta_0, batch)  # line 5
-    delta_0 = full if anchor is None else anchor
-    if inner.anchor_step:
-        theta_1, moments = step(theta_0, delta_0, state.adam)  # line 6
+    def step(theta: Parameters, made: Direction, moments: AdamState) -> tuple[Parameters, AdamState]:
+        if settings.step == "adam":
+            direction, moments = adam(settings, moments, *_entering(settings, made))
+            return descend(theta, direction, factor * settings.alpha), moments
+        return descend(theta, clip(settings, made.delta), factor * eta), moments
+
+    delta_0 = None
+    if uses_anchor(configuration) or keep_iterates:
+        full, loss, max_q = source.mean(theta_0, batch)  # line 5
+        delta_0 = full if anchor is None else anchor
     else:
-        theta_1, moments = theta_0, state.adam
-    needs_previous = settings.adam_process and settings.adam_from == "previous"
-    needs_gradient = keep_iterates or keep_gradient or (settings.adam_process and settings.adam_input == "gradient")
+        loss, max_q = source.loss(theta_0, batch)
+    moments, theta_1 = state.adam, theta_0
+    anchor_step = inner.anchor_step and not (chosen is not None and chosen.per == "batch")
+    if anchor_step:
+        theta_1, moments = step(theta_0, Direction(delta_0, delta_0, None), state.adam)  # line 6
+    keep_last = keep_last or keep_iterates
+    needs_previous = keep_last or (settings.adam_process and settings.adam_from == "previous")
+    needs_gradient = keep_last or (settings.adam_process and settings.adam_input == "gradient")
+    nothing = jax.tree.map(jnp.zeros_like, theta_0) if delta_0 is None else delta_0
     end = _Inner(
         theta_1,
-        delta_0,
+        nothing,
         moments,
         None,
         theta_0 if needs_previous else None,
-        delta_0 if needs_gradient else None,
+        nothing if needs_gradient else None,
     )
     stacks = None
     memory = state.memory
-    if inner.estimator != "none" and inner.inner_iterations > 0:
-        end, stacks = _inner_iterations(configuration, source, step, state, batch, picks, end, keep_iterates)
-        memory = estimator(inner.estimator).finish(end.state)
+    if chosen is not None:
+        query = Query(
+            source,
+            batch,
+            None,
+            0,
+            picks,
+            {"coefficient": inner.coefficient, **dict(inner.own)},
+            _clock(configuration, state, progress),
+            state.target,
+            origin,
+            None if replay is None else lambda: batch_of(replay()),
+        )
+        run = _on_whole_batch if chosen.per == "batch" else _inner_iterations
+        end, stacks = run(configuration, chosen, query, step, state, end, delta_0, keep_iterates)
+        if chosen.finish is not None:
+            memory = chosen.finish(end.state, end.theta)
+        elif chosen.per == "batch":
+            memory = end.state
 
     parameters, moments = end.theta, end.adam
     if settings.adam_process:  # lines 16 to 21
@@ -187,44 +278,77 @@ def outer_iteration(
         max_q,
         end.delta,
         end.gradient,
+        end.previous_theta if keep_last else None,
         queries_per_iteration(configuration),
         evaluations_per_iteration(configuration),
-        _stack(delta_0, None if stacks is None else stacks[0]) if keep_iterates else None,
+        _stack(nothing, None if stacks is None else stacks[0]) if keep_iterates else None,
         _stack_iterates(theta_0, theta_1, None if stacks is None else stacks[1]) if keep_iterates else None,
     )
     return LearnerState(parameters, moments, target, memory, iterations), trace
 
 
-def _inner_iterations(
+def _entering(settings: OptimiserSettings, made: Direction) -> tuple[Parameters, Parameters | None]:
+    """What enters Adam's m and v, the latter where it is something else; each is shortened to `clip_norm`."""
+    first = made.delta if made.first is None else made.first
+    second = None if made.first is None and made.second is None else made.delta if made.second is None else made.second
+    return clip(settings, first), None if second is None else clip(settings, second)
+
+
+def _clock(configuration: Configuration, state: LearnerState, progress: Array | float) -> Clock:
+    synchronised = state.iterations == 0
+    if configuration.gradients.target == "hard":
+        synchronised |= state.iterations % configuration.gradients.target_period == 0
+    return Clock(state.iterations, progress, synchronised)
+
+
+def _on_whole_batch(
     configuration: Configuration,
-    source: GradientSource,
+    chosen: Estimator,
+    query: Query,
     step: Any,
     state: LearnerState,
-    batch: Any,
-    picks: Int[Array, "M b"],
     start: _Inner,
+    anchor: None,
+    keep_iterates: bool,
+) -> tuple[_Inner, Any]:
+    """One step along an estimator's direction for all of D."""
+    del configuration
+    begun = state.memory if chosen.begin is None else chosen.begin(state.memory, start.theta, anchor, query)
+    made = chosen.direction(begun, start.theta, None, query)
+    theta, moments = step(start.theta, made, start.adam)
+    end = start._replace(theta=theta, delta=made.delta, adam=moments, state=made.state)
+    if start.gradient is not None:
+        end = end._replace(gradient=made.gradient)
+    return end, (jax.tree.map(lambda leaf: leaf[None], (made.delta, theta)) if keep_iterates else None)
+
+
+def _inner_iterations(
+    configuration: Configuration,
+    chosen: Estimator,
+    query: Query,
+    step: Any,
+    state: LearnerState,
+    start: _Inner,
+    anchor: Parameters | None,
     keep_iterates: bool,
 ) -> tuple[_Inner, Any]:
     """Lines 7 to 15: M steps along the estimator's directions."""
-    inner = configuration.estimator
-    chosen = estimator(inner.estimator)
-    rows = batch.rows(jnp.concatenate([picks, picks[-1:]]))
-    anchor = start.delta
-    begun = chosen.begin(state.memory, state.parameters, anchor, Query(source, batch, rows, 0))
+    inner, picks = configuration.estimator, query.picked
+    query = query._replace(picks=query.batch.rows(jnp.concatenate([picks, picks[-1:]])))
+    begun = state.memory if chosen.begin is None else chosen.begin(state.memory, state.parameters, anchor, query)
 
     def iterate(carry: _Inner, m: Array) -> tuple[_Inner, Any]:
-        query = Query(source, batch, rows, m)
-        delta, gradient, after = chosen.direction(carry.state, carry.theta, carry.delta, query, inner.coefficient)
-        theta, moments = step(carry.theta, delta, carry.adam)
+        made = chosen.direction(carry.state, carry.theta, carry.delta, query._replace(m=m))
+        theta, moments = step(carry.theta, made, carry.adam)
         new = _Inner(
             theta,
-            delta,
+            made.delta,
             moments,
-            after,
+            made.state,
             None if carry.previous_theta is None else carry.theta,
-            None if carry.gradient is None else gradient,
+            None if carry.gradient is None else made.gradient,
         )
-        return new, ((delta, theta) if keep_iterates else None)
+        return new, ((made.delta, theta) if keep_iterates else None)
 
     return jax.lax.scan(iterate, start._replace(state=begun), jnp.arange(1, inner.inner_iterations + 1))
 

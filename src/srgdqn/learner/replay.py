@@ -96,6 +96,6 @@ def draw_slots(
     return (written - 1 - age) % slots
 
 
-def made_at(slots: Any, length: int, written: int) -> Any:
+def made_at(slots: Any, length: int, written: Any) -> Any:
     """The steps, counted from 1, that made the transitions at some slots of a ring of that length."""
     return written - (written - 1 - slots) % length

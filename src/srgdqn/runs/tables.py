@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import polars as pl
@@ -26,6 +26,7 @@ CURVES: Schema = {
     "theta_norm": pl.Float64(),  # norm of the parameters
     "queries": pl.Int64(),  # gradient queries so far, by the estimator's formula, with those of a diverged iteration
     "gradient_evaluations": pl.Int64(),  # gradient evaluations really done so far, likewise
+    # What the estimator logs follows, as means over outer iterations like those above.
 }
 
 EPISODES: Schema = {
@@ -89,7 +90,7 @@ def frame(name: str, columns: Mapping[str, Any]) -> pl.DataFrame:
     1
     """
     _check_names(name, list(columns))
-    series = [_series(name, column, columns[column], dtype) for column, dtype in SCHEMAS[name].items()]
+    series = [_series(name, column, columns[column], dtype) for column, dtype in _schema(name, columns).items()]
     lengths = {column.name: len(column) for column in series}
     if len(set(lengths.values())) != 1:
         raise InputError(f"the columns of {name} have different lengths, {lengths}. Give one value per row in each.")
@@ -99,10 +100,11 @@ def frame(name: str, columns: Mapping[str, Any]) -> pl.DataFrame:
 def conforming(name: str, table: pl.DataFrame) -> pl.DataFrame:
     """The table, if it has the columns, the types and only the values that a table of that name may have."""
     _check_names(name, table.columns)
-    for column, dtype in SCHEMAS[name].items():
+    schema = _schema(name, table.columns)
+    for column, dtype in schema.items():
         if table.schema[column] != dtype:
             raise InputError(f"{name}.{column} has type {table.schema[column]}. Make it {dtype}.")
-        if column not in _NULLABLE and table[column].null_count():
+        if column in SCHEMAS[name] and column not in _NULLABLE and table[column].null_count():
             raise InputError(f"{name}.{column} has {table[column].null_count()} nulls. Give every row a value.")
         if dtype.is_integer() and (table[column] < 0).any():
             raise InputError(f"{name}.{column} has negative values, though it counts. Give 0 or more.")
@@ -112,7 +114,7 @@ def conforming(name: str, table: pl.DataFrame) -> pl.DataFrame:
                     raise unknown(f"{name}.{column}", value, _VALUES[column])
     if name == "rounds" and table["round"].is_duplicated().any():
         raise InputError("rounds.round has a round twice. Give each of them one row.")
-    return in_order(table.select(list(SCHEMAS[name])))
+    return in_order(table.select(list(schema)))
 
 
 def in_order(table: pl.DataFrame) -> pl.DataFrame:
@@ -147,11 +149,16 @@ def _check_names(name: str, given: list[str]) -> None:
     if name not in SCHEMAS:
         raise unknown("table", name, SCHEMAS)
     for column in given:
-        if column not in SCHEMAS[name]:
+        if column not in SCHEMAS[name] and not (name == "curves" and column.isidentifier()):
             raise unknown(f"column of {name}", column, SCHEMAS[name])
     missing = [column for column in SCHEMAS[name] if column not in given]
     if missing:
         raise InputError(f"the table {name} lacks {', '.join(missing)}. Give every column of its schema.")
+
+
+def _schema(name: str, given: Iterable[str]) -> Schema:
+    """The columns of a table and their types: those of its name, and in `curves` what the estimator logged."""
+    return SCHEMAS[name] | {column: pl.Float64() for column in given if column not in SCHEMAS[name]}
 
 
 def _series(table: str, column: str, values: Any, dtype: pl.DataType) -> pl.Series:

@@ -14,11 +14,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
+from srgdqn.learner.estimators import Origin
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters
-from srgdqn.learner.outer_iteration import LearnerState, batch_rows
-from srgdqn.learner.replay import draw_slots, unpack
-from srgdqn.training.draws import Draws
+from srgdqn.learner.outer_iteration import LearnerState, batch_rows, replay_rows
+from srgdqn.learner.replay import draw_slots, made_at, unpack
+from srgdqn.training.draws import BatchDraws
 
 
 class OuterBatch(NamedTuple):
@@ -26,8 +27,10 @@ class OuterBatch(NamedTuple):
 
     transitions: Transitions
     picks: Int[Array, "M b"]
-    slots: Int[Array, " rows"] | None = None  # of the replay that D was drawn from
+    origin: Origin | None = None  # where D is in the replay
     anchor: Parameters | None = None  # Δ_0, where it is not to be the gradient on D
+    weights: Float[Array, " rows"] | None = None  # of the rows' losses, where they are not all 1
+    beyond: Callable[[], Transitions] | None = None  # rows of the replay beyond D, where the estimator may ask for them
 
 
 Ring = Float[Array, "slots width"]
@@ -41,7 +44,7 @@ class BatchContext(NamedTuple):
     learner: LearnerState | None  # None where the batch of a recording is drawn once more
     ring: Ring
     block: Int[Array, ""]  # the number of the one just done
-    draws: Draws
+    draws: BatchDraws
     data: Any  # the round's own, where the run was given any
 
 
@@ -50,15 +53,22 @@ BatchSource = Callable[[BatchContext], OuterBatch]
 
 def from_replay(context: BatchContext) -> OuterBatch:
     """D drawn from the replay, and the picks from D."""
-    ring = context.ring
-    slots, picks = choose_rows(context.configuration, ring.shape[0], context.block, context.draws)
-    return OuterBatch(unpack(ring[slots]), picks, slots)
+    ring, configuration = context.ring, context.configuration
+    chosen = choose_rows(configuration, ring.shape[0], context.block, context.draws)
+    beyond = None if chosen.beyond is None else lambda: unpack(ring[chosen.beyond])
+    return OuterBatch(unpack(ring[chosen.origin.slots]), chosen.picks, chosen.origin, beyond=beyond)
 
 
-def choose_rows(
-    configuration: Configuration, slots: int, block: Int[Array, ""], draws: Draws
-) -> tuple[Int[Array, " rows"], Int[Array, "M b"]]:
-    """Which of a replay's slots make up D once a block is done, and the picks from D."""
+class ChosenRows(NamedTuple):
+    """Which of a replay's slots an outer iteration is made on."""
+
+    origin: Origin  # of D
+    picks: Int[Array, "M b"]  # rows of D
+    beyond: Int[Array, " more"] | None  # slots of the rows beyond D, where the estimator may ask for them
+
+
+def choose_rows(configuration: Configuration, slots: int, block: Int[Array, ""], draws: BatchDraws) -> ChosenRows:
+    """The rows for the outer iteration once a block is done, from a replay of so many slots."""
     inner, rows = configuration.estimator, batch_rows(configuration)
     written = (block + 1) * configuration.training.learning_frequency
     slots_key, picks_key = jax.random.split(draws.sampling)
@@ -68,4 +78,9 @@ def choose_rows(
     else:
         order = jax.random.uniform(picks_key, (inner.inner_iterations, rows))
         picks = jnp.argsort(order, axis=-1)[:, : inner.inner_batch]
-    return chosen, picks
+    more, beyond = replay_rows(configuration), None
+    if more:
+        stored = jnp.minimum(written, configuration.replay.replay_capacity)
+        age = jax.random.randint(draws.beyond, (more,), 0, stored)
+        beyond = (written - 1 - age) % slots
+    return ChosenRows(Origin(chosen, made_at(chosen, slots, written)), picks, beyond)

@@ -71,7 +71,7 @@ def total_blocks(settings: TrainingSettings) -> int | None:
     if budget.unit == "steps":
         return -(-budget.amount // settings.learning_frequency)
     if budget.unit == "outer_iterations":
-        return settings.first_learning_block + budget.amount
+        return settings.first_learning_block + budget.amount // settings.gradient_steps
     return None
 
 

@@ -18,17 +18,32 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 from srgdqn.config import Configuration
 
 
+class BatchDraws(NamedTuple):
+    """Random numbers of one outer iteration."""
+
+    batch: UInt32[Array, " rows"]
+    picks: UInt32[Array, "inner_iterations inner_batch"]
+    sampling: PRNGKeyArray  # for drawing D and the picks without replacement
+
+    @property
+    def beyond(self) -> PRNGKeyArray:
+        """For rows of the replay beyond D."""
+        return jax.random.fold_in(self.sampling, 0)
+
+
 class Draws(NamedTuple):
-    """Random numbers of a block of `block` steps and the outer iteration after it."""
+    """Random numbers of a block of `block` steps and the outer iterations after it."""
 
     explore: Float[Array, " block"]  # uniform in [0, 1)
     action: Int[Array, " block"]  # uniform over the actions
     episode: PRNGKeyArray  # one key per step, for an episode that starts after it
-    batch: UInt32[Array, " rows"]
-    picks: UInt32[Array, "inner_iterations inner_batch"]
     environment: PRNGKeyArray  # one key per step
     first_observation: PRNGKeyArray  # one key per step, for an episode that starts after it
-    sampling: PRNGKeyArray  # for drawing D and the picks without replacement
+    batches: BatchDraws  # with an axis of outer iterations first
+
+    def batch(self, which: int = 0) -> BatchDraws:
+        """Those of one outer iteration."""
+        return jax.tree.map(lambda leaf: leaf[which], self.batches)
 
 
 def draw_block(
@@ -36,7 +51,9 @@ def draw_block(
 ) -> Draws:
     """The random numbers of block `index`, for a task with `actions` actions and batches of `rows` transitions."""
     block, inner = configuration.training.learning_frequency, configuration.estimator
-    shapes = ((block,), (block,), (block, 2), (rows,), (inner.inner_iterations, inner.inner_batch))
+    updates = configuration.training.gradient_steps
+    of_batches = (updates, rows), (updates, inner.inner_iterations, inner.inner_batch)
+    shapes = ((block,), (block,), (block, 2), *of_batches)
     sizes = [math.prod(shape) for shape in shapes]
     words = jax.random.bits(_stream(key, index, 0), (sum(sizes),), jnp.uint32)
     explore, action, episode, batch, picks = (
@@ -48,12 +65,16 @@ def draw_block(
         explore=(explore >> 8) * jnp.asarray(2.0**-24, jnp.result_type(float)),
         action=(action % actions).astype(jnp.int32),
         episode=jax.random.wrap_key_data(episode, impl="threefry2x32"),
-        batch=batch,
-        picks=picks,
         environment=environment[:block],
         first_observation=environment[block:],
-        sampling=_stream(key, index, 2),
+        batches=BatchDraws(batch, picks, _sampling_keys(_stream(key, index, 2), updates)),
     )
+
+
+def _sampling_keys(key: PRNGKeyArray, count: int) -> PRNGKeyArray:
+    """As many keys, of which the first is the key itself."""
+    others = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(1, count))
+    return jnp.concatenate([key[None], others]) if count > 1 else key[None]
 
 
 def _stream(key: PRNGKeyArray, index: Int[Array, ""], which: int) -> PRNGKeyArray:

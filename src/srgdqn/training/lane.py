@@ -19,12 +19,20 @@ from srgdqn.learner.exploration import epsilon, epsilon_greedy
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser, init_normaliser, normalise_observation, normalise_reward, observe
-from srgdqn.learner.outer_iteration import LearnerState, Trace, batch_rows, init_learner, outer_iteration
+from srgdqn.learner.outer_iteration import (
+    LearnerState,
+    Trace,
+    batch_rows,
+    init_learner,
+    logged_columns,
+    logged_numbers,
+    outer_iteration,
+)
 from srgdqn.learner.replay import pack, ring_length, row_width, write
 from srgdqn.tasks import Task
 from srgdqn.training.batches import BatchContext, BatchSource, OuterBatch, from_replay
 from srgdqn.training.budget import Limits
-from srgdqn.training.draws import Draws, draw_block
+from srgdqn.training.draws import BatchDraws, Draws, draw_block
 from srgdqn.training.interaction import Situation, Step, action_count, begin_episode, observation_size, take_step
 from srgdqn.training.jax_setup import check_random_numbers
 
@@ -54,6 +62,7 @@ class BlockLog(NamedTuple):
     max_q: Float[Array, ""]
     delta_norm: Float[Array, ""]
     theta_norm: Float[Array, ""]
+    logged: dict[str, Array] = {}  # noqa: RUF012  # by the estimator; NaN likewise
     probed: Any = None  # what the run's probe measured; NaN likewise, and in lanes that are not active
 
 
@@ -84,6 +93,11 @@ class Program(NamedTuple):
     def block(self) -> int:
         """Environment steps per outer iteration."""
         return self.configuration.training.learning_frequency
+
+    @property
+    def updates(self) -> int:
+        """Outer iterations after a block."""
+        return self.configuration.training.gradient_steps
 
     @property
     def slots(self) -> int:
@@ -139,15 +153,17 @@ def run_block(
     def wait() -> tuple[LearnerState, Array, Any]:
         shapes = None if program.instruments.probe is None else jax.eval_shape(learn)[2]
         row = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), shapes)
-        return acted.learner, jnp.full(4, jnp.nan, acted.ring.dtype), row
+        return acted.learner, jnp.full(4 + len(logged), jnp.nan, acted.ring.dtype), row
 
+    logged = logged_columns(configuration)
     learner, diagnostics, probed = jax.lax.cond(due, learn, wait)
-    healthy = ~due | jnp.isfinite(diagnostics[2:]).all()
+    healthy = ~due | jnp.isfinite(diagnostics[2:4]).all()
     finished = limits.counts_episodes & (acted.episodes >= limits.amount)
     after = lane._replace(
         situation=_where(lane.active, acted.situation, lane.situation),
         ring=acted.ring,  # masked where it was written
-        learner=_where(lane.active & healthy, learner, lane.learner),
+        # Where several were made, those before the one that failed count.
+        learner=_where(lane.active & (healthy | (program.updates > 1)), learner, lane.learner),
         normaliser=_where(lane.active, acted.normaliser, lane.normaliser),
         episodes=jnp.where(lane.active, acted.episodes, lane.episodes),
         active=lane.active & healthy & ~finished,
@@ -155,7 +171,8 @@ def run_block(
     )
     flags = STEPPED * lane.active + TERMINATED * steps.terminated + TRUNCATED * steps.truncated
     probed = jax.tree.map(lambda leaf: jnp.where(lane.active, leaf, jnp.nan), probed)
-    return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics)._replace(probed=probed)
+    columns = dict(zip(logged, diagnostics[4:], strict=True))
+    return after, BlockLog(reward, flags.astype(jnp.uint8), *diagnostics[:4])._replace(logged=columns, probed=probed)
 
 
 def as_stored(settings: TaskSettings, reward: Any) -> Any:
@@ -176,7 +193,7 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
         offset, draw, random_action, fresh_episode, step_key = inputs
         spent = limits.spent(
             steps=index * block + offset,
-            outer_iterations=jnp.maximum(index - limits.first_learning, 0),
+            outer_iterations=program.updates * jnp.maximum(index - limits.first_learning, 0),
             episodes=episodes,
         )
         probability = epsilon(program.configuration.acting, spent / limits.amount)
@@ -193,15 +210,42 @@ def _act(program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, dr
 
 def _learn(
     program: Program, lane: Lane, index: Int[Array, ""], limits: Limits, draws: Draws, data: Any
-) -> tuple[LearnerState, Float[Array, " 4"], Any]:
-    """One outer iteration on what the source serves."""
+) -> tuple[LearnerState, Float[Array, " columns"], Any]:
+    """The outer iterations after a block, each on what the source serves. After one that leads to numbers that are not
+    finite no other counts: the learner stays as it was before, and the diagnostics are that one's.
+    """
+    if program.updates == 1:
+        return _learn_once(program, lane, lane.learner, index, limits, draws.batch(), data)
+
+    def update(carry: Any, batch: BatchDraws) -> tuple[Any, None]:
+        learner, healthy, before = carry
+        after, diagnostics, probed = _learn_once(program, lane, learner, index, limits, batch, data)
+        diagnostics, probed = _where(healthy, (diagnostics, probed), before)
+        healthy &= jnp.isfinite(diagnostics[2:4]).all()
+        return (_where(healthy, after, learner), healthy, (diagnostics, probed)), None
+
+    first = _learn_once(program, lane, lane.learner, index, limits, draws.batch(), data)
+    healthy = jnp.isfinite(first[1][2:4]).all()
+    others = jax.tree.map(lambda leaf: leaf[1:], draws.batches)
+    start = (_where(healthy, first[0], lane.learner), healthy, first[1:])
+    (learner, _, (diagnostics, probed)), _ = jax.lax.scan(update, start, others)
+    return learner, diagnostics, probed
+
+
+def _learn_once(
+    program: Program,
+    lane: Lane,
+    learner: LearnerState,
+    index: Int[Array, ""],
+    limits: Limits,
+    draws: BatchDraws,
+    data: Any,
+) -> tuple[LearnerState, Float[Array, " columns"], Any]:
     source, probe, _ = program.instruments
-    served = source(BatchContext(program.configuration, program.network, lane.learner, lane.ring, index, draws, data))
-    spent = limits.spent(
-        steps=(index + 1) * program.block, outer_iterations=lane.learner.iterations, episodes=lane.episodes
-    )
+    served = source(BatchContext(program.configuration, program.network, learner, lane.ring, index, draws, data))
+    spent = limits.spent(steps=(index + 1) * program.block, outer_iterations=learner.iterations, episodes=lane.episodes)
     return learn_on(
-        program.configuration, program.network, lane.learner, lane.normaliser, served, spent / limits.amount, probe
+        program.configuration, program.network, learner, lane.normaliser, served, spent / limits.amount, probe
     )
 
 
@@ -222,24 +266,28 @@ def learn_on(
     served: OuterBatch,
     progress: Float[Array, ""],
     probe: Probe | None = None,
-) -> tuple[LearnerState, Float[Array, " 4"], Any]:
+) -> tuple[LearnerState, Float[Array, " columns"], Any]:
     """One outer iteration on what was served, as normalised: the learner's new state, the mean loss and mean max_a Q on
-    D, the norms of Δ_M and of the new parameters, and what the probe measured.
+    D, the norms of Δ_M and of the new parameters, what the estimator logs, and what the probe measured.
     """
-    batch = normalised(normaliser, served.transitions)
+    beyond = served.beyond
     after, trace = outer_iteration(
         configuration,
         network,
         learner,
-        batch,
+        normalised(normaliser, served.transitions),
         served.picks,
+        weights=served.weights,
+        origin=served.origin,
+        replay=None if beyond is None else lambda: normalised(normaliser, beyond()),
         anchor=served.anchor,
         progress=progress,
-        keep_gradient=probe is not None,
+        keep_last=probe is not None,
     )
     norms = optax.tree.norm(trace.last_delta), optax.tree.norm(after.parameters)
+    logged = (jnp.asarray(value, trace.loss.dtype) for value in logged_numbers(configuration, after))
     row = None if probe is None else probe(learner, trace)
-    return after, jnp.stack([trace.loss, trace.max_q, *norms]), row
+    return after, jnp.stack([trace.loss, trace.max_q, *norms, *logged]), row
 
 
 def _where(condition: Bool[Array, ""], yes: Any, no: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 
 from srgdqn.config import Configuration
 from srgdqn.engines.executor import never
+from srgdqn.learner.outer_iteration import evaluated_parameters
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.budget import limits_of, total_blocks
 from srgdqn.training.evaluation import Evaluation, evaluation_keys
@@ -148,7 +149,8 @@ class LaneRounds:
 
     def policies(self) -> Tensors:
         """What the greedy policies are made of, by path."""
-        arrays = policy_arrays(self.lanes.learner.parameters, self.lanes.normaliser)
+        parameters = evaluated_parameters(self.configuration, self.lanes.learner, rounds=True)
+        arrays = policy_arrays(parameters, self.lanes.normaliser)
         return {path: array[: len(self._rounds)] for path, array in arrays.items()}
 
     def states(self, *, last: bool) -> dict[str, Saveable]:

@@ -22,6 +22,7 @@ from srgdqn.kernel.structures import TEAM, whole_teams
 from srgdqn.learner.estimators import estimator
 from srgdqn.learner.networks import NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.outer_iteration import evaluated_parameters
 from srgdqn.tasks import Task
 from srgdqn.training.budget import Limits, limits_of
 from srgdqn.training.evaluation import Evaluation, EvaluationKeys, evaluate_greedily, evaluation_keys
@@ -166,8 +167,8 @@ def _compile(
     def compile_evaluate() -> Any:
         key = (code, _what_evaluations_depend_on(program, user_network, width))
         keys = evaluation_keys(settings.seed, settings.evaluation_episodes)
-        evaluate = jax.jit(_evaluate_of(program))
-        return _evaluations.get(key, lambda: evaluate.lower(*_policies(lanes), keys).compile(hot_program_flags()))[0]
+        evaluate, policies = jax.jit(_evaluate_of(program)), (lanes.learner.parameters, lanes.normaliser)
+        return _evaluations.get(key, lambda: evaluate.lower(*policies, keys).compile(hot_program_flags()))[0]
 
     if native:
         fused = NativeProgram(program)
@@ -179,7 +180,7 @@ def _compile(
     return Programs(
         run_init,
         run_segment,
-        lambda lanes, keys: run_evaluate(*_policies(lanes), keys),
+        lambda lanes, keys: run_evaluate(*_policies(configuration, lanes), keys),
         time.perf_counter() - start,
         width,
         min(TEAM, width) if native else width,
@@ -231,9 +232,9 @@ def _evaluate_of(program: Program) -> Callable[[Parameters, Normaliser, Evaluati
     return evaluate
 
 
-def _policies(lanes: Lane) -> tuple[Parameters, Normaliser]:
-    """What a greedy policy is made of."""
-    return lanes.learner.parameters, lanes.normaliser
+def _policies(configuration: Configuration, lanes: Lane) -> tuple[Parameters, Normaliser]:
+    """What greedy policies are made of."""
+    return evaluated_parameters(configuration, lanes.learner, rounds=True), lanes.normaliser
 
 
 def _what_starts_depend_on(program: Program, user_network: Any, lanes: Lane) -> Hashable:

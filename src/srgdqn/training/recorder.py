@@ -20,14 +20,13 @@ from srgdqn.training.evaluation import Evaluation
 from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED, BlockLog
 from srgdqn.training.tables import PHASES, Endings, Recorded, Tables, evaluated_at, tables_of
 from srgdqn.training.window_rows import (
-    CURVES,
-    DIAGNOSTICS,
     EPISODES,
     Carry,
     Columns,
     LogSlice,
     OpenEpisodes,
     counted,
+    curve_columns,
     digest,
     empty_carry,
     ended_episodes,
@@ -39,7 +38,6 @@ from srgdqn.training.window_rows import (
 PAGE_STEPS = 2**15
 """Steps of a round per page, rounded down to whole blocks: few enough to be stored in a checkpoint as they are."""
 
-_LOGGED = ("reward", "flags", *DIAGNOSTICS)
 _FIRST_ROOM = 16  # rows
 _UNLIMITED = 2**62
 
@@ -105,15 +103,18 @@ class News(NamedTuple):
     max_q: float
     delta_norm: float
     theta_norm: float
+    logged: dict[str, float]  # by the estimator, likewise
 
 
 class _Unread:
     """What has been counted for the next news, with an axis of rounds."""
 
-    def __init__(self, steps: Sequence[int], iterations: Sequence[int], episodes: Sequence[int]) -> None:
-        """After these counts so far."""
+    def __init__(
+        self, diagnostics: int, steps: Sequence[int], iterations: Sequence[int], episodes: Sequence[int]
+    ) -> None:
+        """After these counts so far, of outer iterations with so many diagnostics."""
         self.steps, self.iterations, self.episodes = (np.array(each) for each in (steps, iterations, episodes))
-        rounds = len(self.steps)
+        rounds, self._diagnostics = len(self.steps), diagnostics
         self.evaluated_at = np.full(rounds, -1)
         self.open_from = np.zeros(rounds, int)  # where the open episode begins in the page, if there is one environment
         self.blocks = 0  # of the page that are counted
@@ -124,7 +125,7 @@ class _Unread:
         """Begins the next news."""
         rounds = len(self.steps)
         self.new_steps, self.reward = np.zeros(rounds, int), np.zeros(rounds)
-        self.sums, self.counts = np.zeros((2, rounds, 4))  # of the finite diagnostics
+        self.sums, self.counts = np.zeros((2, rounds, self._diagnostics))  # of the finite diagnostics
         self.ended: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # rounds, returns and lengths of episodes
 
     def add_episodes(self, lanes: np.ndarray, rows: Columns) -> None:
@@ -139,15 +140,15 @@ class Recorder:
     def __init__(self, configuration: Configuration, endings: Endings, rounds: int) -> None:
         """Of so many rounds, whose budget, blocks, windows and environments are those of the configuration."""
         settings = configuration.training
-        self._rules, self._endings = rules_of(settings), endings
+        self._rules, self._endings = rules_of(configuration), endings
         self._page_blocks = max(1, PAGE_STEPS // settings.learning_frequency)
-        self._carries = [empty_carry(settings.environments) for _ in range(rounds)]
+        self._carries = [empty_carry(self._rules, settings.environments) for _ in range(rounds)]
         self._digested = 0  # blocks
         self._waiting = 0  # blocks in the page that is not full
         self._page: Columns = {}  # their log, with the axes of rounds and of blocks first
         played = rounds, settings.evaluation_episodes
         self._rows = {
-            "curves": GrowingRows({"lane": np.int32, **CURVES}),
+            "curves": GrowingRows({"lane": np.int32, **curve_columns(self._rules.diagnostics)}),
             "episodes": GrowingRows({"lane": np.int32, **EPISODES}),
             "evaluations": GrowingRows(
                 {
@@ -161,7 +162,7 @@ class Recorder:
             "timings": GrowingRows({"phase": np.uint8, "step": np.int64, "seconds": np.float64}),
         }
         self._makes_tables = True
-        self._unread = _Unread(*np.zeros((3, rounds), int))
+        self._unread = _Unread(len(self._rules.diagnostics), *np.zeros((3, rounds), int))
         self._since = (0, 0.0)  # steps and rewards since `totals` was last called
         self.episodes = 0
         """Episodes ended in all rounds."""
@@ -178,11 +179,11 @@ class Recorder:
         recorder._rules = recorder._rules._replace(
             budget=Budget("steps", _UNLIMITED), window=_UNLIMITED, first_learning=first_learning, last_block=_UNLIMITED
         )
-        carry = empty_carry(environments)._replace(steps=blocks * block, iterations=iterations)
+        carry = empty_carry(recorder._rules, environments)._replace(steps=blocks * block, iterations=iterations)
         recorder._carries = [
             carry._replace(open_returns=carry.open_returns * np.nan, open_lengths=carry.open_lengths + 1)
         ]
-        recorder._unread = _Unread([blocks * block], [iterations], [0])
+        recorder._unread = _Unread(len(recorder._rules.diagnostics), [blocks * block], [iterations], [0])
         recorder._digested, recorder._makes_tables = blocks, False
         return recorder
 
@@ -200,7 +201,8 @@ class Recorder:
         """Records the next blocks of all rounds, with the axes of rounds (which spare lanes may follow) and of blocks
         first. `environments` are the environments that made each step, where a round has several.
         """
-        logged = {name: np.asarray(getattr(log, name)) for name in _LOGGED}
+        diagnostics = {**log._asdict(), **log.logged}
+        logged = {name: np.asarray(diagnostics[name]) for name in ("reward", "flags", *self._rules.diagnostics)}
         self._record(logged if environments is None else {**logged, "environments": environments})
 
     def record_evaluation(self, blocks: int, results: Evaluation, *, last: bool) -> None:
@@ -255,7 +257,7 @@ class Recorder:
                 self._digested,
                 page["reward"].astype(np.float64),
                 page["flags"],
-                np.stack([page[name] for name in DIAGNOSTICS], axis=1, dtype=np.float64),
+                np.stack([page[name] for name in self._rules.diagnostics], axis=1, dtype=np.float64),
                 page.get("environments"),
             ),
         )
@@ -331,6 +333,7 @@ class Recorder:
             ]
             if made:
                 unread.evaluated_at[lane] = made[-1].step
+            loss, max_q, delta_norm, theta_norm, *others = means[lane].tolist()
             news.append(
                 News(
                     step,
@@ -341,7 +344,11 @@ class Recorder:
                     returns[lane],
                     lengths[lane],
                     tuple(made),
-                    *means[lane].tolist(),
+                    loss,
+                    max_q,
+                    delta_norm,
+                    theta_norm,
+                    dict(zip(self._rules.diagnostics[4:], others, strict=True)),
                 )
             )
         unread.evaluations = len(evaluations["blocks"])
@@ -375,12 +382,12 @@ class Recorder:
                     unread.open_from[lane] = start + int(ends[-1]) + 1
             unread.new_steps[lane] += steps
             unread.episodes[lane] += len(ends)
-            unread.iterations[lane] += len(blocks)
+            unread.iterations[lane] += self._rules.updates * len(blocks)
             after[lane] += steps
         if ended and with_episodes:
             unread.add_episodes(*self._ended(ended, rewards, flags))
         unread.steps, unread.blocks = after, stop
-        for place, name in enumerate(DIAGNOSTICS):
+        for place, name in enumerate(self._rules.diagnostics):
             values = self._page[name][:, first:stop]
             finite = learned & np.isfinite(values)
             unread.sums[:, place] += values.sum(1, where=finite, dtype=np.float64)
@@ -436,7 +443,7 @@ class Recorder:
             self._carries = [_carry(row) for row in zip(*columns, strict=True)]
             self._digested = int(arrays["digested"])
             counts = [(carry.steps, carry.iterations, carry.episodes) for carry in self._carries]
-            self._unread = _Unread(*zip(*counts, strict=True))
+            self._unread = _Unread(len(self._rules.diagnostics), *zip(*counts, strict=True))
             self.episodes = sum(carry.episodes for carry in self._carries)
             page = {name[len("page.") :]: part for name, part in arrays.items() if name.startswith("page.")}
             if page:
@@ -450,11 +457,11 @@ class Recorder:
         blocks = page["flags"].shape[:2]
         if blocks[:1] != (len(self._carries),) or not blocks[1:] < (self._page_blocks,):
             raise ValueError(f"its page has (rounds, blocks) of {blocks}")
-        kinds = {"reward": "f", "flags": "u", **dict.fromkeys(DIAGNOSTICS, "f")}
+        kinds = {"reward": "f", "flags": "u", **dict.fromkeys(self._rules.diagnostics, "f")}
         if {*page} - {"environments"} != {*kinds}:
             raise ValueError("its page has other columns")
         for name, part in page.items():
-            steps = () if name in DIAGNOSTICS else (self._rules.block,)
+            steps = () if name in self._rules.diagnostics else (self._rules.block,)
             if part.shape != (*blocks, *steps) or part.dtype.kind != kinds.get(name, "i"):
                 raise ValueError(f"its page has {part.dtype} of shape {part.shape} for {name}")
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from srgdqn.config import Configuration
-from srgdqn.learner.outer_iteration import evaluations_per_iteration, queries_per_iteration
+from srgdqn.learner.outer_iteration import evaluations_per_iteration, logged_columns, queries_per_iteration
 from srgdqn.tasks import Success, Task
 from srgdqn.training.budget import budget_of
 from srgdqn.training.window_rows import DIAGNOSTICS, Carry, Columns
@@ -78,6 +78,7 @@ def _curve_rows(configuration: Configuration, number: int, one: Recorded) -> Col
         **{name: np.ma.masked_invalid(rows[name], copy=False) for name in DIAGNOSTICS},
         "queries": made * queries_per_iteration(configuration),
         "gradient_evaluations": made * evaluations_per_iteration(configuration),
+        **{name: np.ma.masked_invalid(rows[name], copy=False) for name in logged_columns(configuration)},
     }
 
 

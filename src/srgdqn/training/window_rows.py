@@ -6,11 +6,13 @@ into segments: a window or an episode that crosses the end of a page is summed p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from srgdqn.config import TrainingSettings
+from srgdqn.config import Configuration
+from srgdqn.learner.outer_iteration import logged_columns
 from srgdqn.training.budget import Budget, budget_of, limits_of, steps_within
 from srgdqn.training.lane import STEPPED, TERMINATED, TRUNCATED
 
@@ -20,17 +22,20 @@ ANEW = 8
 """A step flag beside those of `lane`: a new episode begins here although the one before did not end."""
 
 DIAGNOSTICS = ("loss", "max_q", "delta_norm", "theta_norm")
-"""The four numbers of an outer iteration: mean loss, mean max_a Q, ‖Δ_M‖ and ‖θ‖. NaN in blocks without one."""
+"""Of the last outer iteration after a block: mean loss, mean max_a Q, ‖Δ_M‖ and ‖θ‖. NaN where there was none."""
 
-CURVES: dict[str, type] = {
-    "step": np.int64,
-    "reward": np.float64,
-    "reward_cumulative": np.float64,
-    "episodes": np.int32,
-    **dict.fromkeys(DIAGNOSTICS, np.float64),  # NaN where no outer iteration gave a finite value
-    "iterations": np.int64,  # made so far
-}
-"""The columns of windows that have ended."""
+
+def curve_columns(diagnostics: Sequence[str]) -> dict[str, type]:
+    """The columns of windows that have ended, with the diagnostics of their outer iterations."""
+    return {
+        "step": np.int64,
+        "reward": np.float64,
+        "reward_cumulative": np.float64,
+        "episodes": np.int32,
+        **dict.fromkeys(diagnostics, np.float64),  # NaN where no outer iteration gave a finite value
+        "iterations": np.int64,  # made so far
+    }
+
 
 EPISODES: dict[str, type] = {"step": np.int64, "return": np.float64, "length": np.int32, "terminated": np.bool_}
 """The columns of episodes that have ended."""
@@ -44,6 +49,8 @@ class Rules(NamedTuple):
     window: int
     first_learning: int  # blocks from this one on end in an outer iteration,
     last_block: int  # blocks from this one on do not
+    updates: int  # outer iterations after a block
+    diagnostics: tuple[str, ...]  # `DIAGNOSTICS`, and what the estimator logs
 
 
 class LogSlice(NamedTuple):
@@ -91,16 +98,20 @@ class Counted(NamedTuple):
     blocks: np.ndarray  # the numbers of the blocks that ended in an outer iteration
 
 
-def rules_of(settings: TrainingSettings) -> Rules:
-    """The rules of rounds with these settings."""
+def rules_of(configuration: Configuration) -> Rules:
+    """The rules of rounds with this configuration."""
+    settings = configuration.training
     limits, block = limits_of(settings), settings.learning_frequency
-    return Rules(budget_of(settings), block, settings.window, int(limits.first_learning), int(limits.last_block))
+    learning = (int(limits.first_learning), int(limits.last_block), settings.gradient_steps)
+    diagnostics = (*DIAGNOSTICS, *logged_columns(configuration))
+    return Rules(budget_of(settings), block, settings.window, *learning, diagnostics)
 
 
-def empty_carry(environments: int) -> Carry:
+def empty_carry(rules: Rules, environments: int) -> Carry:
     """The carry before the first step of a round with so many environments."""
     open_ = np.zeros(environments), np.zeros(environments, np.int64)
-    return Carry(0, 0, 0, 0, 0.0, 0.0, np.zeros(4), np.zeros(4), *open_)
+    sums, counts = np.zeros((2, len(rules.diagnostics)))
+    return Carry(0, 0, 0, 0, 0.0, 0.0, sums, counts, *open_)
 
 
 def counted(rules: Rules, steps: int, episodes: int, first_block: int, flags: np.ndarray) -> Counted:
@@ -121,12 +132,12 @@ def digest(rules: Rules, before: Carry, page: LogSlice) -> tuple[Carry, Columns,
     """The carry after a page, and the windows and the episodes that ended in it."""
     steps, ends, blocks = counted(rules, before.steps, before.episodes, page.first_block, page.flags)
     if not steps:
-        return before, _no_rows(CURVES), _no_rows(EPISODES)
+        return before, _no_rows(curve_columns(rules.diagnostics)), _no_rows(EPISODES)
     # Under an episode budget the block in which the last episode ended still ended in an outer iteration.
     iteration_steps = np.minimum((blocks + 1) * rules.block, before.steps + steps)
     diagnostics = page.diagnostics[blocks - page.first_block]
     reward, flags = page.reward[:steps], page.flags[:steps]
-    after, curves = _windows(rules.window, before, reward, ends, iteration_steps, diagnostics)
+    after, curves = _windows(rules, before, reward, ends, iteration_steps, diagnostics)
     environments = None if page.environments is None else page.environments[:steps]
     open_, episodes = ended_episodes(before.open_episodes, reward, flags, environments)
     episodes["step"] += before.steps
@@ -134,7 +145,7 @@ def digest(rules: Rules, before: Carry, page: LogSlice) -> tuple[Carry, Columns,
         steps=before.steps + steps,
         episodes=before.episodes + len(ends),
         truncated=before.truncated + int(np.count_nonzero(flags[ends] & TRUNCATED)),
-        iterations=before.iterations + len(blocks),
+        iterations=before.iterations + rules.updates * len(blocks),
         open_returns=open_.returns,
         open_lengths=open_.lengths,
     )
@@ -145,9 +156,10 @@ def open_window(rules: Rules, carry: Carry) -> Columns:
     """The window that has not ended, as a row, if there is one."""
     width = carry.steps % rules.window
     if not width:
-        return _no_rows(CURVES)
+        return _no_rows(curve_columns(rules.diagnostics))
     total = carry.total + carry.window_reward if carry.steps > width else carry.window_reward
     return _curve_rows(
+        rules,
         np.array([carry.steps]),
         np.array([carry.window_reward]) / width,
         np.array([total]) / carry.steps,
@@ -158,7 +170,7 @@ def open_window(rules: Rules, carry: Carry) -> Columns:
 
 
 def _windows(
-    window: int,
+    rules: Rules,
     before: Carry,
     reward: np.ndarray,
     ends: np.ndarray,
@@ -166,7 +178,7 @@ def _windows(
     diagnostics: np.ndarray,
 ) -> tuple[Carry, Columns]:
     """The windows that ended, and the carry of the next."""
-    first, steps = before.steps, len(reward)
+    first, steps, window = before.steps, len(reward), rules.window
     edges = np.arange((first // window + 1) * window, first + steps + 1, window)
     closed = len(edges)
     starts = np.append(0, edges - first)
@@ -183,12 +195,13 @@ def _windows(
     if closed and first >= window:
         cumulative = np.cumsum(np.append(before.total, totals[:closed]))[1:]
     rows = _curve_rows(
+        rules,
         edges,
         totals[:closed] / window,
         cumulative / edges,
         before.episodes + np.searchsorted(ends, edges - first, side="left"),  # an end is where its step begins
         means_of(sums[:closed], counts[:closed]),
-        before.iterations + made[:closed],
+        before.iterations + rules.updates * made[:closed],
     )
     after = before._replace(
         total=float(cumulative[-1]) if closed else before.total,
@@ -221,6 +234,7 @@ def means_of(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _curve_rows(
+    rules: Rules,
     step: np.ndarray,
     reward: np.ndarray,
     cumulative: np.ndarray,
@@ -228,7 +242,8 @@ def _curve_rows(
     means: np.ndarray,
     made: np.ndarray,
 ) -> Columns:
-    return dict(zip(CURVES, (step, reward, cumulative, episodes, *means.T, made), strict=True))
+    columns = curve_columns(rules.diagnostics)
+    return dict(zip(columns, (step, reward, cumulative, episodes, *means.T, made), strict=True))
 
 
 def ended_episodes(

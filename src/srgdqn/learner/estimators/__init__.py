@@ -14,12 +14,15 @@ from collections.abc import Mapping
 from srgdqn.config import discovery
 from srgdqn.config.discovery import estimator_names
 from srgdqn.errors import InputError, unknown
-from srgdqn.learner.estimator import Direction, Estimator, Query, Work, recursion
+from srgdqn.learner.estimator import Clock, Direction, Estimator, Number, Origin, Query, Work, recursion
 
 __all__ = [
     "ESTIMATORS",
+    "Clock",
     "Direction",
     "Estimator",
+    "Number",
+    "Origin",
     "Query",
     "Work",
     "estimator",

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 from srgdqn.learner.estimator import Direction, Estimator, Work
 
 if TYPE_CHECKING:
-    from jaxtyping import Array
-
     from srgdqn.learner.estimator import Query
     from srgdqn.learner.networks import Parameters
 
 
-def direction(
-    state: None, theta: Parameters, previous: Parameters, query: Query, coefficient: Array | float
-) -> Direction:
+def direction(state: None, theta: Parameters, previous: Parameters, query: Query) -> Direction:
     """∇F_D(θ_m)."""
-    del previous, coefficient
+    del previous
     gradient = query.on_batch(theta)
     return Direction(gradient, gradient, state)
 
@@ -30,6 +26,7 @@ full = Estimator(
     direction=direction,
     queries=_whole_batch,
     evaluations=_whole_batch,
+    anchor=False,
     formula="Δ_m = ∇F_D(θ_m), on all of D",
     cost="NM",
 )

@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 from srgdqn.learner.estimator import Direction, Estimator, Work
 
 if TYPE_CHECKING:
-    from jaxtyping import Array
-
     from srgdqn.learner.estimator import Query
     from srgdqn.learner.networks import Parameters
 
 
-def direction(
-    state: None, theta: Parameters, previous: Parameters, query: Query, coefficient: Array | float
-) -> Direction:
+def direction(state: None, theta: Parameters, previous: Parameters, query: Query) -> Direction:
     """The gradient on the present pick."""
-    del previous, coefficient
+    del previous
     gradient = query.dense(query.on_present(theta))
     return Direction(gradient, gradient, state)
 
@@ -30,6 +26,7 @@ sgd = Estimator(
     direction=direction,
     queries=_one_gradient,
     evaluations=_one_gradient,
+    anchor=False,
     formula="Δ_m = g(θ_m; x_m)",
     cost="bM",
 )

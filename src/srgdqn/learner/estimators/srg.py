@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from srgdqn.learner.estimator import Direction, Estimator, Work, recursion
 
 if TYPE_CHECKING:
-    from jaxtyping import Array
-
     from srgdqn.learner.estimator import Query
     from srgdqn.learner.gradients import Compact
     from srgdqn.learner.networks import Parameters
@@ -25,13 +23,11 @@ def begin(memory: None, theta: Parameters, anchor: Parameters, query: Query) -> 
     return query.on_next(theta)
 
 
-def direction(
-    reference: Compact, theta: Parameters, previous: Parameters, query: Query, coefficient: Array | float
-) -> Direction:
+def direction(reference: Compact, theta: Parameters, previous: Parameters, query: Query) -> Direction:
     """Line 13. Asks at θ_m for the present pick and for the next: the latter is the next iteration's reference."""
     present, upcoming = query.on_present_and_next(theta)
     gradient = query.dense(present)
-    delta = recursion(gradient, coefficient, query.dense(reference), previous)
+    delta = recursion(gradient, query.numbers["coefficient"], query.dense(reference), previous)
     return Direction(delta, gradient, upcoming)
 
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from srgdqn.learner.estimator import Direction, Estimator, Work, recursion
 
 if TYPE_CHECKING:
-    from jaxtyping import Array
-
     from srgdqn.learner.estimator import Query
     from srgdqn.learner.gradients import Compact
     from srgdqn.learner.networks import Parameters
@@ -32,14 +30,12 @@ def begin(memory: None, theta: Parameters, anchor: Parameters, query: Query) -> 
     return State(anchor, query.on_every_pick(theta))
 
 
-def direction(
-    state: State, theta: Parameters, previous: Parameters, query: Query, coefficient: Array | float
-) -> Direction:
+def direction(state: State, theta: Parameters, previous: Parameters, query: Query) -> Direction:
     """The paper's Δ = g_m - g_0 + g̃."""
     del previous
     gradient = query.dense(query.on_present(theta))
     reference = query.dense(query.present_of(state.references))
-    return Direction(recursion(gradient, coefficient, reference, state.anchor), gradient, state)
+    return Direction(recursion(gradient, query.numbers["coefficient"], reference, state.anchor), gradient, state)
 
 
 def _both_gradients(work: Work) -> int:

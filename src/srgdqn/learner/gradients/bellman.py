@@ -31,6 +31,7 @@ class Batch(NamedTuple):
     next_observation: Float[Array, "*rows size"]
     discount: Float[Array, "*rows"]
     frozen_target: Float[Array, "*rows"] | None
+    weight: Float[Array, "*rows"] | None = None  # of the row's loss in F, where it is not 1
 
     def rows(self, index: Array | slice) -> Batch:
         """The rows at `index`."""
@@ -43,9 +44,10 @@ def outer_batch(
     transitions: Transitions,
     online: Parameters,
     target: Parameters | None,
+    weights: Float[Array, "*rows"] | None = None,
 ) -> Batch:
     """The batch of an outer iteration that begins at the parameters `online`, beside those of a target network."""
-    return make_batch(settings, network, transitions, target_parameters(settings, online, target))
+    return make_batch(settings, network, transitions, target_parameters(settings, online, target), weights)
 
 
 def target_parameters(settings: GradientSettings, online: Parameters, target: Parameters | None) -> Parameters | None:
@@ -54,7 +56,11 @@ def target_parameters(settings: GradientSettings, online: Parameters, target: Pa
 
 
 def make_batch(
-    settings: GradientSettings, network: Network, transitions: Transitions, frozen: Parameters | None
+    settings: GradientSettings,
+    network: Network,
+    transitions: Transitions,
+    frozen: Parameters | None,
+    weights: Float[Array, "*rows"] | None = None,
 ) -> Batch:
     """The batch of these transitions, with y computed once if the parameters to compute it with are given.
 
@@ -65,7 +71,7 @@ def make_batch(
     y = None
     if frozen is not None:
         y = bellman_target(reward, discount, network.q_values(frozen, next_observation))
-    return Batch(observation, action, reward, next_observation, discount, y)
+    return Batch(observation, action, reward, next_observation, discount, y, weights)
 
 
 def bellman_target(reward: Array, discount: Array, next_q: Float[Array, "*rows actions"]) -> Array:
@@ -88,7 +94,16 @@ def loss_and_slope(
     with θ, Q(S', ·).
     """
     error = predicted - jax.lax.stop_gradient(target_of(rows, next_q))
-    return loss_of(settings, error), loss_slope(settings, error)
+    loss, slope = loss_of(settings, error), loss_slope(settings, error)
+    return (loss, slope) if rows.weight is None else (loss * rows.weight, slope * rows.weight)
+
+
+def batch_loss(settings: GradientSettings, network: Network, theta: Parameters, batch: Batch) -> tuple[Array, Array]:
+    """The mean loss and mean max_a Q of a batch, without its gradient."""
+    q = network.q_values(theta, batch.observation)
+    next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
+    predicted = jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
+    return loss_and_slope(settings, batch, predicted, next_q)[0].mean(), q.max(-1).mean()
 
 
 def loss_of(settings: GradientSettings, error: Array) -> Array:

@@ -218,7 +218,7 @@ def redrawn(
         shape = (picks, inner.inner_iterations, inner.inner_batch)
 
         def with_picks(chosen: Array) -> FirstLayer:
-            _, trace = outer_iteration(configuration, network, state, drawn, chosen, keep_gradient=True)
+            _, trace = outer_iteration(configuration, network, state, drawn, chosen, keep_last=True)
             return first_layer(state, trace)
 
         return jax.vmap(with_picks)(jax.random.randint(picks_key, shape, 0, rows))

@@ -130,7 +130,7 @@ def batch_at(
     """The very batch D and picks that the outer iteration after a block of a round was made on."""
     _, _, key, _ = round_keys(jnp.asarray(configuration.training.seed, jnp.uint32), number)
     draws = draw_block(configuration, key, block, actions=actions, rows=batch_rows(configuration))
-    served = from_replay(BatchContext(configuration, network, None, recording, block, draws, None))
+    served = from_replay(BatchContext(configuration, network, None, recording, block, draws.batch(), None))
     return served.transitions, served.picks
 
 

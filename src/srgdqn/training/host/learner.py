@@ -14,6 +14,7 @@ from srgdqn.kernel import structures
 from srgdqn.kernel.calls import HostLearner
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
+from srgdqn.training.batches import ChosenRows
 from srgdqn.training.host.program import HostProgram
 
 
@@ -30,10 +31,10 @@ class RoundLearner(Protocol):
         """Goes on from another state."""
 
     def learn(
-        self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
+        self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
     ) -> tuple[bool, list[float]]:
-        """One outer iteration on the transitions at these slots: whether it led to numbers (otherwise nothing has
-        changed), the mean loss and max_a Q, and the norms of Δ_M and θ.
+        """One outer iteration on these rows: whether it led to numbers (otherwise nothing has changed), the mean loss
+        and max_a Q, the norms of Δ_M and θ, and what the estimator logs.
         """
 
 
@@ -65,10 +66,11 @@ class XlaLearner:
         self.policy.update(state.parameters, normaliser)
 
     def learn(
-        self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
+        self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
     ) -> tuple[bool, list[float]]:
         """One outer iteration."""
-        given = (self._numbers, memory.gather(slots), picks, progress)
+        beyond = None if rows.beyond is None else memory.gather(np.asarray(rows.beyond))
+        given = (self._numbers, memory.gather(np.asarray(rows.origin.slots)), rows, beyond, progress)
         state, diagnostics = self._learn(self.state, normaliser, *given)
         values: list[float] = np.asarray(diagnostics).tolist()
         good = bool(np.isfinite(values[2]) and np.isfinite(values[3]))
@@ -116,14 +118,14 @@ class KernelLearner:
         self._learner.move(_learner_arrays(trees, counts), into=True)
 
     def learn(
-        self, memory: Memory, slots: np.ndarray, picks: np.ndarray, progress: np.float32, normaliser: Normaliser
+        self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
     ) -> tuple[bool, list[float]]:
         """One outer iteration."""
         del normaliser
         learner = self._learner
-        memory.gather(slots, out=learner.batch)
-        if picks.size:
-            learner.picks[:] = picks.ravel()
+        memory.gather(np.asarray(rows.origin.slots), out=learner.batch)
+        if rows.picks.size:
+            learner.picks[:] = rows.picks.ravel()
         return learner.learn(float(progress))
 
 

@@ -16,13 +16,14 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.adapters.players import ExplorationDraws
 from srgdqn.config import Configuration
+from srgdqn.learner.estimators import Origin
 from srgdqn.learner.exploration import epsilon
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_network
 from srgdqn.learner.normalisation import Normaliser, init_normaliser, merge, normalise_observation, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
 from srgdqn.learner.replay import ring_length, unpack
-from srgdqn.training.batches import OuterBatch, choose_rows
+from srgdqn.training.batches import ChosenRows, OuterBatch, choose_rows
 from srgdqn.training.budget import Limits
 from srgdqn.training.draws import draw_block
 from srgdqn.training.jax_setup import is_double
@@ -39,8 +40,7 @@ class DrawnBlocks(NamedTuple):
     explore: Float[Array, " steps"]  # uniform in [0, 1)
     action: Int[Array, " steps"]  # uniform over the actions
     epsilon: Float[Array, " steps"]  # the probability of a random action, where the budget is not in episodes
-    slots: Int[Array, "blocks rows"]  # of the memory, that make up D
-    picks: Int[Array, "blocks M b"]
+    rows: ChosenRows  # of the outer iterations after each block
 
 
 class HostProgram(NamedTuple):
@@ -51,7 +51,7 @@ class HostProgram(NamedTuple):
     begin: Callable[[Any, Any], tuple[LearnerState, Normaliser, PRNGKeyArray]]
     page: Callable[..., DrawnBlocks]  # of a key, numbers, the first block, limits, and the steps and blocks before
     chances: Callable[[Any, Any], Array]  # from numbers and shares of the budget to ε
-    learn: Callable[..., tuple[LearnerState, Float[Array, " 4"]]]
+    learn: Callable[..., tuple[LearnerState, Float[Array, " columns"]]]
     observe: Callable[..., Normaliser]
     greedy: Callable[[Parameters, Normaliser, Any], Array]
 
@@ -99,7 +99,7 @@ def _make(
 ) -> HostProgram:
     shape, filled = configuration.shape(), filling(configuration)
     network = make_network(configuration.network, observation, actions, user_network)
-    block = configuration.training.learning_frequency
+    block, updates = configuration.training.learning_frequency, configuration.training.gradient_steps
     slots = ring_length(configuration.replay, block)
     environments = configuration.training.environments
     size = observation if isinstance(observation, int) else int(np.prod(observation))
@@ -121,14 +121,15 @@ def _make(
             draws = draw_block(settings, key, index, actions=actions, rows=batch_rows(settings))
             spent = limits.spent(
                 steps=index * block + jnp.arange(block) - steps_before,
-                outer_iterations=jnp.full(block, jnp.maximum(index - limits.first_learning, 0)),
+                outer_iterations=jnp.full(block, updates * jnp.maximum(index - limits.first_learning, 0)),
                 episodes=jnp.zeros(block, jnp.int32),
             )
             chance = epsilon(settings.acting, spent / limits.amount)
-            return draws.explore, draws.action, chance, *choose_rows(settings, slots, index - blocks_before, draws)
+            chosen = [choose_rows(settings, slots, index - blocks_before, draws.batch(each)) for each in range(updates)]
+            return draws.explore, draws.action, chance, jax.tree.map(lambda *leaves: jnp.stack(leaves), *chosen)
 
-        explore, action, chance, chosen, picks = jax.lax.map(one, first + jnp.arange(PAGE_BLOCKS))
-        return DrawnBlocks(explore.ravel(), action.ravel(), chance.ravel(), chosen, picks)
+        explore, action, chance, rows = jax.lax.map(one, first + jnp.arange(PAGE_BLOCKS))
+        return DrawnBlocks(explore.ravel(), action.ravel(), chance.ravel(), rows)
 
     def chances(numbers: Array, shares: Array) -> Array:
         return epsilon(filled(numbers).acting, shares)
@@ -138,10 +139,14 @@ def _make(
         normaliser: Normaliser,
         numbers: Array,
         batch: Array | Transitions,
-        picks: Array,
+        rows: ChosenRows,
+        beyond: Array | Transitions | None,
         progress: Array,
     ) -> tuple[LearnerState, Array]:
-        return learn_on(filled(numbers), network, learner, normaliser, OuterBatch(unpack(batch), picks), progress)[:2]
+        served = OuterBatch(
+            unpack(batch), rows.picks, rows.origin, beyond=None if beyond is None else lambda: unpack(beyond)
+        )
+        return learn_on(filled(numbers), network, learner, normaliser, served, progress)[:2]
 
     def watch(
         normaliser: Normaliser, numbers: Array, seen: Array, rewards: Array, ended: Array, environment: Array
@@ -187,8 +192,7 @@ class _Drawn(NamedTuple):
     explore: list[float]
     action: list[int]
     epsilon: list[float]
-    slots: np.ndarray
-    picks: np.ndarray
+    rows: ChosenRows
 
 
 class Plan:
@@ -234,17 +238,18 @@ class Plan:
             return ExplorationDraws(explore, action, epsilon)
         return ExplorationDraws(explore, action, None, self._by_episodes)
 
-    def rows(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """The memory's slots that make up D after block `index`, and the picks from D."""
+    def rows(self, index: int, update: int = 0) -> ChosenRows:
+        """What one of the outer iterations after block `index` is made on."""
         page, place = divmod(index, PAGE_BLOCKS)
-        drawn = self._page(page)
-        return drawn.slots[place], drawn.picks[place]
+        (slots, made_at), picks, beyond = self._page(page).rows
+        at = place, update
+        return ChosenRows(Origin(slots[at], made_at[at]), picks[at], None if beyond is None else beyond[at])
 
     def _page(self, number: int) -> _Drawn:
         if number not in self._pages:
             page = self._program.page(*self._given, np.int32(number * PAGE_BLOCKS), *self._conditions)
-            explore, action, epsilon, slots, picks = (np.asarray(part) for part in page)
+            explore, action, epsilon, rows = jax.tree.map(np.asarray, page)
             # Python's numbers, as looking up an element of an array costs more than the comparison it is for.
             self._pages = {known: drawn for known, drawn in self._pages.items() if known == number - 1}
-            self._pages[number] = _Drawn(explore.tolist(), action.tolist(), epsilon.tolist(), slots, picks)
+            self._pages[number] = _Drawn(explore.tolist(), action.tolist(), epsilon.tolist(), rows)
         return self._pages[number]

@@ -14,13 +14,14 @@ import numpy as np
 
 from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.adapters.players import CopiesPlayer, Player, check_block
+from srgdqn.adapters.policy import GreedyPolicy, greedy_policy
 from srgdqn.adapters.replay_memory import Block, FlatMemory, FrameMemory, Memory
 from srgdqn.config import Configuration
 from srgdqn.engines.executor import never
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
 from srgdqn.learner.normalisation import Normaliser
-from srgdqn.learner.outer_iteration import LearnerState
+from srgdqn.learner.outer_iteration import LearnerState, chosen_estimator, evaluated_parameters, logged_columns
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.budget import budget_of, limits_of
 from srgdqn.training.evaluation import Evaluation
@@ -36,7 +37,6 @@ from srgdqn.training.window_rows import ANEW
 SEGMENT_SECONDS = 0.2  # after which a segment ends, so that others hear how it goes
 _SEGMENT_BLOCKS = 1_024  # the most blocks of a segment
 _MOST = 2**31  # steps that a round may have
-_NOTHING_LEARNT = [np.nan] * 4
 
 
 class RoundState(NamedTuple):
@@ -88,11 +88,15 @@ class HostRound:
         self.numbers = numbers_of(configuration)
         self._learning = make_learning(configuration, program, learner, self.normaliser, self.numbers)
         self.policy = self._learning.policy
+        chosen = chosen_estimator(configuration)
+        self._evaluates_others = chosen is not None and chosen.evaluated is not None
         self.memory = _memory(configuration, task, program.slots)
         self.blocks = 0  # done
         self.iterations = 0  # outer iterations made
         self.diverged_at: int | None = None
-        self.step_log = StepLog(configuration.training.learning_frequency)
+        self._logged = logged_columns(configuration)
+        self._nothing_learnt = [np.nan] * (4 + len(self._logged))
+        self.step_log = StepLog(configuration.training.learning_frequency, self._logged)
         self.open_steps: OpenSteps | None = None  # of unfinished episodes, where they are to be resumed
         self.evaluation_environment: gym.Env | None = None
         self.blocks_before_memory = 0  # done before the memory was as empty as it was new
@@ -118,6 +122,16 @@ class HostRound:
     def learner(self) -> LearnerState:
         """What has been learnt."""
         return self._learning.state
+
+    @property
+    def evaluated_policy(self) -> GreedyPolicy:
+        """The policy that is evaluated: the one that acts, unless the estimator has other parameters for it."""
+        parameters = evaluated_parameters(self.configuration, self.learner) if self._evaluates_others else None
+        if parameters is None:
+            return self.policy
+        policy = greedy_policy(self.network, self._program.greedy)
+        policy.update(parameters, self.normaliser)
+        return policy
 
     def resume_from(self, learner: LearnerState, normaliser: Normaliser) -> None:
         """Replaces what has been learnt."""
@@ -247,11 +261,12 @@ class HostRound:
 
     def compile(self) -> None:
         """Compiles what stepping and learning will call, by calling it on nothing."""
-        slots, picks = self._plan.rows(0)
+        rows = self._plan.rows(0)
         if self.configuration.training.kernel == "xla":
-            nothing = self.memory.blank(len(slots))
-            done = self._program.learn(self.learner, self.normaliser, self.numbers, nothing, picks, np.float32(0))
-            jax.block_until_ready(done)
+            nothing = self.memory.blank(len(rows.origin.slots))
+            beyond = None if rows.beyond is None else self.memory.blank(len(rows.beyond))
+            given = (self.learner, self.normaliser, self.numbers, nothing, rows, beyond, np.float32(0))
+            jax.block_until_ready(self._program.learn(*given))
 
     def advance(self, stop: int, halt: Halt = never) -> None:
         """Runs blocks until `stop` are done, time is up, or it is to halt, which it asks before each."""
@@ -287,7 +302,7 @@ class HostRound:
             seen, ended, where = block.observation.copy(), block.terminated | block.truncated, block.environment.copy()
             self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, where)
             self.policy.update(self.learner.parameters, self.normaliser)
-        diagnostics = _NOTHING_LEARNT
+        diagnostics = self._nothing_learnt
         self.blocks += 1
         if self.first_learning <= index and (self._last_block is None or index < self._last_block):
             diagnostics = self._learn(index)
@@ -304,12 +319,15 @@ class HostRound:
         self._left -= here
 
     def _learn(self, index: int) -> list[float]:
-        slots, picks = self._plan.rows(index)
-        share = np.float32(self.spent_share)
-        good, diagnostics = self._learning.learn(self.memory, slots, picks, share, self.normaliser)
-        self.iterations += 1
-        if not good:
-            self.diverged_at = self.steps
+        diagnostics = self._nothing_learnt
+        for update in range(self.configuration.training.gradient_steps):
+            share = np.float32(self.spent_share)
+            rows = self._plan.rows(index, update)
+            good, diagnostics = self._learning.learn(self.memory, rows, share, self.normaliser)
+            self.iterations += 1
+            if not good:
+                self.diverged_at = self.steps
+                break
         return diagnostics
 
     def _note_open_steps(self) -> None:
@@ -338,13 +356,14 @@ class HostRound:
         self.player.check_spaces(self.steps)
         if self.evaluation_environment is None:
             return None
-        settings, given = self.configuration.training, (self.evaluation_environment, self.task, self.policy.one)
+        settings, act = self.configuration.training, self.evaluated_policy.one
+        given = (self.evaluation_environment, self.task, act)
         played = evaluate_policy(*given, seed=settings.seed, episodes=settings.evaluation_episodes)
         return jax.tree.map(lambda leaf: leaf[None], played)
 
     def policies(self) -> Tensors:
         """What the greedy policy is made of, by path, with an axis of one round first."""
-        arrays = policy_arrays(self.learner.parameters, self.normaliser)
+        arrays = policy_arrays(evaluated_parameters(self.configuration, self.learner), self.normaliser)
         return {path: array[None] for path, array in arrays.items()}
 
     # What is stored of it

@@ -20,12 +20,13 @@ _LOG_ROOM = 256  # blocks
 class StepLog:
     """The newest blocks: action, reward, flags and environment of every step, diagnostics of every block."""
 
-    def __init__(self, block: int) -> None:
-        """Of blocks of so many steps."""
+    def __init__(self, block: int, logged: Sequence[str] = ()) -> None:
+        """Of blocks of so many steps, for which the estimator logs these columns beside the four diagnostics."""
+        self._logged = logged
         self._blocks = 0
         kinds: dict[str, Any] = {"action": np.int32, "reward": np.float32, "flags": np.uint8, "environments": np.int32}
         self._columns = {name: np.zeros((_LOG_ROOM, block), kind) for name, kind in kinds.items()}
-        self._columns["diagnostics"] = np.zeros((_LOG_ROOM, 4), np.float32)
+        self._columns["diagnostics"] = np.zeros((_LOG_ROOM, 4 + len(logged)), np.float32)
 
     def __len__(self) -> int:
         """The blocks in it."""
@@ -49,7 +50,9 @@ class StepLog:
     def log(self) -> BlockLog:
         """Everything but actions and environments, with an axis of one round first."""
         steps: tuple[Any, ...] = (self["reward"][None], self["flags"][None])
-        return BlockLog(*steps, *self["diagnostics"].T[:, None])
+        diagnostics = self["diagnostics"].T[:, None]
+        logged = dict(zip(self._logged, diagnostics[4:], strict=True))
+        return BlockLog(*steps, *diagnostics[:4])._replace(logged=logged)
 
     def clear(self) -> None:
         """Drops all blocks."""
