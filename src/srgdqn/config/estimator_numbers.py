@@ -42,3 +42,8 @@ def numbers_of_estimator(name: str) -> Mapping[str, Number]:
         importlib.import_module("srgdqn.learner.estimators")
     known: Any = ESTIMATORS.get(name)
     return {} if known is None else {each.name: each for each in known.numbers}
+
+
+def is_estimator_number(name: str) -> bool:
+    """Whether some estimator has a number of that name."""
+    return any(name in numbers_of_estimator(each) for each in ESTIMATORS)

@@ -300,22 +300,25 @@ class Configuration:
     optimiser: OptimiserSettings = field(default_factory=OptimiserSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
 
-    def with_options(self, options: Mapping[str, Any]) -> Configuration:
-        """A copy in which the named options have other values, whatever their section."""
+    def with_options(self, options: Mapping[str, Any], own: Mapping[str, float] | None = None) -> Configuration:
+        """A copy in which the named options have other values, whatever their section. `own` are numbers of the
+        estimator's own, which then need not be known here.
+        """
         names = option_names()
         chosen = options.get("estimator", self.estimator.estimator)
         declared = numbers_of_estimator(chosen) if isinstance(chosen, str) else {}
-        own = dict(self.estimator.own) if chosen == self.estimator.estimator else {}
-        own = {name: own.get(name, number.default) for name, number in declared.items()} or own
+        stored = dict(self.estimator.own) if chosen == self.estimator.estimator else {}
+        stored |= {} if own is None else own
+        numbers = {name: stored.get(name, number.default) for name, number in declared.items()} or stored
         homes: dict[str, dict[str, Any]] = {"estimator": {}}
         for name, value in options.items():
-            if name in own:
-                own[name] = value
+            if name in numbers:
+                numbers[name] = value
             elif name not in names:
-                raise unknown("option", name, {*names, *own})
+                raise unknown("option", name, {*names, *numbers})
             else:
                 homes.setdefault(names[name], {})[name] = value
-        homes["estimator"]["own"] = tuple(own.items())
+        homes["estimator"]["own"] = tuple(numbers.items())
         changed = {section: dataclasses.replace(getattr(self, section), **values) for section, values in homes.items()}
         return dataclasses.replace(self, **changed)
 

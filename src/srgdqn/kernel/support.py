@@ -38,7 +38,7 @@ AROUND = any_value(
 AROUND_LEARNER: dict[str, Values] = {
     **AROUND,
     **any_value("task reward_clip time_limit action_bins environments replay_capacity"),
-    **any_value("steps outer_iterations episodes episode_cap learning_starts learning_frequency"),
+    **any_value("steps outer_iterations episodes episode_cap learning_starts learning_frequency gradient_steps"),
     "sampling": ("with-replacement", "without-replacement", "newest"),
     "inner_sampling": ("with-replacement", "without-replacement"),
 }

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from srgdqn.config import Configuration, option_names, sections
-from srgdqn.config.coercion import coerce
+from srgdqn.config.coercion import coerce, coerce_number
+from srgdqn.config.estimator_numbers import is_estimator_number
 from srgdqn.errors import InputError, shown, unknown
 
 # What stands at the top of the file, above the sections' tables.
@@ -19,6 +20,8 @@ LONGEST = 2**16
 """Characters that a configuration may have; a whole one has 3,000."""
 
 _MOST_DOTS = 500
+
+_OWN = "own"  # the table, within that of the estimator, of the numbers that only this estimator has
 
 # What an option that is younger than a file stood for before there was such an option, where that is not its default.
 _BEFORE: dict[str, Any] = {"kernel": "xla"}
@@ -36,9 +39,12 @@ class UserOptions(NamedTuple):
 def dumps(configuration: Configuration) -> str:
     """The whole configuration: one table per section, every option in it, "none" where an option is off."""
     tables: dict[str, dict[str, Any]] = {section: {} for section in sections()}
-    for name, given in configuration.options().items():
-        value = coerce(name, given)
-        tables[option_names()[name]][name] = "none" if value is None else value
+    own = dict(configuration.estimator.own)
+    for name, section in option_names().items():
+        value = coerce(name, getattr(getattr(configuration, section), name))
+        tables[section][name] = "none" if value is None else value
+    if own:
+        tables["estimator"][_OWN] = {name: coerce_number(name, value) for name, value in own.items()}
     return tomli_w.dumps({**{label: getattr(configuration, label) for label in _LABELS}, **tables})
 
 
@@ -60,7 +66,11 @@ def loads(text: str) -> Configuration:
                 f"{section} is {shown(document[section])}, which is not a table. Write its options below [{section}]."
             )
     algorithm, readings = (_label(label, document[label]) for label in _LABELS)
-    return Configuration(algorithm, readings).with_options({**_BEFORE, **dict(_options(document))})
+    own = document.get("estimator", {}).pop(_OWN, {})
+    if not isinstance(own, dict) or not all(name.isidentifier() for name in own):
+        raise InputError(f"estimator.{_OWN} is {shown(own)}, which is not a table of numbers. Correct the file.")
+    own = {name: coerce_number(name, value) for name, value in own.items()}
+    return Configuration(algorithm, readings).with_options({**_BEFORE, **dict(_options(document))}, own)
 
 
 def options_from_toml(text: str) -> UserOptions:
@@ -92,14 +102,18 @@ def _options(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
                 raise unknown("table", key, sections())
             for name, inner in value.items():
                 yield _option(name, inner, section=key)
-        elif key not in homes:
-            raise unknown("key", key, (*_LABELS, *homes))
-        else:
+        elif key in homes:
             yield key, coerce(key, value)
+        elif is_estimator_number(key):
+            yield key, coerce_number(key, value)
+        else:
+            raise unknown("key", key, (*_LABELS, *homes))
 
 
 def _option(name: str, value: Any, section: str) -> tuple[str, Any]:
     homes = option_names()
+    if section == "estimator" and is_estimator_number(name):
+        return name, coerce_number(name, value)
     if name not in homes:
         raise unknown(f"option in [{section}]", name, homes)
     if homes[name] != section:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +38,7 @@ class RoundReport(NamedTuple):
     evaluations: tuple[GreedyEpisodes, ...] = ()  # made since
     gradient_variance: float | None = None  # these two only where they are measured
     anchor_distance: float | None = None
+    logged: Mapping[str, float] = {}  # by the estimator: means like those above
 
 
 Reports = Callable[[], list[RoundReport]]
@@ -138,7 +139,7 @@ class ProgressReporter:
     def _progress(self) -> float:
         """The share of the budget that the rounds have spent, as far as they have not stopped."""
         recorder, settings = self._recorder, self._configuration.training
-        iterations = recorder.blocks - settings.first_learning_block
+        iterations = settings.gradient_steps * (recorder.blocks - settings.first_learning_block)
         return self._share(recorder.steps, max(iterations, 0), recorder.episodes / len(self._rounds))
 
     def _share(self, steps: int, iterations: int, episodes: float) -> float:

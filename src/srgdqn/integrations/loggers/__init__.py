@@ -105,6 +105,7 @@ class Scalars:
             "train/anchor_distance": _finite(report.anchor_distance),
             "train/queries": report.queries,
             "train/gradient_evaluations": report.gradient_evaluations,
+            **{f"train/{name}": _finite(value) for name, value in report.logged.items()},
         }
 
 
