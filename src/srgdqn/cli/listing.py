@@ -34,7 +34,10 @@ def queries_formula(algorithm: str) -> str:
     composed = ALGORITHMS[algorithm].options
     if composed.get("single_step_matches") == "queries":
         return "N + 2bM"
-    return "N" if composed["estimator"] == "none" else f"N + {ESTIMATORS[composed['estimator']].cost}"
+    if composed["estimator"] == "none":
+        return "N"
+    chosen = ESTIMATORS[composed["estimator"]]
+    return chosen.cost if chosen.per == "batch" else f"N + {chosen.cost}"
 
 
 def direction_formula(estimator: str) -> str:

@@ -69,6 +69,12 @@ ALGORITHMS: dict[str, Algorithm] = {
         "Control: the same with b = 2, which asks for as many gradients as srg-adam-steps does with b = 1.",
         dict(**_adam_steps("sgd"), inner_batch=2),
     ),
+    "dqn-storm": Algorithm(
+        "Adam once per batch, along STORM: a momentum of gradients that corrects what it remembers.", _adam_steps("storm")
+    ),
+    "dqn-mars": Algorithm(
+        "Adam once per batch, along MARS: the gradient corrected by its own change.", _adam_steps("mars")
+    ),
 }
 
 # The four curves of the paper's Figure 2.

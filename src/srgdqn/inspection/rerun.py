@@ -15,7 +15,6 @@ from srgdqn.adapters.failures import EnvironmentFailedError
 from srgdqn.errors import InputError
 from srgdqn.inspection.saved_run import RoundCheckpoint, SavedRun, warn_unusable
 from srgdqn.inspection.trace import IterationInputs
-from srgdqn.learner.estimators import Origin
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
@@ -178,7 +177,7 @@ class Rerun:
             return None
         after = self._state()
         numbers = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
-        (slots, made), picks, beyond = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), numbers))
+        chosen: Any = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), numbers))
         spent = self._limits.spent(
             steps=jnp.asarray(self.steps, jnp.int32),
             outer_iterations=jnp.asarray(before.learner.iterations),
@@ -189,10 +188,11 @@ class Rerun:
             before=before.learner,
             after=after.learner,
             normaliser=after.normaliser,
-            transitions=jax.tree.map(np.asarray, after.gather(slots)),
-            origin=Origin(slots, made),
-            beyond=None if beyond is None else jax.tree.map(np.asarray, after.gather(beyond)),
-            picks=picks,
+            transitions=jax.tree.map(np.asarray, after.gather(chosen.origin.slots)),
+            origin=chosen.origin,
+            beyond=None if chosen.beyond is None else jax.tree.map(np.asarray, after.gather(chosen.beyond)),
+            coins=chosen.coins,
+            picks=chosen.picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
             discarded=bool(own.divergence[0] >= 0),

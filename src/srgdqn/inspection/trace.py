@@ -38,6 +38,7 @@ class IterationInputs(NamedTuple):
     transitions: Transitions  # D as it is in the replay
     origin: Origin  # where D is in the replay, and the environment steps that made it
     beyond: Transitions | None  # rows of the replay beyond D, where the estimator may ask for them
+    coins: np.ndarray | None  # random numbers, where it uses such
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
     progress: np.ndarray  # the share of the budget that was spent
     numbers: dict[str, Any]  # the configuration's, as the program was given them
@@ -71,7 +72,7 @@ _REFERENCES: dict[str | None, Callable[[Parameters], Parameters]] = {
 }
 
 
-_TRACED = ("before", "normaliser", "transitions", "origin", "beyond", "picks", "progress", "numbers")
+_TRACED = ("before", "normaliser", "transitions", "origin", "beyond", "coins", "picks", "progress", "numbers")
 
 
 class Tracer:
@@ -102,6 +103,7 @@ class Tracer:
         transitions: Any,
         origin: Origin,
         beyond: Any,
+        coins: Any,
         picks: Int[Array, "M b"],
         progress: Float[Array, ""],
         numbers: dict[str, Array],
@@ -116,6 +118,7 @@ class Tracer:
             picks,
             origin=origin,
             replay=None if beyond is None else lambda: normalised(normaliser, beyond),
+            coins=coins,
             progress=progress,
             keep_iterates=True,
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from srgdqn.learner.gradients import Batch, Compact, GradientSource
     from srgdqn.learner.networks import Parameters
 
-__all__ = ["Clock", "Direction", "Estimator", "Number", "Origin", "Query", "Work", "recursion"]
+__all__ = ["Clock", "Direction", "Estimator", "Number", "Origin", "Query", "Work", "made_at", "recursion"]
 
 
 class Direction(NamedTuple):
@@ -34,15 +34,16 @@ class Direction(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Sizes: N, M and b, on which the cost of an outer iteration depends, the slots of the replay, and the values of
-    the estimator's numbers that are sizes.
+    """Sizes: N, M and b, on which the cost of an outer iteration depends, the slots of the replay, the outer iterations
+    for which a target network stands still (None where it does not), and the estimator's own numbers.
     """
 
     batch_size: int
     inner_iterations: int
     inner_batch: int
     slots: int = 0
-    sizes: Mapping[str, float] = {}
+    window: float | None = None
+    numbers: Mapping[str, Any] = {}  # those that are sizes as whole numbers; the others may be traced
 
 
 class Estimator(NamedTuple):
@@ -50,8 +51,8 @@ class Estimator(NamedTuple):
 
     Attributes:
       direction: (state, θ_m, Δ_{m-1}, query) -> Direction. Per batch θ_m is θ_0, and Δ_{m-1} None.
-      queries: gradients the formula asks for beside Δ_0 (the incremental first-order oracle's count; its mean where it
-        is random).
+      queries: work -> gradients the formula asks for beside Δ_0 (the incremental first-order oracle's count; its mean
+        where it is random).
       evaluations: gradients really evaluated there.
       begin: (memory, θ_0, Δ_0, query) -> state, at the start of an outer iteration, before the first step. By default
         the state is the memory.
@@ -59,6 +60,7 @@ class Estimator(NamedTuple):
       finish: (state, θ) -> memory, with θ at the end of the outer iteration. By default the memory stays, or, per
         batch, becomes the state.
       numbers: its own options, which `query.numbers` has by name beside `coefficient`.
+      coins: whether it uses `query.coin`, a random number for each of its directions.
       per: whether it gives a direction for every pick from D, or one for every D.
       anchor: whether it uses Δ_0, which is not computed where nobody does.
       replay_rows: how many rows of the replay beyond D `query.on_replay` has.
@@ -78,6 +80,7 @@ class Estimator(NamedTuple):
     init: Callable[[Parameters, Work], Any] | None = None
     finish: Callable[[Any, Parameters], Any] | None = None
     numbers: tuple[Number, ...] = ()
+    coins: bool = False
     per: Literal["pick", "batch"] = "pick"
     anchor: bool = True
     replay_rows: Callable[[Work], int] | None = None
@@ -111,6 +114,14 @@ class Origin(NamedTuple):
 
     slots: Int[Array, " rows"]
     made_at: Int[Array, " rows"]  # the steps, counted from 1, that made them
+    written: Int[Array, ""]  # transitions written so far: the newest was made at this step
+
+
+def made_at(slots: Any, length: int, written: Any) -> Any:
+    """The steps, counted from 1, that made the transitions at some slots of a ring of that length; below 1 where there
+    is none yet.
+    """
+    return written - (written - 1 - slots) % length
 
 
 class Query(NamedTuple):
@@ -131,6 +142,7 @@ class Query(NamedTuple):
     target: Parameters | None = None  # a target network's
     origin: Origin | None = None
     replay: Callable[[], Batch] | None = None
+    coins: Float[Array, " directions"] | None = None  # uniform in [0, 1)
 
     def dense(self, gradient: Compact) -> Parameters:
         """A compact gradient in the form of the parameters."""
@@ -174,6 +186,20 @@ class Query(NamedTuple):
         import jax  # here, as whoever only lists estimators does not need it
 
         return jax.tree.map(lambda leaf: leaf[self.m - 1], stacked)
+
+    def on_each_present(self, theta: Parameters) -> Compact:
+        """The gradients on the b rows of x_m one by one, stacked."""
+        import jax
+
+        rows = jax.tree.map(lambda leaf: leaf[self.m - 1][:, None], self._picks())
+        return self.source.query(theta, rows)[0]
+
+    @property
+    def coin(self) -> Float[Array, ""]:
+        """The random number, uniform in [0, 1), of this direction."""
+        if self.coins is None:
+            raise ValueError("this estimator asks for a coin. Give it coins=True.")
+        return self.coins[0 if self.picks is None else self.m - 1]
 
     @property
     def present_rows(self) -> Int[Array, " b"]:

@@ -57,8 +57,8 @@ class Trace(NamedTuple):
     last_delta: Parameters  # Δ_M
     last_gradient: Parameters | None  # g_M, where it is asked for or Adam takes it
     last_theta: Parameters | None  # θ_M, where Δ_M was computed, if it is asked for
-    queries: int  # gradients by the formula
-    evaluations: int  # gradients evaluated
+    queries: Any  # gradients by the formula
+    evaluations: Any  # gradients evaluated
     deltas: Parameters | None  # Δ_0 … Δ_M
     iterates: Parameters | None  # θ_0 … θ_{M+1}, before the Adam process
 
@@ -84,12 +84,18 @@ def chosen_estimator(configuration: Configuration) -> Estimator | None:
 
 
 def work_of(configuration: Configuration) -> Work:
-    """The sizes that an estimator is told."""
-    settings, block = configuration.estimator, configuration.training.learning_frequency
+    """What an estimator is told of sizes."""
+    settings, gradients = configuration.estimator, configuration.gradients
     declared = numbers_of_estimator(settings.estimator)
-    sizes = {name: int(value) for name, value in settings.own if name in declared and declared[name].size}
-    work = Work(configuration.replay.batch_size, settings.inner_iterations, settings.inner_batch)
-    return work._replace(slots=ring_length(configuration.replay, block), sizes=sizes)
+    numbers = {name: int(value) if name in declared and declared[name].size else value for name, value in settings.own}
+    return Work(
+        configuration.replay.batch_size,
+        settings.inner_iterations,
+        settings.inner_batch,
+        ring_length(configuration.replay, configuration.training.learning_frequency),
+        gradients.target_period if gradients.target == "hard" else None,
+        numbers,
+    )
 
 
 def init_learner(configuration: Configuration, parameters: Parameters) -> LearnerState:
@@ -140,6 +146,14 @@ def replay_rows(configuration: Configuration) -> int:
     return 0 if chosen is None or chosen.replay_rows is None else chosen.replay_rows(work_of(configuration))
 
 
+def coins_needed(configuration: Configuration) -> int:
+    """The random numbers that the estimator uses in an outer iteration."""
+    chosen = chosen_estimator(configuration)
+    if chosen is None or not chosen.coins:
+        return 0
+    return 1 if chosen.per == "batch" else configuration.estimator.inner_iterations
+
+
 def uses_anchor(configuration: Configuration) -> bool:
     """Whether Δ_0, the gradient on D at θ_0, is computed (and counted)."""
     chosen = chosen_estimator(configuration)
@@ -150,18 +164,18 @@ def uses_anchor(configuration: Configuration) -> bool:
 
 def queries_per_iteration(configuration: Configuration) -> int:
     """Gradient queries of one outer iteration by its formula: N + 2bM for Algorithm 1."""
-    return _count(configuration, "queries")
+    return round(_count(configuration, "queries"))
 
 
 def evaluations_per_iteration(configuration: Configuration) -> int:
     """Gradients of single transitions that one outer iteration really evaluates."""
-    return _count(configuration, "evaluations")
+    return round(_count(configuration, "evaluations"))
 
 
-def _count(configuration: Configuration, count: str) -> int:
+def _count(configuration: Configuration, count: str) -> Any:
     chosen = chosen_estimator(configuration)
     beside = 0 if chosen is None else getattr(chosen, count)(work_of(configuration))
-    return round(beside) + (batch_rows(configuration) if uses_anchor(configuration) else 0)
+    return beside + (batch_rows(configuration) if uses_anchor(configuration) else 0)
 
 
 def outer_iteration(
@@ -174,6 +188,7 @@ def outer_iteration(
     weights: Float[Array, " rows"] | None = None,
     origin: Origin | None = None,
     replay: Callable[[], Transitions] | None = None,
+    coins: Float[Array, " directions"] | None = None,
     anchor: Parameters | None = None,
     progress: Float[Array, ""] | float = 0.0,
     keep_iterates: bool = False,
@@ -190,6 +205,7 @@ def outer_iteration(
       weights: of the rows' losses in F_D, where they are not all 1.
       origin: where D is in the replay, for estimators that store something for every transition.
       replay: gives rows of the replay beyond D, for estimators that ask about such.
+      coins: random numbers for estimators that use such, one for each direction.
       anchor: Δ_0, where it is not to be the gradient on D (SVR-DQN with exact anchors).
       progress: the share of the budget already spent, for step-size schedules.
       keep_iterates: return every Δ_m and θ_m, and what `keep_last` does.
@@ -255,6 +271,7 @@ def outer_iteration(
             state.target,
             origin,
             None if replay is None else lambda: batch_of(replay()),
+            coins,
         )
         run = _on_whole_batch if chosen.per == "batch" else _inner_iterations
         end, stacks = run(configuration, chosen, query, step, state, end, delta_0, keep_iterates)
@@ -279,8 +296,8 @@ def outer_iteration(
         end.delta,
         end.gradient,
         end.previous_theta if keep_last else None,
-        queries_per_iteration(configuration),
-        evaluations_per_iteration(configuration),
+        _count(configuration, "queries"),
+        _count(configuration, "evaluations"),
         _stack(nothing, None if stacks is None else stacks[0]) if keep_iterates else None,
         _stack_iterates(theta_0, theta_1, None if stacks is None else stacks[1]) if keep_iterates else None,
     )

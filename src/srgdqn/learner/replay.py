@@ -94,8 +94,3 @@ def draw_slots(
         present = jnp.arange(settings.replay_capacity) < stored
         age = jax.lax.top_k(jnp.where(present, order, -1.0), rows)[1]
     return (written - 1 - age) % slots
-
-
-def made_at(slots: Any, length: int, written: Any) -> Any:
-    """The steps, counted from 1, that made the transitions at some slots of a ring of that length."""
-    return written - (written - 1 - slots) % length

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import Configuration
-from srgdqn.learner.estimators import Origin
+from srgdqn.learner.estimator import Origin, made_at
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters
-from srgdqn.learner.outer_iteration import LearnerState, batch_rows, replay_rows
-from srgdqn.learner.replay import draw_slots, made_at, unpack
+from srgdqn.learner.outer_iteration import LearnerState, batch_rows, coins_needed, replay_rows
+from srgdqn.learner.replay import draw_slots, unpack
 from srgdqn.training.draws import BatchDraws
 
 
@@ -31,6 +31,7 @@ class OuterBatch(NamedTuple):
     anchor: Parameters | None = None  # Δ_0, where it is not to be the gradient on D
     weights: Float[Array, " rows"] | None = None  # of the rows' losses, where they are not all 1
     beyond: Callable[[], Transitions] | None = None  # rows of the replay beyond D, where the estimator may ask for them
+    coins: Float[Array, " directions"] | None = None  # random numbers, where the estimator uses such
 
 
 Ring = Float[Array, "slots width"]
@@ -56,7 +57,7 @@ def from_replay(context: BatchContext) -> OuterBatch:
     ring, configuration = context.ring, context.configuration
     chosen = choose_rows(configuration, ring.shape[0], context.block, context.draws)
     beyond = None if chosen.beyond is None else lambda: unpack(ring[chosen.beyond])
-    return OuterBatch(unpack(ring[chosen.origin.slots]), chosen.picks, chosen.origin, beyond=beyond)
+    return OuterBatch(unpack(ring[chosen.origin.slots]), chosen.picks, chosen.origin, beyond=beyond, coins=chosen.coins)
 
 
 class ChosenRows(NamedTuple):
@@ -65,6 +66,7 @@ class ChosenRows(NamedTuple):
     origin: Origin  # of D
     picks: Int[Array, "M b"]  # rows of D
     beyond: Int[Array, " more"] | None  # slots of the rows beyond D, where the estimator may ask for them
+    coins: Float[Array, " directions"] | None  # random numbers, where it uses such
 
 
 def choose_rows(configuration: Configuration, slots: int, block: Int[Array, ""], draws: BatchDraws) -> ChosenRows:
@@ -83,4 +85,6 @@ def choose_rows(configuration: Configuration, slots: int, block: Int[Array, ""],
         stored = jnp.minimum(written, configuration.replay.replay_capacity)
         age = jax.random.randint(draws.beyond, (more,), 0, stored)
         beyond = (written - 1 - age) % slots
-    return ChosenRows(Origin(chosen, made_at(chosen, slots, written)), picks, beyond)
+    count = coins_needed(configuration)
+    coins = draws.coins(count) if count else None
+    return ChosenRows(Origin(chosen, made_at(chosen, slots, written), written), picks, beyond, coins)

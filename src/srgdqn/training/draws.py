@@ -30,6 +30,10 @@ class BatchDraws(NamedTuple):
         """For rows of the replay beyond D."""
         return jax.random.fold_in(self.sampling, 0)
 
+    def coins(self, count: int) -> Float[Array, " directions"]:
+        """Random numbers for the estimator."""
+        return jax.random.uniform(jax.random.fold_in(self.sampling, 1), (count,))
+
 
 class Draws(NamedTuple):
     """Random numbers of a block of `block` steps and the outer iterations after it."""

@@ -280,6 +280,7 @@ def learn_on(
         weights=served.weights,
         origin=served.origin,
         replay=None if beyond is None else lambda: normalised(normaliser, beyond()),
+        coins=served.coins,
         anchor=served.anchor,
         progress=progress,
         keep_last=probe is not None,

@@ -16,7 +16,6 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from srgdqn.adapters.players import ExplorationDraws
 from srgdqn.config import Configuration
-from srgdqn.learner.estimators import Origin
 from srgdqn.learner.exploration import epsilon
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_network
@@ -144,7 +143,11 @@ def _make(
         progress: Array,
     ) -> tuple[LearnerState, Array]:
         served = OuterBatch(
-            unpack(batch), rows.picks, rows.origin, beyond=None if beyond is None else lambda: unpack(beyond)
+            unpack(batch),
+            rows.picks,
+            rows.origin,
+            beyond=None if beyond is None else lambda: unpack(beyond),
+            coins=rows.coins,
         )
         return learn_on(filled(numbers), network, learner, normaliser, served, progress)[:2]
 
@@ -241,9 +244,8 @@ class Plan:
     def rows(self, index: int, update: int = 0) -> ChosenRows:
         """What one of the outer iterations after block `index` is made on."""
         page, place = divmod(index, PAGE_BLOCKS)
-        (slots, made_at), picks, beyond = self._page(page).rows
-        at = place, update
-        return ChosenRows(Origin(slots[at], made_at[at]), picks[at], None if beyond is None else beyond[at])
+        chosen: ChosenRows = jax.tree.map(lambda leaf: leaf[place, update], self._page(page).rows)
+        return chosen
 
     def _page(self, number: int) -> _Drawn:
         if number not in self._pages:
