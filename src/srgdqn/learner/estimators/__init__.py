@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 ESTIMATORS: dict[str, Estimator] = discovery.ESTIMATORS
-_BUILT_IN = frozenset(ESTIMATORS)
+_BUILT_IN = discovery.BUILT_IN_ESTIMATORS
 ESTIMATORS.update({name: getattr(importlib.import_module(f"{__name__}.{name}"), name) for name in _BUILT_IN})
 
 
