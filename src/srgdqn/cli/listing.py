@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from srgdqn.cli.options import UserModules
 from srgdqn.cli.parsing import as_text, parse
 from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.checks import BUDGETS
@@ -25,6 +26,7 @@ class List:
 
     json: bool = False
     """Print the lists as JSON on standard output."""
+    import_: UserModules = ()
 
 
 def queries_formula(algorithm: str) -> str:
