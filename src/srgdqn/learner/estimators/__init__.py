@@ -62,7 +62,5 @@ def own_estimators() -> dict[str, Estimator]:
 
 
 def make_known(own: Mapping[str, Estimator]) -> None:
-    """Registers what `own_estimators` returned in another process; names that are taken already stay as they are."""
-    for name, each in own.items():
-        if name not in ESTIMATORS:
-            register_estimator(name, each)
+    """Registers what `own_estimators` returned in the process that this one works for, which may have changed since."""
+    ESTIMATORS.update(own)
