@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,10 +36,16 @@ def test_python_examples_run(code: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("code", blocks("sh"))
-def test_commands_of_ours_are_understood(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_of_ours_are_understood(
+    code: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each `srgdqn` command is parsed with its options: with --help added, it explains itself instead of running."""
     from srgdqn.cli import main
 
+    if "--import" in code:
+        (tmp_path / "my_estimators.py").write_text("")
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", list(sys.path))
     for line in code.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["srgdqn"]:
@@ -46,6 +53,7 @@ def test_commands_of_ours_are_understood(code: str, capsys: pytest.CaptureFixtur
             flags = [word for word in words if word.startswith("--")]
             shown = capsys.readouterr().out
             assert all(flag in shown for flag in flags), line
+    sys.modules.pop("my_estimators", None)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -120,9 +120,47 @@ def trained(folder: Path) -> Seen:
     return seen
 
 
+ESTIMATOR = """
+import gymnasium, jax, srgdqn
+from gymnasium.envs.classic_control import CartPoleEnv
+from srgdqn.estimators import Direction, Estimator
+import a_scale
+
+class Pole(CartPoleEnv):
+    pass
+
+def direction(state, theta, previous, query, coefficient):
+    gradient = query.dense(query.on_present(theta))
+    return Direction(jax.tree.map(lambda g: a_scale.SCALE * g, gradient), gradient, state)
+
+srgdqn.register_estimator("scaled", Estimator(direction, lambda work: 1, lambda work: 1))
+gymnasium.register("Pole-v0", "an_estimator:Pole", max_episode_steps=100)
+"""
+
+
+def own(folder: Path) -> Seen:
+    """An estimator and an environment of a module that no node finds by itself."""
+    Cluster()
+    (folder / "lib").mkdir()
+    (folder / "lib" / "a_scale.py").write_text("SCALE = 0.5\n")
+    (folder / "lib" / "an_estimator.py").write_text(ESTIMATOR)
+    mine = ("--estimator", "scaled", "--import", folder / "lib" / "an_estimator.py", "--quiet", "--hidden", "4")
+    mine += ("--learning-starts", "64", "--steps", "400", "--rounds", "2", "--lanes", "1")
+    seen: Seen = {}
+    for name, words in {
+        "compiled": ("sweep", "CartPole", "svr-dqn", "--eta", "1e-3", "1e-2"),
+        "host": ("train", "Pole-v0", "svr-dqn"),
+    }.items():
+        here, there = folder / f"{name}-here", folder / f"{name}-there"
+        seen[name] = {"here": done(command(*words, *mine, "--out", here))}
+        seen[name]["there"] = done(command(*words, *mine, "--out", there, *ON_RAY))
+        seen[name]["same"] = same(here, there)
+    return seen
+
+
 if __name__ == "__main__":
     _, name, place, *more = sys.argv
     if name == "held":
         with Gate(Path(place), int(more[0])).shut():
             sys.exit(main(more[1:]))
-    print(json.dumps({each.__name__: each for each in (reproduced, trained)}[name](Path(place))))
+    print(json.dumps({each.__name__: each for each in (reproduced, trained, own)}[name](Path(place))))

@@ -41,6 +41,15 @@ def test_runs_and_sweeps_are_the_same_and_a_killed_run_goes_on(tmp_path: Path) -
         assert seen[name]["engine"] == "ray"
 
 
+@pytest.mark.cluster
+def test_registered_estimators_and_environments_are_known_on_every_node(tmp_path: Path) -> None:
+    seen = seen_in("own", tmp_path)
+    for name in ("compiled", "host"):
+        assert (seen[name]["here"]["code"], seen[name]["there"]["code"]) == (0, 0), seen[name]
+        assert seen[name]["same"]["files"] >= 5
+        assert (seen[name]["same"]["missing"], seen[name]["same"]["differing"]) == ([], [])
+
+
 @pytest.mark.parametrize("words", [("train", "CartPole"), ("sweep", "CartPole", "--eta", "0", "1"), ("reproduce",)])
 def test_an_address_without_ray_and_an_unknown_engine_are_refused(
     words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -64,12 +66,47 @@ def test_the_users_code_is_known_elsewhere() -> None:
     assert found == [(0, ("a", "Counting", True, True))]
 
 
-def test_estimators_that_are_known_stay_what_they_are() -> None:
+def test_estimators_reach_machines_without_their_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor the modules that these import; a process of this machine, which finds them, imports them itself."""
+    (tmp_path / "half_of.py").write_text("SCALE = 0.5\n")
+    (tmp_path / "halved_estimator.py").write_text(
+        "import half_of, srgdqn\nfrom srgdqn.estimators import estimator\n\n\n"
+        "def direction(state, *given):\n    return half_of.SCALE * state\n\n\n"
+        "srgdqn.register_estimator('halved', estimator('sgd')._replace(direction=direction))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def work(part: str, listener: Listener, stop: Any, manager: Any) -> tuple[float, bool]:
+        return ESTIMATORS["halved"].direction(8.0), "halved_estimator" in sys.modules  # type: ignore[arg-type, call-arg, return-value]
+
+    def forget() -> None:
+        for name in ("half_of", "halved_estimator"):
+            sys.modules.pop(name, None)
+        ESTIMATORS.pop("halved", None)
+
+    def forget_path() -> None:
+        forget()
+        for file in tmp_path.glob("*.py"):
+            file.unlink()
+        importlib.invalidate_caches()
+
+    try:
+        for shares_disk, lose, imported in ((True, forget, True), (False, forget_path, False)):
+            importlib.import_module("halved_estimator")
+            executor = Pickling(shares_disk=shares_disk, forget=lose)
+            assert list(distribute(executor, work, ["a"], [print], names=["a"])) == [(0, (4.0, imported))]
+            forget()
+    finally:
+        forget()
+
+
+def test_estimators_are_what_they_are_in_the_process_that_is_worked_for() -> None:
     assert own_estimators() == {}
     register_estimator("mine", ESTIMATORS["svrg"])
     try:
         make_known({"mine": ESTIMATORS["srg"], "another": ESTIMATORS["sgd"]})
-        assert own_estimators() == {"mine": ESTIMATORS["svrg"], "another": ESTIMATORS["sgd"]}
+        assert own_estimators() == {"mine": ESTIMATORS["srg"], "another": ESTIMATORS["sgd"]}
     finally:
         for name in own_estimators():
             del ESTIMATORS[name]

@@ -39,7 +39,8 @@ def known_identifier(identifier: str) -> str:
     if name not in gym.registry:
         if name in ALGORITHMS:
             raise InputError(f"{name!r} is an algorithm, but an environment was expected. Give the algorithm first.")
-        raise unknown("Gymnasium environment", name, _known_names(name))
+        hint = "One of your own must be registered first: import its module (--import my_module)."
+        raise InputError(f"{unknown('Gymnasium environment', name, _known_names(name))} {hint}")
     options_of(identifier)
     return identifier
 

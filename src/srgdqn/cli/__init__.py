@@ -78,7 +78,12 @@ def _run(arguments: list[str]) -> int:
         print(f"srgdqn {__version__}")
         return 0
     if first in COMMANDS:
-        return int(module_of(first).run(rest))
+        command = module_of(first)
+        if hasattr(getattr(command, first.capitalize()), "import_"):
+            from srgdqn.cli.user_modules import import_named
+
+            import_named(rest)
+        return int(command.run(rest))
     from srgdqn.cli.help import print_completion, show_help
 
     if first == "--print-completion":

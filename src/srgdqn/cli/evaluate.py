@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from srgdqn.cli.options import SavedRun
+from srgdqn.cli.options import SavedRun, UserModules
 from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Evaluate:
     """The only round to evaluate."""
     json: bool = False
     """Print the statistics as JSON on standard output."""
+    import_: UserModules = ()
 
 
 def run(words: Sequence[str]) -> int:

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from srgdqn.cli.options import UserModules
 from srgdqn.cli.parsing import as_text, parse
 from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.checks import BUDGETS
-from srgdqn.config.discovery import COMPILED_TASKS, estimator_names
+from srgdqn.config.discovery import BUILT_IN_ESTIMATORS, COMPILED_TASKS, estimator_names, known_estimator
+from srgdqn.config.plugins import declared, package_of
 from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset
+from srgdqn.errors import InputError
 from srgdqn.learner.estimators import ESTIMATORS
 
 _ESSENTIALS = ("hidden", "eta", "alpha", "batch_size", "inner_iterations", "gamma", "replay_capacity", "reward")
@@ -23,6 +26,7 @@ class List:
 
     json: bool = False
     """Print the lists as JSON on standard output."""
+    import_: UserModules = ()
 
 
 def queries_formula(algorithm: str) -> str:
@@ -45,6 +49,30 @@ def direction_formula(estimator: str) -> str:
     return "no inner iterations: the full-batch step alone" if estimator == "none" else ESTIMATORS[estimator].formula
 
 
+def estimator_formulas() -> dict[str, tuple[str, str]]:
+    """The direction of every estimator, and the queries of its inner iterations; of an installed package's that cannot
+    be loaded, why.
+    """
+    found = {}
+    for name in estimator_names():
+        try:
+            known_estimator(name)
+            found[name] = (direction_formula(name), "0" if name == "none" else ESTIMATORS[name].cost)
+        except InputError as error:
+            found[name] = (str(error), "")
+    return found
+
+
+def _left_out() -> str:
+    """The estimators of installed packages that have the name of a built-in one, in words."""
+    taken = [
+        f"{name} of the package {package_of(point)}"
+        for name in sorted(BUILT_IN_ESTIMATORS & declared().keys())
+        for point in declared()[name]
+    ]
+    return f"; left out, as a built-in one has the name: {', '.join(taken)}" if taken else ""
+
+
 def run(words: Sequence[str]) -> int:
     """Lists what there is."""
     asked = parse(List, words)
@@ -65,7 +93,10 @@ def contents() -> dict[str, Any]:
             for name, algorithm in ALGORITHMS.items()
         },
         "readings": READINGS,
-        "estimators": {name: direction_formula(name) for name in sorted(estimator_names())},
+        "estimators": {
+            name: {"direction": direction, "queries": queries}
+            for name, (direction, queries) in sorted(estimator_formulas().items())
+        },
     }
 
 
@@ -124,7 +155,8 @@ def _print() -> None:
     )
     print_table(
         "Estimators",
-        ("name", "direction"),
-        [(name, direction_formula(name)) for name in estimator_names()],
+        ("name", "queries", "direction"),
+        [(name, queries or "–", direction or "–") for name, (direction, queries) in estimator_formulas().items()],
+        caption=f"queries: gradients of all inner iterations by the formula{_left_out()}",
         numeric=False,
     )

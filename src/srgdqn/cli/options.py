@@ -21,6 +21,16 @@ Task = Annotated[str | None, Arg("TASK", _TASKS, positional=True, names=tuple(PR
 Algorithm = Annotated[str | None, Arg("ALGORITHM", "srg-dqn by default", positional=True, names=tuple(ALGORITHMS))]
 SavedRun = Annotated[Path, Arg("RUN", positional=True)]
 Readings = Literal["corrected", "printed", "mnih"]
+UserModules = Annotated[
+    tuple[str, ...],
+    Arg(
+        "MODULE",
+        help="A module of yours that registers estimators or environments (srgdqn.register_estimator, "
+        "gymnasium.register): its name, or the path of its file, such as ./my_estimators.py. May be given repeatedly. "
+        "No run stores it: give it again to verify, replay or resume one.",
+        repeated=True,
+    ),
+]
 Every = Annotated[float | None, Arg("SECONDS", "60, or longer where they are expensive")]
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -38,6 +38,7 @@ class Arg(NamedTuple):
     least: int = 0  # of a whole number
     positional: bool = False
     names: tuple[str, ...] = ()  # that completion suggests, and help lists; others may be given
+    repeated: bool = False  # one word after each occurrence of the option, rather than several after the last
 
 
 def parse(form: type[Form], words: Sequence[str], *, several: bool = False) -> Form:
@@ -55,7 +56,7 @@ def parse(form: type[Form], words: Sequence[str], *, several: bool = False) -> F
     options = configuration_options() if any(is_configuration(kind) for _, kind, _ in fields_of(form)) else {}
     kinds = {name: kind for name, (kind, _) in own.items() if name not in positional}
     kinds |= dict.fromkeys(options, tuple[str, ...]) if several else options
-    given, rest = _split(kinds, words, command)
+    given, rest = _split(kinds, words, command, {name for name, (_, arg) in own.items() if arg.repeated})
     values = {name: _value(name, given[name], *own[name]) for name in own if name in given}
     values |= _positional_values(positional, rest, command)
     chosen = {name: given[name] if several else _option(name, given[name]) for name in options if name in given}
@@ -116,14 +117,18 @@ def _built(form: Any, values: dict[str, Any], options: dict[str, Any]) -> Any:
     return form(**given)
 
 
-def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[dict[str, Any], list[str]]:
+def _split(
+    kinds: dict[str, Any], words: Sequence[str], command: str, repeated: Set[str]
+) -> tuple[dict[str, Any], list[str]]:
     """The words of each option that was given (or whether a flag is set), and the words that belong to none."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name, kind in kinds.items():
         how: dict[str, Any] = {"nargs": "*" if _is_list(kind) else 1}
         if kind is bool:
             how = {"action": argparse.BooleanOptionalAction}
-        parser.add_argument(flag(name), f"--{name}", dest=name, default=argparse.SUPPRESS, **how)
+        if name in repeated:
+            how = {"action": "append"}
+        parser.add_argument(flag(name), f"--{name.rstrip('_')}", dest=name, default=argparse.SUPPRESS, **how)
     try:
         given, rest = parser.parse_known_args(words)
     except argparse.ArgumentError as error:
@@ -136,8 +141,8 @@ def _split(kinds: dict[str, Any], words: Sequence[str], command: str) -> tuple[d
 
 
 def flag(name: str) -> str:
-    """The option of a field."""
-    return f"--{name.replace('_', '-')}"
+    """The option of a field; one that is a word of Python's own has an underscore at its end."""
+    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def _is_list(kind: Any) -> bool:

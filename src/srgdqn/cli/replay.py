@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from srgdqn.cli.options import SavedRun
+from srgdqn.cli.options import SavedRun, UserModules
 from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
@@ -46,6 +46,7 @@ class Replay:
     """Replace the file, if there is one."""
     json: bool = False
     """Print everything as JSON on standard output."""
+    import_: UserModules = ()
 
 
 def run(words: Sequence[str]) -> int:

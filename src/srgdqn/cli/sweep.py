@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from srgdqn.cli.options import Algorithm, CellCheckpoints, EngineOptions, Readings, Task
+from srgdqn.cli.options import Algorithm, CellCheckpoints, EngineOptions, Readings, Task, UserModules
 from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config.configure import composed
 from srgdqn.config.presets import PRESETS
@@ -67,6 +67,7 @@ class Sweep:
     """Trials that Optuna chooses before it knows the score of any of them."""
     sampler_seed: Annotated[int | None, Arg(default="0")] = None
     """Seed of Optuna's sampler."""
+    import_: UserModules = ()
     json: bool = False
     """Print the table as JSON, and nothing else, on standard output."""
     quiet: bool = False

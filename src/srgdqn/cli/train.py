@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from srgdqn.adapters.defaults import defaults_of
-from srgdqn.cli.options import Algorithm, EngineOptions, Readings, RunCheckpoints, Task
+from srgdqn.cli.options import Algorithm, EngineOptions, Readings, RunCheckpoints, Task, UserModules
 from srgdqn.cli.parsing import Arg, parse, wants_help
 from srgdqn.config import Configuration, option_names
 from srgdqn.config.algorithms import ALGORITHMS
+from srgdqn.config.checks import check_estimator_of_run
 from srgdqn.config.configure import composed, configure, layered, named_options
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
@@ -73,6 +74,7 @@ class Train:
     and the file above the names' defaults; of a saved run's file, another name here replaces what its own stood for."""
     out: Annotated[Path | None, Arg("DIR", "nothing is saved")] = None
     """New or empty folder that the run is saved in. Until it is finished, 'srgdqn watch DIR' shows its progress."""
+    import_: UserModules = ()
     json: bool = False
     """Print the summary as JSON, and nothing else, on standard output."""
     quiet: bool = False
@@ -211,6 +213,8 @@ def _read(words: Sequence[str]) -> tuple[Train, UserOptions]:
     if config is None and asked.task is None and asked.checkpoints.resume and asked.out is not None:
         config = _unfinished_configuration(asked.out)
     file = UserOptions(None, None, None, {}) if config is None else _read_file(config)
+    if config is not asked.config and "estimator" in file.options:
+        check_estimator_of_run(file.options["estimator"])
     task = file.task if asked.task is None else asked.task
     algorithm = asked.algorithm or file.algorithm or "srg-dqn"
     readings = asked.readings or file.readings or "corrected"

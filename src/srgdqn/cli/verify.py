@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from srgdqn.cli.options import SavedRun
+from srgdqn.cli.options import SavedRun, UserModules
 from srgdqn.cli.parsing import Arg, parse
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Verify:
     """Whole rounds to the bit, or segments between checkpoints within a bound."""
     json: bool = False
     """Print everything as JSON on standard output."""
+    import_: UserModules = ()
 
 
 def run(words: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-from srgdqn.cli.options import SavedRun
+from srgdqn.cli.options import SavedRun, UserModules
 from srgdqn.cli.parsing import Arg, parse
 
 
@@ -37,6 +37,7 @@ class Video:
     """Show no progress bar."""
     json: bool = False
     """Print what was filmed as JSON, and nothing else, on standard output."""
+    import_: UserModules = ()
 
 
 def run(words: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from srgdqn.config.coercion import check_name, coerce, coerce_number
-from srgdqn.config.discovery import COMPILED_TASKS, ESTIMATORS, estimator_names
+from srgdqn.config.discovery import COMPILED_TASKS, ESTIMATORS, estimator_names, known_estimator
 from srgdqn.config.estimator_numbers import Number, numbers_of_estimator
 from srgdqn.config.options import Configuration, rules
 from srgdqn.errors import InputError, shown, unknown
@@ -20,8 +20,8 @@ def check(configuration: Configuration) -> Configuration:
     """The configuration, with every value in its option's own type; an `InputError` where it could not be run."""
     configuration = _check_each(configuration)
     name = configuration.estimator.estimator
-    if name not in estimator_names():
-        hint = "One of your own must be registered first: import its module, in Python."
+    if not known_estimator(name):
+        hint = "One of your own must be registered first: import its module (--import my_module)."
         raise InputError(f"{unknown('estimator', name, estimator_names())} {hint}")
     options = SimpleNamespace(**configuration.options())
     for problem in _contradictions(options):
@@ -30,6 +30,15 @@ def check(configuration: Configuration) -> Configuration:
     if chosen is not None and chosen.problem is not None and (problem := chosen.problem(options)):
         raise InputError(problem)
     return configuration
+
+
+def check_estimator_of_run(name: str) -> None:
+    """An `InputError` if the estimator that a stored run was trained with is not known here."""
+    if not known_estimator(name):
+        raise InputError(
+            f"it was trained with the estimator {name!r}, which is not registered. Import its module: --import "
+            "my_module (in Python: import my_module)."
+        )
 
 
 def check_stored(configuration: Configuration) -> Configuration:

@@ -10,7 +10,7 @@ from srgdqn.config.algorithms import algorithm as algorithm_named
 from srgdqn.config.algorithms import readings as readings_named
 from srgdqn.config.checks import BUDGETS, check
 from srgdqn.config.coercion import check_name
-from srgdqn.config.discovery import estimator_names
+from srgdqn.config.discovery import ESTIMATORS, known_estimator
 from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.options import Configuration, called_here, option_names
@@ -41,7 +41,7 @@ def configure(
         check_name(kind, name)
     merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
     chosen = merged.get("estimator", Configuration().estimator.estimator)
-    own = numbers_of_estimator(chosen) if isinstance(chosen, str) else {}
+    own = numbers_of_estimator(chosen) if isinstance(chosen, str) and known_estimator(chosen) else {}
     known = {**option_names(), **own}
     for name in options:
         if name not in known:
@@ -55,7 +55,7 @@ def configure(
 
 def _not_of(name: str, chosen: Any) -> InputError | None:
     """What is wrong with a number of other estimators than the chosen one, where it is such."""
-    owners = [each for each in estimator_names() if name in numbers_of_estimator(each)]
+    owners = [each for each in ESTIMATORS if name in numbers_of_estimator(each)]
     if not owners:
         return None
     return InputError(

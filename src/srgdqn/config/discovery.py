@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from srgdqn.config import plugins
+
 Success = Literal["termination", "truncation", "none"]
 
 _PACKAGE = Path(__file__).parents[1]
@@ -68,10 +70,22 @@ def _names(folder: str) -> list[str]:
 COMPILED_TASKS = {task.name: task for task in _tasks()}
 NETWORKS = tuple(_names("learner/networks"))
 """The built-in networks. Any other name is that of a user's module, passed in Python."""
-ESTIMATORS: dict[str, Any] = dict.fromkeys(_names("learner/estimators"))
+BUILT_IN_ESTIMATORS = frozenset(_names("learner/estimators"))
+ESTIMATORS: dict[str, Any] = dict.fromkeys(sorted(BUILT_IN_ESTIMATORS))
 """The registry of estimators, with those of users; `learner.estimators` adds the values when it is imported."""
 
 
 def estimator_names() -> list[str]:
-    """The names that the option `estimator` may have: `none` for no inner iterations, and all that are registered."""
-    return ["none", *ESTIMATORS]
+    """The names that the option `estimator` may have: `none` for no inner iterations, all that are registered, and all
+    that installed packages declare.
+    """
+    return ["none", *dict.fromkeys([*ESTIMATORS, *plugins.declared()])]
+
+
+def known_estimator(name: str) -> bool:
+    """Whether the option `estimator` may have that name. An installed package's estimator is imported and registered:
+    an `InputError` if it cannot be.
+    """
+    if name not in ("none", *ESTIMATORS) and name in plugins.declared():
+        ESTIMATORS[name] = plugins.load(name)
+    return name in ("none", *ESTIMATORS)

@@ -15,7 +15,7 @@ from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Environment, Source, source_of
 from srgdqn.config import Configuration
-from srgdqn.config.checks import check
+from srgdqn.config.checks import check, check_estimator_of_run
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS
@@ -101,6 +101,7 @@ def open_run(
     Whatever makes it impossible to rerun it here is an `InputError`, before any work is done.
     """
     result = load_result(folder, network=network)
+    check_estimator_of_run(result.configuration.estimator.estimator)
     configuration = check(result.configuration)
     if configuration.network.network not in NETWORKS and network is None:
         raise InputError(

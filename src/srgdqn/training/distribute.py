@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -11,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import cloudpickle
 import jax
 
 from srgdqn.adapters.failures import RAISED, described
@@ -19,10 +21,11 @@ from srgdqn.engines.shared_folders import claimed, marked
 from srgdqn.engines.throttle import Throttle
 from srgdqn.errors import InputError
 from srgdqn.kernel.program_cache import enable_program_cache
-from srgdqn.learner.estimators import Estimator, make_known, own_estimators
+from srgdqn.learner.estimators import make_known, own_estimators
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.jax_setup import in_this_precision, is_double
 from srgdqn.training.reports import Listener, Progress, RoundReport, no_reports
+from srgdqn.training.user_code import modules_behind
 
 SECONDS = 0.5
 """Between two reports of progress from another machine."""
@@ -73,7 +76,15 @@ def distribute(
         cache = _cache_options(shares_disk=executor.shares_disk)
         pause = 0.0 if executor.shares_disk else SECONDS
         there = _Elsewhere(
-            packed(work), own_estimators(), is_double(), cache, manager, claim, pause, on_lost is not None
+            packed(work),
+            _packed_estimators(by_value=not executor.shares_disk),
+            tuple(path for path in sys.path if path),
+            is_double(),
+            cache,
+            manager,
+            claim,
+            pause,
+            on_lost is not None,
         )
         items = list(zip(range(len(parts)), names, parts, strict=True))
         for (index, name, _), result in executor.run(
@@ -92,7 +103,8 @@ class _Elsewhere:
     """Trains parts in another process, after making known there what only this one knows."""
 
     work: bytes
-    estimators: dict[str, Estimator]
+    estimators: bytes
+    paths: tuple[str, ...]  # where this process finds modules
     double: bool
     cache: dict[str, Any] | None  # options of jax's cache of programs; None: the machine's own cache
     manager: CheckpointManager | None
@@ -109,7 +121,8 @@ class _Elsewhere:
             return Lost(described(error))
 
     def _train(self, name: str, part: Any, stop: threading.Event, send: Send) -> Any:
-        make_known(self.estimators)
+        sys.path += [path for path in self.paths if path not in sys.path]
+        make_known(dict(unpacked(self.estimators)))
         if self.cache is None:
             enable_program_cache()
         else:
@@ -121,6 +134,19 @@ class _Elsewhere:
             if manager is not None:
                 manager.flush()  # this process may not be asked again
         return outcome
+
+
+def _packed_estimators(*, by_value: bool) -> bytes:
+    """The users' estimators. `by_value`: with the user's modules they are made of, which another machine may lack."""
+    own = own_estimators()
+    modules = modules_behind(own.values()) if by_value else []
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return packed(tuple(own.items()))
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _unclaimed(name: str) -> AbstractContextManager[bool]:

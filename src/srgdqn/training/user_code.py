@@ -75,6 +75,13 @@ def user_code(
     return {name: part for name, part in parts.items() if part is not None}
 
 
+def modules_behind(estimators: Iterable[Estimator]) -> list[types.ModuleType]:
+    """The user's own modules that the directions of estimators come from, and those of the user's that these import."""
+    homes = {str(_definition(each.direction).__module__) for each in estimators}
+    names = {name for home in homes for name in _sources_behind(home)}
+    return [sys.modules[name] for name in sorted(names) if name in sys.modules]
+
+
 def code_of(
     configuration: Configuration,
     network: eqx.Module | NetworkFactory | None = None,

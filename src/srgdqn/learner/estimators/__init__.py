@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 ESTIMATORS: dict[str, Estimator] = discovery.ESTIMATORS
-_BUILT_IN = frozenset(ESTIMATORS)
+_BUILT_IN = discovery.BUILT_IN_ESTIMATORS
 ESTIMATORS.update({name: getattr(importlib.import_module(f"{__name__}.{name}"), name) for name in _BUILT_IN})
 
 
@@ -65,7 +65,5 @@ def own_estimators() -> dict[str, Estimator]:
 
 
 def make_known(own: Mapping[str, Estimator]) -> None:
-    """Registers what `own_estimators` returned in another process; names that are taken already stay as they are."""
-    for name, each in own.items():
-        if name not in ESTIMATORS:
-            register_estimator(name, each)
+    """Registers what `own_estimators` returned in the process that this one works for, which may have changed since."""
+    ESTIMATORS.update(own)

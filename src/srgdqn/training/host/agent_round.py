@@ -13,7 +13,7 @@ import numpy as np
 from srgdqn.adapters.environments import Environment, Source, source_named, source_of
 from srgdqn.adapters.spaces import Actions, Observations
 from srgdqn.config import Configuration
-from srgdqn.config.checks import check_stored
+from srgdqn.config.checks import check_estimator_of_run, check_stored
 from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.errors import InputError
@@ -92,6 +92,7 @@ def load_round(
         problem = str(error).rstrip(".")
         raise InputError(f"{place} cannot be loaded: {problem}. Give a file that Agent.save wrote.") from error
     try:
+        check_estimator_of_run(configuration.estimator.estimator)
         return _restored(saved, configuration, env, network)
     except InputError as error:
         raise InputError(f"{place} cannot be loaded: {str(error).rstrip('.')}.") from error
