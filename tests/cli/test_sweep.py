@@ -90,6 +90,24 @@ def test_a_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(srgdqn.load_sweep(tmp_path / "found").cells) == 3
 
 
+def test_cells_that_often_diverge_are_marked_and_come_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["sweep", "CartPole", "srg-dqn", "--eta", "1e6", "1e-3", "--hidden", "4", "--score", "final-reward", *SMALL]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines() if "/2" in line]
+    assert [(line[0], line[-1]) for line in lines] == [("★", "0/2"), ("1e+06", "2/2†")]
+    told = " ".join(shown.split())
+    assert "a diverged round has the final reward of the worst that finished, " in told
+    assert "†: more than a twentieth of the rounds diverged, so that it comes after all others" in told
+    assert main([*words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["best"]["options"], content["diverged_score"]) == ({"eta": 1e-3}, content["cells"][0]["score"])
+    assert [cell["often_diverged"] for cell in content["cells"]] == [True, False]
+
+
 # An environment that goes wrong in its 36th step, after the first budget and before the end of the second.
 FAILING, SHORT, LONG = "Failing-v0", 24, 40
 

@@ -40,8 +40,8 @@ class Sweep:
 
     The best cell has the highest score. greedy-return: the last greedy evaluation, on the raw reward, over all
     rounds; one that diverged is scored by its last finite parameters. final-reward: the reward per action in the last
-    fifth of the budget; a round that diverged scores as the random policy. How many diverged is shown beside every
-    score.
+    fifth of the budget; a round that diverged scores the worst that finished in any cell. A cell of which more than a
+    twentieth of the rounds diverged is marked, and is the best only if there is no other.
 
     Finished cells are ordinary runs in DIR/cells. After Ctrl-C or a kill the same command trains only the others, from
     their last checkpoints (--resume says so, and is not needed). A cell whose environment misbehaves is shown as

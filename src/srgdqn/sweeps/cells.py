@@ -40,8 +40,6 @@ class SweepCells:
         self.results: dict[str, Result] = {}
         self.failures: dict[str, str] = {}
         """Why cells have no result: what their environment did."""
-        self.beside = CellFolder(folder, say)
-        """For the random policy's run."""
         checkpoints = None if folder is None else CheckpointManager(folder / UNFINISHED_CELLS, *pace)
         self._folder = CellFolder(None if folder is None else folder / CELLS, say, checkpoints)
         self._engine = engine

@@ -46,8 +46,6 @@ class About:
     """The `values` of a grid; or the `space` of a search, its `trials` and the sampler's settings."""
     score: Score = "greedy-return"
     """What the best cell is chosen by; `srgdqn.sweeps.scores` defines it."""
-    chance: float | None = None
-    """The random policy's final reward, which a diverged round scores, where that was needed."""
     planned: int = 0
     """Cells of the grid, or trials of the search."""
     finished: tuple[Values, ...] = ()
@@ -113,7 +111,6 @@ def write_about(path: Path, about: About) -> None:
         **about.base.as_words(),
         "plan": about.plan,
         "score": about.score,
-        "random_policy": about.chance,
         "planned": about.planned,
         "interrupted": about.interrupted,
         "cells": [_words(values) for values in about.finished],
@@ -136,7 +133,6 @@ def read_about(path: Path) -> About:
         # Sweeps of older releases have no list of failures.
         failed = tuple(Failure(_values(each["values"]), str(each["reason"])) for each in content.get("failed", ()))
         base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
-        chance = content["random_policy"]
         cells = tuple(map(_values, content["cells"]))
         if len({tuple(sorted(values)) for values in (*cells, *(failure.values for failure in failed))}) > 1:
             raise ValueError("its cells do not differ in the same options")
@@ -144,7 +140,6 @@ def read_about(path: Path) -> About:
             base,
             _plan(content["plan"]),
             check_score(content["score"]),
-            None if chance is None else float(chance),
             int(content["planned"]),
             cells,
             bool(content["interrupted"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ from srgdqn.session.cache import Say
 from srgdqn.sweeps.cells import SweepCells
 from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, GridPlan, Score, SweepCell, Values, check_score, name_of
-from srgdqn.sweeps.scores import RandomPolicy
+from srgdqn.sweeps.scores import score_of, worst_finished
 from srgdqn.sweeps.space import SearchPlan, space_of
 from srgdqn.sweeps.study import open_study
 from srgdqn.sweeps.sweep import Sweep
@@ -154,24 +155,21 @@ def run_sweep(
         if folder is not None:
             begin(folder, About(plan.base, plan.as_words(), score, planned=plan.planned))
         stored = SweepCells(folder, say, pace, engine)
-        random = RandomPolicy(score, plan.first.configuration, stored.beside)
         failed: dict[str, Failure] = {}
         if isinstance(plan, GridPlan):
             cells = plan.cells
             complete = stored.fill(list(cells.values()), listener)
         else:
-            cells, failed, complete = _searched(plan, folder, stored, random, listener, say)
+            cells, failed, complete = _searched(plan, folder, stored, score, listener, say)
         if complete:
             stored.check_some_finished()
         results, failures = stored.results, stored.failures
         failed |= {name: Failure(cell.values, failures[name]) for name, cell in cells.items() if name in failures}
         finished = {name: cell.values for name, cell in cells.items() if name in results}
-        random.prepare([results[name] for name in finished])
         swept = Sweep(
             plan.base,
             plan.as_words(),
             score,
-            random.chance,
             plan.planned,
             tuple(finished.values()),
             interrupted=not complete,
@@ -184,7 +182,7 @@ def run_sweep(
 
 
 def _searched(
-    plan: SearchPlan, folder: Path | None, stored: SweepCells, random: RandomPolicy, listener: Listener, say: Say
+    plan: SearchPlan, folder: Path | None, stored: SweepCells, score: Score, listener: Listener, say: Say
 ) -> tuple[dict[str, SweepCell], dict[str, Failure], bool]:
     """Trains the trials that Optuna proposes: the cells of all that have a score and those that failed, by name, also
     of earlier processes; and whether all was done.
@@ -198,21 +196,28 @@ def _searched(
             say(f"a trial failed: {error}")
             return None
 
+    def score_now(name: str, worst: float | None) -> float:
+        # What has no score comes after everything else.
+        mean = score_of(results[name], score, worst).mean
+        return -math.inf if mean is None else mean
+
     with open_study(None if folder is None else folder / STUDY, plan) as study:
         study.resume()
+        # Trials of earlier processes, beside which the others are scored.
+        earlier = [cell for values in study.values() if (cell := cell_of(values))]
         while (ended := study.ended) < plan.planned:
             asked = study.ask()
             cells = {number: cell for number, values in asked.items() if (cell := cell_of(values))}
-            complete = stored.fill(list(cells.values()), _share_of(listener, ended, len(asked), plan.planned))
+            complete = stored.fill([*cells.values(), *earlier], _share_of(listener, ended, len(asked), plan.planned))
             if not complete:
                 break
-            random.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
+            worst = worst_finished(results.values()) if score == "final-reward" else None
             for number in asked:
                 name = cells[number].name if number in cells else None
                 if name in failures:
                     study.fail(number, failures[name])
                 else:
-                    study.end(number, None if name is None else random.score_of(results[name]).mean)
+                    study.end(number, None if name is None else score_now(name, worst))
         scored = {cell.name: cell for values in study.values() if (cell := cell_of(values))}
         failed = {name_of(failure.values): failure for failure in study.failures()}
     # Trials of earlier processes are read, and whatever is stale among them is trained again.

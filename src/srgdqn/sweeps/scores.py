@@ -1,23 +1,27 @@
-"""Scores of cells. Every score counts the rounds that diverged.
+"""Scores of cells. Every score counts the rounds that diverged: divergence is an outcome, never a gain.
 
 `greedy-return` is the mean over all rounds of the return in the last greedy evaluation, on the raw reward; a round that
 diverged is evaluated with its last finite parameters. `final-reward` is the mean over all rounds of the reward per
-action in the last fifth of the budget; a round that diverged scores as the random policy does with the same options.
+action in the last fifth of the budget; a round that diverged scores the worst that finished in any of the cells that
+are compared. Where none finished, there is no such score.
+
+By either score, a cell of which more than a twentieth of the rounds diverged is the best only if there is no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
-from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.config import Configuration
-from srgdqn.errors import InputError
 from srgdqn.results.comparison import Spread, final_rewards, greedy_returns, spread_of
 from srgdqn.results.result import Result
-from srgdqn.session.cache import CellFolder, TrainingCell
-from srgdqn.sweeps.cells import train_each
 from srgdqn.sweeps.grid import Score
+
+MOST_DIVERGED = 0.05
+"""A cell of which a larger share of the rounds diverged is the best only if there is no other."""
+OFTEN = "†"
+"""The mark of such a cell."""
 
 
 def diverged_rounds(result: Result) -> set[int]:
@@ -25,66 +29,36 @@ def diverged_rounds(result: Result) -> set[int]:
     return {number for number, step in result.rounds.select("round", "diverged_at").iter_rows() if step is not None}
 
 
-def random_policy(configuration: Configuration) -> Configuration:
-    """A policy that always explores and never learns, in the same compiled program as the configuration."""
-    return configuration.with_options({"epsilon_start": 1.0, "epsilon_end": 1.0, "eta": 0.0, "alpha": 0.0})
+def worst_finished(results: Iterable[Result]) -> float | None:
+    """The lowest final reward of all rounds that did not diverge, which diverged ones score; None if there is none."""
+    return min(itertools.chain.from_iterable(map(_finished, results)), default=None)
 
 
-def score_of(result: Result, score: Score, chance: float | None) -> Spread:
-    """The cell's score over its rounds; `chance` is the random policy's final reward, where that is needed."""
+def _finished(result: Result) -> list[float]:
+    lost = diverged_rounds(result)
+    return [reward for number, reward in final_rewards(result).items() if number not in lost]
+
+
+def score_of(result: Result, score: Score, worst: float | None) -> Spread:
+    """The cell's score over its rounds; `worst` is what a diverged one scores, where that is needed."""
     if score == "greedy-return":
         return spread_of(greedy_returns(result).values())
     lost = diverged_rounds(result)
     reached = final_rewards(result)
-    return spread_of(chance if number in lost else reached.get(number) for number in result.rounds["round"])
+    return spread_of(worst if number in lost else reached.get(number) for number in result.rounds["round"])
 
 
-def row_of(result: Result, score: Score, chance: float | None) -> dict[str, Any]:
+def row_of(result: Result, score: Score, worst: float | None) -> dict[str, Any]:
     """The cell's columns in the table, beside its values."""
     greedy = score_of(result, "greedy-return", None)
     spreads = {
-        "score": greedy if score == "greedy-return" else score_of(result, score, chance),
+        "score": greedy if score == "greedy-return" else score_of(result, score, worst),
         "final_reward": spread_of(final_rewards(result).values()),
         "greedy_return": greedy,
     }
-    row: dict[str, Any] = {"rounds": result.rounds.height, "diverged": len(diverged_rounds(result))}
+    rounds, diverged = result.rounds.height, len(diverged_rounds(result))
+    often = diverged > MOST_DIVERGED * rounds
+    row: dict[str, Any] = {"rounds": rounds, "diverged": diverged, "often_diverged": often}
     for name, spread in spreads.items():
         row |= {name: spread.mean, f"{name}_low": spread.low, f"{name}_high": spread.high}
     return row | {"final_reward_rounds": spreads["final_reward"].rounds}
-
-
-class RandomPolicy:
-    """The random policy's final reward, computed the first time that some score needs it."""
-
-    def __init__(self, score: Score, configuration: Configuration, folder: CellFolder) -> None:
-        self._score, self._folder = score, folder
-        self._cell = TrainingCell("random-policy", random_policy(configuration))
-        self.chance: float | None = None
-
-    def score_of(self, result: Result) -> Spread:
-        """A cell's score, for which this was prepared."""
-        return score_of(result, self._score, self.chance)
-
-    def prepare(self, results: Sequence[Result]) -> None:
-        """Sets `chance` if a score of these results depends on it."""
-        if self._score != "final-reward" or self.chance is not None or not any(map(diverged_rounds, results)):
-            return
-        found = self._folder.find(self._cell)
-        if found is None:
-            found = self._trained()
-            self._folder.store(self._cell, found)
-        self.chance = spread_of(final_rewards(found).values()).mean
-        if self.chance is None:
-            raise InputError("the random policy never reached the end of the budget. Give score = greedy-return.")
-
-    def _trained(self) -> Result:
-        trained: list[Result] = []
-        try:
-            train_each([self._cell.configuration], lambda place, result: trained.append(result))
-        except EnvironmentFailedError as error:
-            raise InputError(
-                f"the random policy, which rounds that diverged score as, could not be tried: {error} Or give "
-                "score = greedy-return."
-            ) from error
-        [found] = trained
-        return found
