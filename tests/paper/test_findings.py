@@ -12,12 +12,13 @@ from srgdqn.errors import InputError
 from srgdqn.paper.claims.cases import CLAIMS_OF_A_SET, Gathered
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS, ONE_PROBLEM, WHY_CHANGED
-from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured
+from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, Unit
 from srgdqn.paper.findings import (
     SHOWN_SETS,
     answer,
     best_control,
     cards,
+    cards_note,
     check_whole,
     confirmed_section,
     contrast_rows,
@@ -29,8 +30,10 @@ from srgdqn.paper.findings import (
     queries_per_batch,
     rules_text,
     small_table,
+    with_confirmation,
 )
-from srgdqn.paper.report.contents import Table
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.scores import Values
 from srgdqn.results.statistics import Interval
 from synthetic_findings import ARMS, TASKS, contrast, contrasts, evidence, judgements, scores
@@ -317,3 +320,55 @@ def test_greedy_columns_are_named_for_the_rounds_that_finished() -> None:
     [columns] = [table.frame.columns for table in shown.tables if table.name == "confirmation-scores"]
     assert "greedy return (finished rounds)" in columns
     assert "greedy return" not in columns
+
+
+# Whose numbers they are
+
+
+def section(name: str) -> Section:
+    return Section(name, "A title", "What it says.", "What was found.")
+
+
+def test_a_section_says_which_run_it_is_of_and_which_its_claims_are_judged_on() -> None:
+    made = evidence(judgements("fails"))
+    assert with_confirmation(section("figure-2"), made, PAPER_SCALE).found == (
+        "What was found.\n\nThese numbers are of this run (seed 0). C2, C3 and C4 are judged on the confirmatory run "
+        "(seed 1)."
+    )
+    assert with_confirmation(section("fingerprint"), made, PAPER_SCALE).found == "What was found."
+    assert "the confirmatory run (seed 1)" in cards_note(made, PAPER_SCALE)
+    assert "this run: seed 0," in cards_note(made, PAPER_SCALE)
+
+
+def test_theorem_1_has_the_confirmatory_runs_ratios_beside_its_own() -> None:
+    labels = [f"queries of SVRG beside SRG's, {each} η" for each in ("convex, theory", "network, tuned")]
+    found = judgements("fails")
+    (place,) = [place for place, each in enumerate(found["corrected"]) if each.name == "C9"]
+    about = {"unit": Unit("times as few queries", is_log=True)}
+    contrasts_of_c9 = tuple(contrast(label, np.log(4.0), **about) for label in labels)
+    found["corrected"][place] = dataclasses.replace(found["corrected"][place], contrasts=contrasts_of_c9)
+    told = with_confirmation(section("theorem-1"), evidence(found), PAPER_SCALE).found.split("\n\n")[1]
+    assert told.startswith("These numbers are of this run (seed 0). C9 is judged on the confirmatory run (seed 1). ")
+    assert "There, at the theory's η: convex problem: SVRG needs 4.00 times SRG's queries [3.62, 4.42]." in told
+    assert "There, at the tuned η: small network: SVRG needs 4.00 times SRG's queries [3.62, 4.42]." in told
+
+
+def test_figure_1_has_the_confirmatory_runs_standard_deviations_beside_its_own() -> None:
+    made = evidence(judgements("fails"))
+    assert "There S" not in with_confirmation(section("figure-1"), made, PAPER_SCALE).found
+    rows = [
+        {"readings": readings, "arm": arm, "S": spread, "finished in both": "40 of 40"}
+        for readings, arm, spread in (
+            ("corrected", "exact", 0.25),
+            ("corrected", "ordinary", 0.125),
+            ("mnih", "exact", None),
+            ("mnih", "ordinary", 0.5),
+        )
+    ]
+    table = Table("confirmation-steadiness", "", pl.DataFrame(rows))
+    told = with_confirmation(
+        section("figure-1"), dataclasses.replace(made, tables=[*made.tables, table]), PAPER_SCALE
+    ).found
+    assert told.endswith(
+        "There S, after 100,000 steps, is 0.250 with exact and 0.125 with ordinary anchors (corrected)."
+    )

@@ -24,8 +24,9 @@ from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, NOTES, WHY_C
 from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, seed_of
 from srgdqn.paper.claims.wording import differences, effect_text, parts_of, weakest
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
-from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Section, Table
+from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Part, Section, Table
 from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, percent, score_table
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.scores import scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.results.statistics import Interval
@@ -513,6 +514,11 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "Has learned: above the untrained agent at 2.5 %, divided by the claim's number of arms; beats the random "
         "policy: by the same test. Diverged: rounds, and the share's 95 % interval.",
     ),
+    "steadiness": (
+        "The standard deviations behind C1's steadiness",
+        "S: the standard deviation over the rounds that finished in both arms, averaged over the evaluations of the "
+        "last fifth (100,000 steps). The claim compares S of ordinary anchors with S of exact ones.",
+    ),
     "survivors": (
         "Other contrasts, without the rounds that diverged",
         "Over all rounds, as they were judged or nearly so (lengths and times as differences, not ratios), and over "
@@ -535,6 +541,53 @@ def tables_of(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
         for name, (title, note) in TABLES.items()
         if parts.get(name)
     ]
+
+
+# What stands beside this run's own numbers
+
+
+def cards_note(evidence: Evidence, scale: Scale) -> str:
+    """Whose numbers cards show, and whose the sections that they link to."""
+    return (
+        f"Cards tell of the confirmatory run (seed {evidence.about['seed']:,}). The sections that they link to show "
+        f"this run: seed {scale.seed:,}, and fewer rounds."
+    )
+
+
+def with_confirmation(section: Section, evidence: Evidence, scale: Scale) -> Section:
+    """The section of an experiment, saying which run its numbers are of and on which its claims are judged."""
+    names = [name for name, claim in CLAIMS.items() if claim.section == section.name]
+    if not names:
+        return section
+    told = [
+        f"These numbers are of this run (seed {scale.seed:,}). {listed(names)} {'are' if len(names) > 1 else 'is'} "
+        f"judged on the confirmatory run (seed {evidence.about['seed']:,})."
+    ]
+    if "C9" in names:
+        told += [f"There, {part.name}: {part.effect}." for part in _parts_in(evidence, "C9") if part.name]
+    if "C1" in names:
+        told += _steadiness_told(evidence)
+    return dataclasses.replace(section, found=f"{section.found}\n\n{' '.join(told)}")
+
+
+def _parts_in(evidence: Evidence, name: str) -> Sequence[Part]:
+    """The parts of a claim that is the same in all sets."""
+    found = evidence.judgements.get(SHOWN_SETS[0], ())
+    return next((parts_of(judgement) for judgement in found if judgement.name == name), ())
+
+
+def _steadiness_told(evidence: Evidence) -> list[str]:
+    """C1's standard deviations in the confirmatory run."""
+    frames = [table.frame for table in evidence.tables if table.name == "confirmation-steadiness"]
+    by_set: dict[str, dict[str, float]] = {}
+    for readings, arm, spread in frames[0].select("readings", "arm", "S").drop_nulls().iter_rows() if frames else ():
+        by_set.setdefault(readings, {})[arm] = spread
+    told = [
+        f"{arms['exact']:.3f} with exact and {arms['ordinary']:.3f} with ordinary anchors ({readings})"
+        for readings, arms in by_set.items()
+        if len(arms) == 2
+    ]
+    return [f"There S, after 100,000 steps, is {'; '.join(told)}."] if told else []
 
 
 # The section with every contrast

@@ -151,6 +151,8 @@ class Report:
     """Versions, machine, seeds, version of the claims, date, time taken."""
     configurations: Mapping[str, str]
     """The full configuration of each cell as TOML, by the cell's name."""
+    cards_note: str = ""
+    """Whose numbers the cards show."""
     preview: bool = False
     """Whether this is a `--quick` run, which the page says in a banner."""
 

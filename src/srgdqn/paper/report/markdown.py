@@ -24,6 +24,7 @@ def report_markdown(report: Report) -> str:
         "**This is a preview: a quick run decides nothing.**" if report.preview else "",
         first_markdown(report).strip() if report.first else "",
         "## Verdicts",
+        report.cards_note,
         cards_markdown(report.cards),
         _effects(report.cards),
         report.rules,
