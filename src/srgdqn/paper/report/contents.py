@@ -116,6 +116,8 @@ class FirstScreen:
     """The contrasts behind the answer, with their intervals."""
     forest_table: Table | None = None
     """The same contrasts for readers who do not see the plot."""
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """What each set of readings does, in a few words."""
     counts_note: str = ""
     """What the numbers of claims must be read with."""
     more_tables: tuple[Table, ...] = ()
