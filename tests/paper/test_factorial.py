@@ -490,10 +490,10 @@ def test_the_section_is_made_from_stored_evidence(lost: bool, tmp_path: Path) ->
     )
     share = "46,080 (100 %)" if lost else "1,280 (3 %)"
     assert f"Of 46,080 rounds of the six algorithms {share} diverged." in learned
-    assert f"on all three tasks at once in {'0.0%' if lost else '50.0%'} [" in second
+    assert f"on all three tasks at once in {'0.0 %' if lost else '50.0 %'} [" in second
     assert [chart.name for chart in section.charts] == ["factorial-svr", "factorial-sgd"]
     shares, winners, against_svr, _, arms = section.tables
-    assert shares.frame["MountainCar"][0].startswith("0.0%" if lost else "100.0%")
+    assert shares.frame["MountainCar"][0].startswith("0.0 %" if lost else "100.0 %")
     assert winners.frame["algorithm"][0] == OURS
     assert against_svr.frame["option"][0] == "target: outer iteration instead of current θ"
     assert against_svr.frame.filter(pl.col("option").str.starts_with("time limit"))["CartPole"].to_list() == ["–"]
