@@ -20,9 +20,11 @@ from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, shown, unknown
 
-Score = Literal["greedy-return", "final-reward"]
-SCORES: tuple[Score, ...] = ("greedy-return", "final-reward")
+Score = Literal["greedy-return", "final-reward", "area", "solved"]
+SCORES: tuple[Score, ...] = get_args(Score)
 """What the best cell is chosen by; `srgdqn.sweeps.scores` defines them."""
+
+_SOLVED = "solved"
 
 _FLAGS = {"true": True, "false": False}
 _FIXED_OPTIONS = ("task", "network")
@@ -34,6 +36,26 @@ def check_score(score: str) -> Score:
         if score == each:
             return each
     raise unknown("score", score, SCORES)
+
+
+def check_threshold(score: Score, threshold: Any, task: str) -> float | None:
+    """The return from which on a round counts as solved, where that is the score: the one given, or Gymnasium's."""
+    if score != _SOLVED:
+        if threshold is not None:
+            raise InputError(
+                f"threshold is {shown(threshold)}, but the score is {score}, which has none. Leave the threshold out, "
+                f"or give the score {_SOLVED}."
+            )
+        return None
+    from srgdqn.adapters.registry import reward_threshold
+
+    found = reward_threshold(task, threshold)
+    if found is None:
+        raise InputError(
+            f"Gymnasium does not say from which return on {task} is solved. Give it: threshold = … in Python, or "
+            "--threshold."
+        )
+    return found
 
 
 def read_value(name: str, text: str) -> Any:
