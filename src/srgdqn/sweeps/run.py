@@ -9,15 +9,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+from gymnasium.experimental.functional import FuncEnv
+
+from srgdqn.adapters.environments import Environment
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.progress import reporting
+from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.scores import worst_finished
 from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, Pace
-from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.provenance import LOCAL, unidentified
 from srgdqn.session.cache import Say
+from srgdqn.session.prepare import prepare, what_is_given
 from srgdqn.sweeps.cells import SweepCells
-from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
+from srgdqn.sweeps.folder import ABOUT, STUDY, About, Failure, begin, check_folder, occupied
 from srgdqn.sweeps.grid import Base, GridPlan, Score, SweepCell, Values, check_score, check_threshold, name_of
 from srgdqn.sweeps.scores import NEED_WORST, score_of
 from srgdqn.sweeps.space import SearchPlan, space_of
@@ -28,11 +34,12 @@ from srgdqn.training.rounds import Listener
 
 
 def sweep(
-    task: str,
+    task: FuncEnv | Environment,
     algorithm: str = "srg-dqn",
     values: Mapping[str, Iterable[Any]] | None = None,
     *,
     readings: str = "corrected",
+    network: str | eqx.Module | NetworkFactory | None = None,
     score: str = "greedy-return",
     threshold: float | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -48,15 +55,16 @@ def sweep(
     `srgdqn.train` gives; others compile their own.
 
     Args:
-      task: the name of a task.
+      task: as of `srgdqn.train`: a name, or an environment of your own.
       algorithm: a name that `srgdqn list` shows.
       values: the values to try, by option, such as `{"eta": [1e-3, 1e-2], "hidden": [(20,), (20, 20)]}`.
       readings: as of `srgdqn.train`.
+      network: as of `srgdqn.train`.
       score: what the best cell is chosen by: `greedy-return`, `final-reward`, `area` (under the curve of greedy
         evaluations) or `solved` (the share of rounds); `srgdqn.sweeps.scores` says how rounds that diverged count.
       threshold: the last greedy return from which on a round counts as `solved`; by default Gymnasium's for the task.
       folder: where every cell is saved as soon as it is finished. If some are there already, only the others are
-        trained.
+        trained; with code of your own, only if it can be known to be the same.
       progress: show a progress bar (by default where there is a terminal).
       checkpoint_every: seconds between two checkpoints of unfinished cells in the folder, from which the same call
         resumes; by default a minute, or longer where checkpoints are expensive.
@@ -73,12 +81,12 @@ def sweep(
     [(0, 0.0, 0), (1, 0.01, 0)]
 
     """
-    plan = GridPlan(Base(task, algorithm, readings, options), values or {})
+    plan = GridPlan(_base(task, algorithm, readings, network, options), values or {})
     return _run(plan, score, threshold, folder, progress, checkpoint_every, engine, address)
 
 
 def search(
-    task: str,
+    task: FuncEnv | Environment,
     algorithm: str = "srg-dqn",
     space: Mapping[str, Any] | None = None,
     *,
@@ -86,6 +94,7 @@ def search(
     at_once: int | None = None,
     sampler_seed: int = 0,
     readings: str = "corrected",
+    network: str | eqx.Module | NetworkFactory | None = None,
     score: str = "greedy-return",
     threshold: float | None = None,
     folder: str | os.PathLike[str] | None = None,
@@ -98,7 +107,7 @@ def search(
     """Searches for the options with the highest score, by Optuna's tree-structured Parzen estimator.
 
     Args:
-      task: the name of a task.
+      task: as of `srgdqn.train`: a name, or an environment of your own.
       algorithm: a name that `srgdqn list` shows.
       space: what is searched, by option: a pair is a range (log-uniform if it spans a decade or more), a list a choice,
         and a word such as `"lin:0.9..0.99"` is read as `srgdqn.sweeps.space` says.
@@ -107,6 +116,7 @@ def search(
         numbers, and so run side by side, and 1 otherwise.
       sampler_seed: seed of the sampler.
       readings: as of `srgdqn.train`.
+      network: as of `srgdqn.train`.
       score: as of `srgdqn.sweep`. A trial without one, because its options cannot be combined or its environment
         misbehaved, has failed.
       threshold: as of `srgdqn.sweep`.
@@ -123,10 +133,18 @@ def search(
       are listed in `failed`; if there are no others, an `EnvironmentFailedError` is raised.
 
     """
-    base = Base(task, algorithm, readings, options)
+    base = _base(task, algorithm, readings, network, options)
     how = {"trials": trials, "at_once": at_once, "sampler_seed": sampler_seed}
     plan = SearchPlan(base, space_of(space or {}), **how)  # type: ignore[arg-type]
     return _run(plan, score, threshold, folder, progress, checkpoint_every, engine, address)
+
+
+def _base(task: Any, algorithm: str, readings: str, network: Any, options: dict[str, Any]) -> Base:
+    if isinstance(task, str):  # whose environment every cell makes by itself
+        its_name, module = named(network)
+        return Base(task, algorithm, readings, {**options, **its_name}, {} if module is None else {"network": module})
+    given = what_is_given(task, network)
+    return Base(given.task, algorithm, readings, {**given.options, **options}, given.own, given.defaults)
 
 
 def _run(
@@ -161,8 +179,9 @@ def run_sweep(
     say = functools.cache(say)  # every message once
     with occupied(folder):
         if folder is not None:
+            _check_known(plan, folder)
             begin(folder, About(plan.base, plan.as_words(), score, threshold, planned=plan.planned))
-        stored = SweepCells(folder, say, pace, engine)
+        stored = SweepCells(folder, say, pace, engine, plan.base.own)
         failed: dict[str, Failure] = {}
         if isinstance(plan, GridPlan):
             cells = plan.cells
@@ -188,6 +207,17 @@ def run_sweep(
         if folder is not None:
             swept.save_table(folder)
         return swept
+
+
+def _check_known(plan: GridPlan | SearchPlan, folder: Path) -> None:
+    """Refuses to resume where it cannot be known whether the user's code is what the cells were trained with."""
+    if (folder / ABOUT).exists():
+        reason = unidentified(prepare(plan.first.configuration, **plan.base.own).identity)
+        if reason is not None:
+            raise InputError(
+                f"the sweep in {folder} cannot be resumed, as it is unknown whether it was begun with the same code: "
+                f"{reason}. Nothing was changed there. Give another folder."
+            )
 
 
 def _searched(

@@ -7,7 +7,7 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -19,6 +19,11 @@ from srgdqn.runs.tables import encode_any
 from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, cell_folder, check_folder, read_about, write_about
 from srgdqn.sweeps.grid import SweepCell, Values, written
 from srgdqn.sweeps.scores import NEED_WORST, row_of
+
+if TYPE_CHECKING:
+    import equinox as eqx
+
+    from srgdqn.learner.networks import NetworkFactory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,11 +157,12 @@ class Sweep(About):
             raise InputError(f"there is no cell {cell!r} in this sweep. Give one of 0 to {len(self._tried) - 1}.")
 
 
-def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
-    """Loads the sweep in a folder."""
+def load_sweep(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Sweep:
+    """Loads the sweep in a folder; `network` is the user's own module, where its cells were trained with one."""
     path = Path(folder)
     about = read_about(path)
-    return Sweep(**vars(about), results=tuple(load_result(cell_folder(path, values)) for values in about.finished))
+    results = (load_result(cell_folder(path, values), network=network) for values in about.finished)
+    return Sweep(**vars(about), results=tuple(results))
 
 
 def _column(values: list[Any]) -> list[Any]:
