@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,10 +10,11 @@ import polars as pl
 import pytest
 
 from srgdqn.errors import InputError
-from srgdqn.results.comparison import final_rewards
+from srgdqn.results.comparison import areas, final_rewards
+from srgdqn.results.scores import worst_finished
 from srgdqn.sweeps.grid import Base, GridPlan
 from srgdqn.sweeps.heat_maps import sweep_figure
-from srgdqn.sweeps.scores import row_of, score_of, worst_finished
+from srgdqn.sweeps.scores import row_of, score_of
 from srgdqn.sweeps.sweep import Sweep
 from synthetic_runs import synthetic
 
@@ -42,11 +44,32 @@ def test_a_diverged_round_scores_the_worst_that_finished_in_any_cell() -> None:
     assert scores[0] > scores[2]
 
 
+def test_by_area_a_diverged_round_scores_the_worst_and_by_solved_nothing() -> None:
+    """Synthetic runs are evaluated once, so that their area is their last return."""
+    sweep = made([(0.0, ()), (0.0, (1,))], score="area")
+    one, other = (areas(result) for result in sweep.results)
+    worst = min(*one.values(), other[0], other[2])
+    assert sweep.diverged_score == worst
+    assert sweep.table["score"].to_list() == pytest.approx([sum(one.values()) / 3, (other[0] + worst + other[2]) / 3])
+    solving = dataclasses.replace(sweep, score="solved", threshold=-150.0)
+    solved = [[value >= -150 for value in one.values()], [other[0] >= -150, False, other[2] >= -150]]
+    assert solving.table["score"].to_list() == pytest.approx([sum(each) / 3 for each in solved])
+    assert solving.diverged_score is None
+
+
+def test_a_tie_is_one_but_for_rounding() -> None:
+    sweep = made([(0.0, ()), (0.0, ()), (-50.0, ())])
+    vars(sweep)["table"] = sweep.table.with_columns(score=pl.Series([0.1 + 0.2, 0.3, 0.2]))
+    assert sweep.tied == (0, 1)
+    with pytest.raises(InputError, match="cells 0, 1 tie by their final-reward"):
+        _ = sweep.best
+
+
 def test_a_round_that_diverged_at_the_very_end_is_no_finished_one() -> None:
     result = synthetic(rounds=3, steps=5_000, diverged={1: 4_900})  # in the midst of the final stretch
     rewards = final_rewards(result)
     assert set(rewards) == {0, 1, 2}
-    assert worst_finished([result]) == min(rewards[0], rewards[2])
+    assert worst_finished([result], "final-reward") == min(rewards[0], rewards[2])
     score = score_of(result, "final-reward", -7.0)
     assert (score.rounds, score.mean) == (3, pytest.approx((rewards[0] - 7.0 + rewards[2]) / 3))
 
@@ -57,7 +80,7 @@ def test_where_no_round_finished_there_is_no_score() -> None:
     with pytest.raises(InputError, match=r"none is the best\. Let some rounds finish"):
         _ = sweep.best
     sweep_figure(sweep).draw_without_rendering()
-    assert worst_finished([]) is None
+    assert worst_finished([], "final-reward") is None
 
 
 def test_what_often_diverges_is_best_only_if_there_is_no_other() -> None:

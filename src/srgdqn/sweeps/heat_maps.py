@@ -21,7 +21,12 @@ from srgdqn.sweeps.scores import OFTEN
 if TYPE_CHECKING:
     from srgdqn.sweeps.sweep import Sweep
 
-_LABELS = {"greedy-return": "greedy return", "final-reward": "final reward per action"}
+_LABELS = {
+    "greedy-return": "greedy return",
+    "final-reward": "final reward per action",
+    "area": "area under the evaluations' curve",
+    "solved": "share of rounds solved",
+}
 _WIDTH, _HEIGHT = 4.4, 3.4  # inches of a panel
 _CELL_WIDTH, _CELL_HEIGHT = 0.72, 0.46  # and of a cell, at least
 _LETTERS = 14  # of the caption that fit into an inch
@@ -43,7 +48,9 @@ def sweep_figure(sweep: Sweep) -> Figure:
     count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     lost = int(sweep.table["diverged"].sum()) if sweep.cells else 0
     scored = "evaluated with their last finite parameters"
-    if sweep.score == "final-reward":
+    if sweep.score == "solved":
+        scored = "which solve nothing"
+    elif sweep.score != "greedy-return":
         worst = "" if sweep.diverged_score is None else f" ({sweep.diverged_score:.3g})"
         scored = f"scored as the worst that finished{worst}"
     note = f"; ×k: k of its rounds diverged, {scored}" if lost else "; none diverged"
@@ -140,7 +147,8 @@ def _draw_map(
     chosen = np.full(shown.shape, -1)
     scores = sweep.table["score"].to_numpy().astype(float)
     often = sweep.table["often_diverged"].to_list()
-    best = sweep.best if np.isfinite(scores).any() else None
+    tied = sweep.tied if np.isfinite(scores).any() else ()
+    best = tied[0] if len(tied) == 1 else None
 
     def rank(number: int) -> tuple[bool, bool, float]:
         return number == best, not often[number], scores[number] if np.isfinite(scores[number]) else -np.inf

@@ -1,21 +1,19 @@
 """Scores of cells. Every score counts the rounds that diverged: divergence is an outcome, never a gain.
 
-`greedy-return` is the mean over all rounds of the return in the last greedy evaluation, on the raw reward; a round that
-diverged is evaluated with its last finite parameters. `final-reward` is the mean over all rounds of the reward per
-action in the last fifth of the budget; a round that diverged scores the worst that finished in any of the cells that
-are compared. Where none finished, there is no such score.
+A score is the mean over rounds of what `results.scores` says that each scores. By `greedy-return` a round that diverged
+is evaluated with its last finite parameters; by `final-reward` and `area` it scores the worst that finished in any of
+the cells that are compared, and by `solved` it has not solved the task. Where none finished, there is no such score.
 
-By either score, a cell of which more than a twentieth of the rounds diverged is the best only if there is no other.
+By any score, a cell of which more than a twentieth of the rounds diverged is the best only if there is no other.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from typing import Any
 
-from srgdqn.results.comparison import Spread, final_rewards, greedy_returns, spread_of
+from srgdqn.results.comparison import Spread, areas, final_rewards, spread_of
 from srgdqn.results.result import Result
+from srgdqn.results.scores import diverged_rounds, measured, with_diverged
 from srgdqn.sweeps.grid import Score
 
 MOST_DIVERGED = 0.05
@@ -23,40 +21,27 @@ MOST_DIVERGED = 0.05
 OFTEN = "†"
 """The mark of such a cell."""
 
-
-def diverged_rounds(result: Result) -> set[int]:
-    """The rounds that went non-finite."""
-    return {number for number, step in result.rounds.select("round", "diverged_at").iter_rows() if step is not None}
+NEED_WORST: tuple[Score, ...] = ("final-reward", "area")
+"""The scores by which a diverged round scores the worst that finished."""
 
 
-def worst_finished(results: Iterable[Result]) -> float | None:
-    """The lowest final reward of all rounds that did not diverge, which diverged ones score; None if there is none."""
-    return min(itertools.chain.from_iterable(map(_finished, results)), default=None)
-
-
-def _finished(result: Result) -> list[float]:
-    lost = diverged_rounds(result)
-    return [reward for number, reward in final_rewards(result).items() if number not in lost]
-
-
-def score_of(result: Result, score: Score, worst: float | None) -> Spread:
+def score_of(result: Result, score: Score, worst: float | None, threshold: float | None = None) -> Spread:
     """The cell's score over its rounds; `worst` is what a diverged one scores, where that is needed."""
-    if score == "greedy-return":
-        return spread_of(greedy_returns(result).values())
-    lost = diverged_rounds(result)
-    reached = final_rewards(result)
-    return spread_of(worst if number in lost else reached.get(number) for number in result.rounds["round"])
+    if score in NEED_WORST:
+        return spread_of(with_diverged(result, score, worst).values())
+    return spread_of(measured(result, score, threshold).values())
 
 
-def row_of(result: Result, score: Score, worst: float | None) -> dict[str, Any]:
+def row_of(result: Result, score: Score, worst: float | None, threshold: float | None = None) -> dict[str, Any]:
     """The cell's columns in the table, beside its values."""
-    greedy = score_of(result, "greedy-return", None)
+    lost = diverged_rounds(result)
     spreads = {
-        "score": greedy if score == "greedy-return" else score_of(result, score, worst),
+        "score": score_of(result, score, worst, threshold),
         "final_reward": spread_of(final_rewards(result).values()),
-        "greedy_return": greedy,
+        "greedy_return": score_of(result, "greedy-return", None),
+        "area": spread_of(area for number, area in areas(result).items() if number not in lost),
     }
-    rounds, diverged = result.rounds.height, len(diverged_rounds(result))
+    rounds, diverged = result.rounds.height, len(lost)
     often = diverged > MOST_DIVERGED * rounds
     row: dict[str, Any] = {"rounds": rounds, "diverged": diverged, "often_diverged": often}
     for name, spread in spreads.items():
