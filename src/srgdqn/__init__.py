@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from srgdqn.learner.estimators import Estimator as Estimator
     from srgdqn.learner.estimators import register_estimator as register_estimator
     from srgdqn.results.comparison import compare as compare
+    from srgdqn.results.paired import paired as paired
     from srgdqn.results.result import Result as Result
     from srgdqn.sweeps.run import search as search
     from srgdqn.sweeps.run import sweep as sweep
@@ -48,6 +49,7 @@ _HOMES = {
     "export": "srgdqn.integrations.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",
+    "paired": "srgdqn.results.paired",
     "register_estimator": "srgdqn.learner.estimators",
     "replay_round": "srgdqn.inspection.replay_round",
     "search": "srgdqn.sweeps.run",
