@@ -136,8 +136,9 @@ class ReplaySettings:
     """Transitions stored; the oldest is overwritten."""
     batch_size: int = option(64, _COUNT)
     """N, the transitions in one batch D."""
-    sampling: Literal["with-replacement", "without-replacement", "newest"] = "with-replacement"
-    """How D is drawn: uniformly with or without replacement, or the N newest transitions."""
+    sampling: str = "with-replacement"
+    """How D is drawn: uniformly (with-replacement or without-replacement), the N newest transitions (newest), or by a
+    rule of your own that is registered by this name."""
 
 
 VARIANCE_FLOOR = 1e-8
@@ -163,6 +164,8 @@ class GradientSettings:
     target: Literal["current", "outer", "hard", "polyak"] = "current"
     """Parameters behind the target y: each gradient's own; those at the start of the outer iteration; or a target
     network, copied at intervals (hard) or drifting (polyak)."""
+    bootstrap: str = "max"
+    """Value of S' in y: its largest Q-value (max), or by a rule of your own that is registered by this name."""
     target_period: int = number(100, _COUNT)
     """Outer iterations between two copies of a hard target network."""
     target_tau: float = number(0.005, _POSITIVE_SHARE)

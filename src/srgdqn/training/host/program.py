@@ -146,6 +146,7 @@ def _make(
             unpack(batch),
             rows.picks,
             rows.origin,
+            weights=rows.weights,
             beyond=None if beyond is None else lambda: unpack(beyond),
             coins=rows.coins,
         )
