@@ -190,7 +190,7 @@ def run(
 
 @settings(max_examples=60)
 @given(
-    task=st.sampled_from(["MountainCar", "Pendulum", "CartPole"]),
+    task=st.sampled_from(["MountainCar", "Pendulum", "CartPole", "Acrobot"]),
     algorithm=st.sampled_from(sorted(ALGORITHMS)),
     readings=st.sampled_from(["corrected", "printed"]),
     options=shapes,

@@ -17,7 +17,7 @@ TEAM = 8  # rounds side by side in the processor's vectors
 Values = tuple[Any, ...] | None  # of an option, that are implemented; None: any
 
 # The places of these names are the kernel's enumerations.
-TASKS = ("MountainCar", "Pendulum", "CartPole")
+TASKS = ("MountainCar", "Pendulum", "CartPole", "Acrobot")
 _REWARDS = ("raw", "height", "distance", "position-and-angle", "upright-cosine")
 _TARGETS = ("current", "outer", "hard", "polyak")
 ESTIMATORS = ("none", "sgd", "full", "svrg", "srg")

@@ -33,7 +33,7 @@ class NativeProgram:
             )
         known = make(configuration.task)
         if (program.task.environment, program.task.raw) != (known.environment, known.raw):
-            raise ValueError("the kernel knows the paper's tasks with raw evaluations alone: give kernel='xla'")
+            raise ValueError("the kernel knows the compiled tasks with raw evaluations alone: give kernel='xla'")
         widths = (observation_size(environment), *configuration.network.hidden, action_count(environment))
 
         def shape(reward: str) -> structures.Shape:
