@@ -145,10 +145,13 @@ VARIANCE_FLOOR = 1e-8
 
 @dataclass(frozen=True)
 class NormalisationSettings:
-    """Running statistics that observations and rewards are divided by; both are off by default."""
+    """Running statistics, or constants, that observations and rewards are divided by; all are off by default."""
 
     normalise_observations: bool = False
     """Give the network observations with running mean 0 and standard deviation 1."""
+    scale_observations: bool = False
+    """Give the network observations whose bounds are -1 and 1; numbers without bounds, or with bounds of a million or
+    more, stay as they are."""
     normalise_rewards: bool = False
     """Divide rewards in D by the running standard deviation of the discounted return."""
 

@@ -85,7 +85,7 @@ class Lanes(ctypes.Structure):
     _fields_ = [
         *_fields(_POINTER, "key state observation ring"),
         *_fields(Tree, "parameters first_moment second_moment target"),
-        *_fields(_POINTER, "episode_steps updates iterations episodes diverged_at active"),
+        *_fields(_POINTER, "episode_steps updates iterations episodes diverged_at active mean deviation"),
     ]
 
 
@@ -94,7 +94,7 @@ class LearnerState(ctypes.Structure):
 
     _fields_ = [
         *_fields(Tree, "parameters first_moment second_moment target"),
-        *_fields(_POINTER, "updates iterations"),
+        *_fields(_POINTER, "updates iterations mean deviation"),
     ]
 
 
@@ -138,6 +138,7 @@ LEARNER: dict[str, Values] = {
     # What the C code does by itself; no field carries these.
     **{"network": ("mlp",), "activation": ("relu",), "differentiation": ("auto", "closed-form")},
     **{"normalise_observations": (False,), "normalise_rewards": (False,)},
+    **any_value("scale_observations"),  # by `Lanes` and `LearnerState`
 }
 # The same for the whole loop.
 LOOP: dict[str, Values] = {
