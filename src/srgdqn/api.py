@@ -46,7 +46,7 @@ def train(
     """Trains an algorithm on a task, all rounds at once.
 
     Args:
-      task: the name of one of the paper's tasks; the id of a Gymnasium environment, an environment, or a function that
+      task: the name of a compiled task; the id of a Gymnasium environment, an environment, or a function that
         makes one, which is stepped on the host; or a functional JAX environment (`gymnasium`'s `FuncEnv`), whose
         attributes must not change once it is trained on: compiled programs would not notice.
       algorithm: a name that `srgdqn list` shows.

@@ -195,6 +195,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
             f"single_step_matches = {o.single_step_matches!r} is instead of inner iterations, but estimator = "
             f"{o.estimator!r} makes them. Give estimator = 'none', or single_step_matches = 'nothing'."
         )
+    if o.scale_observations and o.normalise_observations:
+        yield (
+            "scale_observations and normalise_observations are both on, but statistics undo whatever the constants do. "
+            "Switch one of them off."
+        )
     if o.differentiation == "closed-form" and o.network != "mlp":
         yield (
             f"differentiation = 'closed-form' is for the built-in perceptron, but network = {o.network!r}. Give "

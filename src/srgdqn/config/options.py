@@ -147,10 +147,13 @@ VARIANCE_FLOOR = 1e-8
 
 @dataclass(frozen=True)
 class NormalisationSettings:
-    """Running statistics that observations and rewards are divided by; both are off by default."""
+    """Running statistics, or constants, that observations and rewards are divided by; all are off by default."""
 
     normalise_observations: bool = False
     """Give the network observations with running mean 0 and standard deviation 1."""
+    scale_observations: bool = False
+    """Give the network observations whose bounds are -1 and 1; numbers without bounds, or with bounds of a million or
+    more, stay as they are."""
     normalise_rewards: bool = False
     """Divide rewards in D by the running standard deviation of the discounted return."""
 
@@ -265,7 +268,7 @@ class TrainingSettings:
     """Rounds that one program compiled by XLA runs side by side; part of a round's identity there, as other widths may
     round differently. 1 is fastest for a single round."""
     kernel: Literal["auto", "native", "xla"] = "auto"
-    """What runs the loop: the fused C kernel (native; the paper's tasks and perceptrons with ReLU), a program compiled
+    """What runs the loop: the fused C kernel (native; compiled tasks and perceptrons with ReLU), a program compiled
     by XLA (anything), or native where it can. A run's own configuration says which it was; they round differently."""
     window: int = option(1_000, _COUNT)
     """Environment steps averaged into one row of the curves."""
@@ -274,7 +277,7 @@ class TrainingSettings:
     evaluation_episodes: int = option(5, _COUNT)
     """Episodes in one greedy evaluation, from the same starts for every round and algorithm."""
     evaluation_limit: int | None = option(None, _COUNT)
-    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of the paper's tasks; the time
+    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of compiled tasks; the time
     limit of a task of your own, or else 1,000)."""
 
     @property
