@@ -137,7 +137,9 @@ class _Elsewhere:
 
 
 def _packed_parts(*, by_value: bool) -> bytes:
-    """The users' estimators and rules. `by_value`: with the user's modules they are made of, which another machine may lack."""
+    """The users' estimators and rules. `by_value`: with the user's modules they are made of, which another machine may
+    lack.
+    """
     own = own_parts()
     modules = modules_behind(own.values()) if by_value else []
     for module in modules:
