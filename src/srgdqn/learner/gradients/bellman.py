@@ -106,14 +106,6 @@ def loss_and_slope(
     return (loss, slope) if rows.weight is None else (loss * rows.weight, slope * rows.weight)
 
 
-def batch_loss(settings: GradientSettings, network: Network, theta: Parameters, batch: Batch) -> tuple[Array, Array]:
-    """The mean loss and mean max_a Q of a batch, without its gradient."""
-    q = network.q_values(theta, batch.observation)
-    next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
-    predicted = jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
-    return loss_and_slope(settings, batch, predicted, next_q)[0].mean(), q.max(-1).mean()
-
-
 def loss_of(settings: GradientSettings, error: Array) -> Array:
     """e² of the error e = Q - y; beyond `huber_delta` (if Huber's) continued along its tangent."""
     if settings.loss == "squared":
