@@ -194,6 +194,15 @@ class Query(NamedTuple):
         rows = jax.tree.map(lambda leaf: leaf[self.m - 1][:, None], self._picks())
         return self.source.query(theta, rows)[0]
 
+    def on_each_pick(self, theta: Parameters) -> Compact:
+        """The gradients on the rows of x_1 … x_M one by one, stacked."""
+        import jax
+
+        def row_by_row(leaf: Array) -> Array:
+            return leaf[:-1].reshape(-1, 1, *leaf.shape[2:])
+
+        return self.source.query(theta, jax.tree.map(row_by_row, self._picks()))[0]
+
     @property
     def coin(self) -> Float[Array, ""]:
         """The random number, uniform in [0, 1), of this direction."""
