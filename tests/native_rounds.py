@@ -22,7 +22,12 @@ from srgdqn.training.interaction import Situation, action_count, observation_siz
 from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import BlockLog, Instruments, Lane, Probe, Program
 
-STARTS = {"MountainCar": [-0.5, 0.0], "Pendulum": [0.5, 0.1], "CartPole": [0.01, 0.0, 0.02, 0.0]}
+STARTS = {
+    "MountainCar": [-0.5, 0.0],
+    "Pendulum": [0.5, 0.1],
+    "CartPole": [0.01, 0.0, 0.02, 0.0],
+    "Acrobot": [0.1, -0.1, 0.0, 0.0],
+}
 
 
 class Native(NamedTuple):
@@ -123,9 +128,9 @@ def live_slots(native: Native, written: int) -> list[int]:
 
 
 def observed(configuration: Configuration, state: np.ndarray) -> np.ndarray:
-    if configuration.task.task != "Pendulum":
-        return state.copy()
-    return np.stack([np.cos(state[:, 0]), np.sin(state[:, 0]), state[:, 1]], axis=1)
+    links = {"Pendulum": 1, "Acrobot": 2}.get(configuration.task.task, 0)
+    columns = [turned(state[:, link]) for link in range(links) for turned in (np.cos, np.sin)]
+    return np.column_stack([*columns, state[:, links:]])
 
 
 def copied(lanes: Lane) -> Lane:

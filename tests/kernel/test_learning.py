@@ -15,6 +15,7 @@ import reference
 from native_rounds import Native, chosen, live_slots, native, random_lanes, words_of
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.kernel.structures import MOST_LAYERS
+from srgdqn.learner.normalisation import Normaliser, Scale
 from srgdqn.training.lane import BlockLog, Lane, Probe
 from srgdqn.training.probes import first_layer
 from tiny import bits
@@ -76,15 +77,19 @@ def learned(lanes: Lane, lane: int) -> Learned:
 
 def served(program: Native, after: Lane, lane: int, index: int) -> tuple[list[reference.Transition], list[list[int]]]:
     """D and the inner picks, from the round's words and its ring after the block."""
-    configuration, rows, block = program.configuration, program.rows, program.program.block
+    configuration, drawn, block = program.configuration, program.rows, program.program.block
     inner = configuration.estimator
     size = inner.inner_iterations * inner.inner_batch
-    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=rows, picks=size)
+    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=drawn, picks=size)
     slots = live_slots(program, (index + 1) * block)
     newest = configuration.replay.sampling == "newest"
-    ages = range(rows) if newest else [int(word) % len(slots) for word in words.batch]
-    data = from_packed(np.asarray(after.ring)[lane, [slots[age] for age in ages]])
-    picks = [int(word) % rows for word in words.picks]
+    ages = range(drawn) if newest else [int(word) % len(slots) for word in words.batch]
+    rows = np.asarray(after.ring, np.float64)[lane, [slots[age] for age in ages]]
+    if after.normaliser.observations is not None:
+        mean, deviation = (np.tile(each[lane], 2) for each in after.normaliser.observations)
+        rows[:, :-3] = (rows[:, :-3] - mean) / deviation
+    data = from_packed(rows)
+    picks = [int(word) % drawn for word in words.picks]
     return data, [picks[m * inner.inner_batch : (m + 1) * inner.inner_batch] for m in range(inner.inner_iterations)]
 
 
@@ -169,7 +174,15 @@ shapes = st.fixed_dictionaries(
 
 
 def run(
-    task: str, algorithm: str, options: dict[str, Any], unit: str, lanes: int, seed: int, probe: Probe | None = None
+    task: str,
+    algorithm: str,
+    options: dict[str, Any],
+    unit: str,
+    lanes: int,
+    seed: int,
+    probe: Probe | None = None,
+    *,
+    scaled: bool = False,
 ) -> tuple[Native, Lane, Lane, BlockLog, dict[str, np.ndarray], int]:
     """One block with an outer iteration, of lanes some of which are not active."""
     rng = np.random.default_rng(seed)
@@ -183,6 +196,10 @@ def run(
     made = native(task, algorithm, probe=probe, **usual, **options)
     before = random_lanes(made, rng, lanes, index)
     before = before._replace(active=np.append(True, rng.random(lanes - 1) < 0.8))  # type: ignore[arg-type]
+    if scaled:
+        size = (lanes, made.sizes[0])
+        scale = Scale(np.float32(rng.normal(size=size)), np.float32(rng.uniform(0.3, 3, size)))  # type: ignore[arg-type]
+        before = before._replace(normaliser=Normaliser(scale, None, None))
     numbers = numbers_for(made, rng, lanes)
     after, log = made.segment(before, index, 1, numbers)
     return made, before, after, log, numbers, index
@@ -190,7 +207,7 @@ def run(
 
 @settings(max_examples=60)
 @given(
-    task=st.sampled_from(["MountainCar", "Pendulum", "CartPole"]),
+    task=st.sampled_from(["MountainCar", "Pendulum", "CartPole", "Acrobot"]),
     algorithm=st.sampled_from(sorted(ALGORITHMS)),
     readings=st.sampled_from(["corrected", "printed"]),
     options=shapes,
@@ -198,6 +215,7 @@ def run(
     lanes=st.integers(1, 9),
     seed=st.integers(0, 2**20),
     probe=st.sampled_from([None, first_layer]),
+    scaled=st.booleans(),
 )
 def test_any_composition_is_the_references(
     task: str,
@@ -208,11 +226,12 @@ def test_any_composition_is_the_references(
     lanes: int,
     seed: int,
     probe: Probe | None,
+    scaled: bool,
 ) -> None:
     inner = reference.ALGORITHMS[algorithm].direction is not None and options["inner_iterations"] > 0
     assume(options["anchor_step"] or inner)
     program, before, after, log, numbers, index = run(
-        task, algorithm, {**options, "readings": readings}, unit, lanes, seed, probe
+        task, algorithm, {**options, "readings": readings}, unit, lanes, seed, probe, scaled=scaled
     )
     active = np.flatnonzero(before.active)
     compared = 0

@@ -77,7 +77,7 @@ def test_a_step_explores_exactly_below_its_number() -> None:
         assert (actions[step, step] == (greedy if epsilon is exactly else random[step, step])).all()
 
 
-@pytest.mark.parametrize("task", ["MountainCar", "Pendulum", "CartPole"])
+@pytest.mark.parametrize("task", ["MountainCar", "Pendulum", "CartPole", "Acrobot"])
 def test_episodes_start_where_they_are_drawn(task: str) -> None:
     """With a time limit of one step every transition begins an episode."""
     index = 40

@@ -46,7 +46,7 @@ def test_fields_are_mirrored_in_order(structure: str) -> None:
 @pytest.mark.parametrize(
     ("names", "enumeration"),
     [
-        (structures.TASKS, "MOUNTAIN_CAR, PENDULUM, CART_POLE"),
+        (structures.TASKS, "MOUNTAIN_CAR, PENDULUM, CART_POLE, ACROBOT"),
         (structures._REWARDS, "RAW, HEIGHT, DISTANCE, POSITION_AND_ANGLE, UPRIGHT_COSINE"),
         (structures._TARGETS, "TARGET_CURRENT, TARGET_OUTER, TARGET_HARD, TARGET_POLYAK"),
         (structures.ESTIMATORS, "NONE, SGD, FULL, SVRG, SRG"),

@@ -39,6 +39,8 @@ static void learn(Team *team, int32_t index, int32_t entry, int32_t entries)
     const int64_t steps = ((int64_t)index + 1) * shape->block;
     for (int member = 0; member < team->members; member++)
         draw_batch(team, member);
+    if (team->scale.on)
+        scale_batch(&team->scale, &team->network, work, shape->rows);
     if (shape->target != TARGET_CURRENT)
         freeze_targets(&team->network, has_target_network(shape) ? team->learner.target : team->learner.theta,
                        work->next_observations, &work->batch, shape->rows, &work->targets);

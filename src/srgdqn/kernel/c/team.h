@@ -18,6 +18,7 @@ typedef struct {
     Learner learner, saved; /* now, and before the outer iteration */
     TeamNumbers numbers;
     Activations acting;
+    Scale scale;
     vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
     uint32_t *words[TEAM]; /* the block's random words */
     const float **drawn[TEAM]; /* the rows of D in the ring */
@@ -35,6 +36,7 @@ static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, co
     team.learner = take_learner(arena, network);
     team.saved = take_learner(arena, network);
     team.acting = take_activations(arena, network, 1);
+    team.scale = take_scale(arena, network);
     team.word_count = 4 * (size_t)shape->block + shape->rows;
     if (has_picks(shape)) /* they come last, so that whoever needs none draws the same words before them */
         team.word_count += (size_t)shape->inner_iterations * shape->inner_batch;
@@ -69,9 +71,12 @@ static void assemble(Team *team, const float *numbers, const int32_t *lanes, int
     team->members = count < TEAM ? count : TEAM;
     team->occupied = (mask){0};
     vector *each = (vector *)&team->numbers;
-    for (int place = 0; place < TEAM; place++) /* idle places too: whatever is divided by must not be 0 */
+    for (int place = 0; place < TEAM; place++) { /* idle places too: whatever is divided by must not be 0 */
+        const int lane = lanes[place < team->members ? place : 0];
         for (int i = 0; i < NUMBERS; i++)
-            each[i][place] = numbers[lanes[place < team->members ? place : 0] * NUMBERS + i];
+            each[i][place] = numbers[lane * NUMBERS + i];
+        read_scale(&team->scale, from->mean, from->deviation, lane, size, place);
+    }
     for (int member = 0; member < team->members; member++) {
         const int lane = team->lane[member] = lanes[member];
         move_parameters(&team->network, &from->parameters, lane, team->learner.theta, member, 1);

@@ -12,7 +12,7 @@ from srgdqn.adapters.replay_memory import Memory
 from srgdqn.config import Configuration
 from srgdqn.kernel import structures
 from srgdqn.kernel.calls import HostLearner
-from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.normalisation import Normaliser, Scale
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.training.batches import ChosenRows
 from srgdqn.training.host.program import HostProgram
@@ -96,7 +96,7 @@ class KernelLearner:
         """What has been learnt, copied out of the kernel."""
         trees = [[np.zeros(shape, np.float32) for shape in self._shapes] for _ in range(4)]
         counts = np.zeros(2, np.int32)
-        self._learner.move(_learner_arrays(trees, counts), into=False)
+        self._learner.move(_learner_arrays(trees, counts, []), into=False)
         parameters, first, second, target = (jax.tree.unflatten(self._form, tree) for tree in trees)
         like = self._like
         return like._replace(
@@ -108,20 +108,21 @@ class KernelLearner:
 
     def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
         """Goes on from another state."""
-        del normaliser  # the kernel has none
         target = state.parameters if state.target is None else state.target
         trees = [
             [np.array(leaf, np.float32, order="C") for leaf in jax.tree.leaves(tree)]
             for tree in (state.parameters, state.adam.first, state.adam.second, target)
         ]
         counts = np.array([state.adam.updates, state.iterations], np.int32)
-        self._learner.move(_learner_arrays(trees, counts), into=True)
+        seen = normaliser.observations
+        scale = [np.array(each, np.float32) for each in seen] if isinstance(seen, Scale) else []
+        self._learner.move(_learner_arrays(trees, counts, scale), into=True)
 
     def learn(
         self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
     ) -> tuple[bool, list[float]]:
         """One outer iteration."""
-        del normaliser
+        del normaliser  # what it has, `restore` was given
         learner = self._learner
         memory.gather(np.asarray(rows.origin.slots), out=learner.batch)
         if rows.picks.size:
@@ -148,6 +149,9 @@ class _KernelPolicy:
         return np.array([self.one(row) for row in observations])
 
 
-def _learner_arrays(trees: list[list[np.ndarray]], counts: np.ndarray) -> structures.LearnerState:
+def _learner_arrays(
+    trees: list[list[np.ndarray]], counts: np.ndarray, scale: list[np.ndarray]
+) -> structures.LearnerState:
     updates = structures.pointer(counts, np.int32)
-    return structures.LearnerState(*map(structures.tree, trees), updates, updates + counts.itemsize)
+    constants = [structures.pointer(each, np.float32) for each in scale] or [None, None]
+    return structures.LearnerState(*map(structures.tree, trees), updates, updates + counts.itemsize, *constants)
