@@ -139,7 +139,11 @@ class Base:
 
     def as_words(self) -> dict[str, Any]:
         """The same as JSON values, with options as on a command line."""
-        options = {name: written(coerce(name, value)) for name, value in sorted(self.options.items())}
+        options = {
+            # A number that nobody knows is of a stored sweep, whose estimator is not registered here.
+            name: written(coerce(name, value) if name in option_names() or is_number(name) else value)
+            for name, value in sorted(self.options.items())
+        }
         return {"task": self.task, "algorithm": self.algorithm, "readings": self.readings, "options": options}
 
 
