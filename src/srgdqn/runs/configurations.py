@@ -69,7 +69,7 @@ def loads(text: str) -> Configuration:
             )
     algorithm, readings = (_label(label, document[label]) for label in _LABELS)
     own = _own_numbers(document)
-    options = {**_BEFORE, **dict(_options(document))}
+    options = {**_BEFORE, **dict(_options(document, stored=True))}
     chosen = options.get("estimator", Configuration().estimator.estimator)
     declared = numbers_of_estimator(chosen)
     for name in own:
@@ -111,8 +111,10 @@ def _own_numbers(document: dict[str, Any]) -> dict[str, float]:
     return {name: coerce_number(name, value) for name, value in own.items()}
 
 
-def _options(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every option in the document. Three names are an option's and a section's: there a table is the section."""
+def _options(document: dict[str, Any], *, stored: bool = False) -> Iterator[tuple[str, Any]]:
+    """Every option in the document. Three names are an option's and a section's: there a table is the section. In a
+    `stored` one an estimator's own numbers stand in their own table alone, so that no package is asked for them.
+    """
     homes = option_names()
     for key, value in document.items():
         if key in _LABELS:
@@ -121,16 +123,16 @@ def _options(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if key not in sections():
                 raise unknown("table", key, sections())
             for name, inner in value.items():
-                yield _option(name, inner, section=key)
+                yield _option(name, inner, section=key, stored=stored)
         elif key in homes or is_number(key):
             yield key, coerce(key, value)
         else:
             raise unknown("key", key, (*_LABELS, *homes, *every_number()))
 
 
-def _option(name: str, value: Any, section: str) -> tuple[str, Any]:
+def _option(name: str, value: Any, section: str, stored: bool) -> tuple[str, Any]:
     homes = option_names()
-    if section == "estimator" and name not in homes and is_number(name):
+    if section == "estimator" and not stored and name not in homes and is_number(name):
         return name, coerce(name, value)
     if name not in homes:
         raise unknown(f"option in [{section}]", name, homes)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from srgdqn.config import option_names
 from srgdqn.config.checks import check_option
 from srgdqn.config.coercion import coerce_number, literal
-from srgdqn.config.discovery import known_estimator
-from srgdqn.config.estimator_numbers import is_number
-from srgdqn.errors import InputError
+from srgdqn.config.discovery import ESTIMATORS
+from srgdqn.config.estimator_numbers import every_number
+from srgdqn.errors import InputError, unknown
 from srgdqn.runs.destination import check_destination, is_scratch, make_folder, write_file
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.unfinished import UNFINISHED_CELLS, changes, check_stays_within
@@ -138,7 +138,7 @@ def read_about(path: Path) -> About:
         if content["kind"] != _KIND or content["version"] != _VERSION:
             raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
         named = [each.get("estimator") for each in (content["options"], *content["cells"])]
-        unknown_numbers = any(map(_is_unknown, named))
+        unknown_numbers = any(each not in (None, "none", *ESTIMATORS) for each in named)
         options = _values(content["options"], unknown_numbers)
         # Sweeps of older releases have no list of failures.
         failed = tuple(
@@ -205,7 +205,7 @@ def _wanted(words: str, finished: Sequence[Values], folder: Path) -> Values:
                 f"{word!r} says nothing about the cells of {folder}, which differ in {options}. Write an option, = and "
                 "its value after the colon, such as :eta=0.01."
             )
-        wanted[name] = _stored_value(name, value)
+        wanted[name] = _stored_value(name, value, unknown_numbers=True)
     return wanted
 
 
@@ -213,22 +213,19 @@ def _words(values: Values) -> dict[str, str]:
     return {name: written(value) for name, value in values.items()}
 
 
-def _values(words: dict[str, str], unknown_numbers: bool = False) -> Values:
-    """`unknown_numbers`: whether there may be numbers of an estimator that is not registered here."""
-    return {
-        name: _stored_value(name, word) if unknown_numbers else check_option(name, read_value(name, word))
-        for name, word in words.items()
-    }
+def _values(words: dict[str, str], unknown_numbers: bool) -> Values:
+    return {name: _stored_value(name, word, unknown_numbers) for name, word in words.items()}
 
 
-def _stored_value(name: str, word: str) -> Any:
-    if name in option_names() or is_number(name) or not name.isidentifier():
+def _stored_value(name: str, word: str, unknown_numbers: bool) -> Any:
+    """The value of an option or, where there may be `unknown_numbers`, of a number that no estimator known here has.
+    Nothing is imported for it.
+    """
+    if name in option_names() or name in every_number():
         return check_option(name, read_value(name, word))
+    if not unknown_numbers or not name.isidentifier():
+        raise unknown("option of a sweep", name, option_names())
     return coerce_number(name, literal(word))
-
-
-def _is_unknown(estimator: Any) -> bool:
-    return estimator is not None and not known_estimator(str(estimator))
 
 
 def _plan(content: Any) -> dict[str, Any]:

@@ -141,7 +141,7 @@ class Base:
         """The same as JSON values, with options as on a command line."""
         options = {
             # A number that nobody knows is of a stored sweep, whose estimator is not registered here.
-            name: written(coerce(name, value) if name in option_names() or is_number(name) else value)
+            name: written(coerce(name, value) if name in option_names() or name in every_number() else value)
             for name, value in sorted(self.options.items())
         }
         return {"task": self.task, "algorithm": self.algorithm, "readings": self.readings, "options": options}
