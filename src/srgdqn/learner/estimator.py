@@ -23,7 +23,8 @@ __all__ = ["Clock", "Direction", "Estimator", "Number", "Origin", "Query", "Work
 class Direction(NamedTuple):
     """The direction Δ_m, the gradient g_m on the present pick alone, and the estimator's state after it.
 
-    `first` and `second` are what enters Adam's m and v where Adam makes the step; Δ_m where they are None.
+    `first` and `second` are what enters Adam's m and v where Adam makes the step; Δ_m where they are None. Where
+    `ended` is given and true, the inner iterations have ended before this one, which then changes nothing.
     """
 
     delta: Parameters
@@ -31,6 +32,7 @@ class Direction(NamedTuple):
     state: Any
     first: Parameters | None = None
     second: Parameters | None = None
+    ended: Bool[Array, ""] | None = None
 
 
 class Work(NamedTuple):
@@ -143,6 +145,7 @@ class Query(NamedTuple):
     origin: Origin | None = None
     replay: Callable[[], Batch] | None = None
     coins: Float[Array, " directions"] | None = None  # uniform in [0, 1)
+    capacity: int = 0  # D is drawn from this many newest transitions
 
     def dense(self, gradient: Compact) -> Parameters:
         """A compact gradient in the form of the parameters."""

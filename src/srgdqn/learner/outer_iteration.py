@@ -272,6 +272,7 @@ def outer_iteration(
             origin,
             None if replay is None else lambda: batch_of(replay()),
             coins,
+            configuration.replay.replay_capacity,
         )
         run = _on_whole_batch if chosen.per == "batch" else _inner_iterations
         end, stacks = run(configuration, chosen, query, step, state, end, delta_0, keep_iterates)
@@ -365,7 +366,9 @@ def _inner_iterations(
             None if carry.previous_theta is None else carry.theta,
             None if carry.gradient is None else made.gradient,
         )
-        return new, ((made.delta, theta) if keep_iterates else None)
+        if (ended := made.ended) is not None:
+            new = jax.tree.map(lambda old, moved: jnp.where(ended, old, moved), carry, new)
+        return new, ((new.delta, new.theta) if keep_iterates else None)
 
     return jax.lax.scan(iterate, start._replace(state=begun), jnp.arange(1, inner.inner_iterations + 1))
 

@@ -67,8 +67,8 @@ saga = Estimator(
     begin=begin,
     direction=direction,
     queries=lambda work: work.inner_iterations * work.inner_batch,
+    # The table's gradients at θ_0 are those of Δ_0: they are asked for once, and evaluated twice.
     evaluations=lambda work: work.batch_size + work.inner_iterations * work.inner_batch,
     formula="Δ_m = g(θ_m; x_m) - c (T[x_m] - mean of T), T over D",
     cost="bM",
 )
-"""The table's gradients at θ_0 are those of Δ_0: they are asked for once, and evaluated twice."""
