@@ -32,7 +32,7 @@ from srgdqn.learner.outer_iteration import (
     outer_iteration,
     queries_per_iteration,
 )
-from translation import distance, flat, mean_gradient, options_of, to_parameters, to_transitions
+from translation import QUICK, distance, flat, mean_gradient, options_of, to_parameters, to_transitions
 
 SIZES = (3, 5, 2)
 ROWS, INNER = 5, 3
@@ -56,21 +56,6 @@ def rows_of(tree: Any) -> np.ndarray:
 
 
 # Running both
-
-
-def _quick() -> dict[str, Any] | None:
-    """Compile without optimising, which takes a tenth of the time: most programs here run a handful of times."""
-    options = dict(
-        xla_backend_optimization_level=0, xla_cpu_use_fusion_emitters=False, xla_cpu_parallel_codegen_split_count=1
-    )
-    try:
-        jax.jit(lambda x: x + 1, compiler_options=options)(1.0)
-    except jax.errors.JaxRuntimeError:  # another version of XLA may have other options
-        return None
-    return options
-
-
-QUICK = _quick()
 
 
 def program(shape: Configuration, sizes: tuple[int, ...]) -> Any:
