@@ -58,7 +58,7 @@ class Estimator(NamedTuple):
       evaluations: gradients really evaluated there.
       begin: (memory, θ_0, Δ_0, query) -> state, at the start of an outer iteration, before the first step. By default
         the state is the memory.
-      init: (θ, work) -> memory, what survives outer iterations.
+      init: (θ, work) -> memory, what survives outer iterations. Of its own numbers `work` has the sizes alone.
       finish: (state, θ) -> memory, with θ at the end of the outer iteration. By default the memory stays, or, per
         batch, becomes the state.
       numbers: its own options, which `query.numbers` has by name beside `coefficient`.
