@@ -22,7 +22,7 @@ HALVED = """\
 from srgdqn.estimators import Direction, Estimator
 
 
-def direction(state, theta, previous, query, coefficient):
+def direction(state, theta, previous, query):
     import jax
 
     gradient = query.dense(query.on_present(theta))
