@@ -195,7 +195,7 @@ def test_what_no_estimators_own_number_can_be(own: str, said: str) -> None:
 
 
 def test_own_numbers_of_a_built_in_estimator_are_those_it_has() -> None:
-    with pytest.raises(InputError, match="unknown number of the estimator 'storm' 'aa'. Did you mean 'a'"):
+    with pytest.raises(InputError, match=r"unknown number of the estimator 'storm' 'aa'\. Did you mean 'a'"):
         loads(STORM.replace(OWN, "[estimator.own]\naa = 0.25\n"))
     with pytest.raises(InputError, match=r"a is 2\.0, but must be from 0 to 1"):
         check_stored(loads(STORM.replace(OWN, "[estimator.own]\na = 2.0\n")))
@@ -207,5 +207,5 @@ def test_a_users_file_may_have_own_numbers_among_the_options() -> None:
     for text in ("a = 0.5", "[estimator]\na = 0.5", "[estimator.own]\na = 0.5"):
         assert options_from_toml(text).options == {"a": 0.5}
     assert repr(options_from_toml("anchor_batches = 4").options) == "{'anchor_batches': 4}"
-    with pytest.raises(InputError, match="a is given twice, as 0.5 and as 0.25"):
+    with pytest.raises(InputError, match=r"a is given twice, as 0\.5 and as 0\.25"):
         options_from_toml("a = 0.25\n[estimator.own]\na = 0.5")
