@@ -90,8 +90,8 @@ def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
 
 
 def test_registered_estimators_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ESTIMATORS, "storm", ESTIMATORS["srg"])
-    assert configure("CartPole", estimator="storm").estimator.estimator == "storm"
+    monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["srg"])
+    assert configure("CartPole", estimator="mine").estimator.estimator == "mine"
 
 
 @pytest.mark.parametrize("name", SYNONYMS)

@@ -14,7 +14,7 @@ import reference
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import algorithm, readings
 from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm
-from srgdqn.learner.estimators import Origin
+from srgdqn.learner.estimator import Origin
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import init_learner
@@ -41,7 +41,7 @@ def problem(
         after=jax.tree.map(np.asarray, learner),
         normaliser=Normaliser(None, None, None),
         transitions=to_transitions(data),
-        origin=Origin(np.arange(ROWS), np.arange(1, ROWS + 1), np.array(ROWS)),
+        origin=Origin(np.arange(ROWS), np.arange(1, ROWS + 1), np.int32(ROWS)),
         weights=None,
         beyond=None,
         coins=None,

@@ -45,8 +45,8 @@ def test_the_words_of_the_tests_are_those_of_jax() -> None:
     draws = jax.jit(jax.vmap(draw, (None, 0)))(lanes.key, jnp.array(indices))
     for place, index in enumerate(indices):
         words = drawn(lanes, index)
-        np.testing.assert_array_equal(draws.batch[place], words.batch)
-        np.testing.assert_array_equal(draws.picks[place, ..., 0], words.picks)
+        np.testing.assert_array_equal(draws.batches.batch[place, :, 0], words.batch)
+        np.testing.assert_array_equal(draws.batches.picks[place, :, 0, :, 0], words.picks)
         np.testing.assert_array_equal(jax.random.key_data(draws.episode[place]), words.episode)
         np.testing.assert_array_equal(draws.action[place], words.action % ACTIONS)
         np.testing.assert_array_equal(draws.explore[place], (words.explore >> 8) * 2.0**-24)
