@@ -28,8 +28,8 @@ from tiny import bits
 SEEN = np.random.default_rng(0).uniform(-2, 2, (40, 2)).astype(np.float32)
 
 
-def agent_of(environment: Any = Slope, **options: Any) -> Agent:
-    return Agent("srg-dqn", environment, seed=0, **{**SMALL, **options})
+def agent_of(environment: Any = Slope, *, algorithm: str = "srg-dqn", **options: Any) -> Agent:
+    return Agent(algorithm, environment, seed=0, **{**SMALL, **options})
 
 
 def state_of(agent: Agent) -> list[tuple[Any, ...]]:
@@ -193,7 +193,12 @@ def test_observations_of_another_shape_are_refused(odd: Any) -> None:
 
 @pytest.mark.parametrize(
     ("options", "include_replay"),
-    [({}, False), (dict(normalise_observations=True, normalise_rewards=True, target="polyak"), True)],
+    [
+        ({}, False),
+        (dict(normalise_observations=True, normalise_rewards=True, target="polyak"), True),
+        (dict(algorithm="dqn-storm", a=0.3), True),
+        (dict(estimator="alpha_svrg", svrg_start=0.75, gradient_steps=2), True),
+    ],
 )
 def test_an_agent_is_the_same_when_loaded(options: dict[str, Any], include_replay: bool, tmp_path: Path) -> None:
     agent = agent_of(**options).learn(72)

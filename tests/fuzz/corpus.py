@@ -80,8 +80,10 @@ def make_corpus(folder: Path) -> Path:
     save(Measured(tables, {"plan": {"steps": [16]}, **provenance()}), folder / "measurement" / "measurement")
     released = resources.files("srgdqn.paper.evidence").joinpath("confirmation.json")
     (folder / "evidence" / "confirmation.json").write_bytes(released.read_bytes())
-    (folder / "configuration" / "configuration.toml").write_text(dumps(result.configuration))
+    own = result.configuration.with_options({"estimator": "storm_inner", "a": 0.25})
+    (folder / "configuration" / "configuration.toml").write_text(dumps(own))
     lines = ('algorithm = "svr-dqn"', "steps = 2000", "[task]", 'task = "CartPole"', "[network]", "hidden = [8, 8]")
+    lines += ("[estimator]", 'estimator = "alpha_svrg"', "svrg_start = 0.75", "[estimator.own]", "svrg_end = 0.25")
     (folder / "options" / "options.toml").write_text("\n".join((*lines, "[optimiser]", "eta = 0.1")))
     return folder
 

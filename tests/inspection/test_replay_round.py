@@ -66,9 +66,8 @@ def test_the_first_that_is_no_number_is_where_plain_numpy_exceeds_its_range(dive
     for number in (0, 1):
         replay, saved = replayed(diverged, number), open_run(diverged)
         with rerun(saved, number) as round_:
-            iterations_made = [round_.next_iteration() for _ in range(saved.row_of(number)["steps"] // BLOCK)]
-        inputs = iterations_made[-1]
-        assert inputs is not None
+            iterations_made = [round_.next_iterations() for _ in range(saved.row_of(number)["steps"] // BLOCK)]
+        [inputs] = iterations_made[-1]
         size = inputs.transitions.observation.shape[1]
         options = options_of(saved.configuration, (size, HIDDEN, 2))
         theta = np.concatenate(

@@ -56,12 +56,11 @@ def test_from_every_checkpoint(saved: SavedRun) -> None:
 
 
 def test_block_by_block_is_the_same_as_at_once(saved: SavedRun) -> None:
-    made = []
+    inputs = []
     with rerun(saved, 0) as round_:
         while round_.active:
-            made.append(round_.next_iteration())
+            inputs += round_.next_iterations()
         assert_ends_as_stored(saved, 0, round_.policies()[0])
-    inputs = [each for each in made if each is not None]
     assert len(inputs) == saved.row_of(0)["outer_iterations"]
     for one, following in itertools.pairwise(inputs):
         assert bits(one.after) == bits(following.before)
@@ -74,7 +73,7 @@ def test_batches_are_the_transitions_that_were_made(compiled: Path) -> None:
     recording = train_rounds(saved.configuration, saved.task, instruments=Instruments(blocks_kept=blocks)).recording
     assert recording is not None
     with rerun(saved, 1) as round_:
-        made = list(filter(None, (round_.next_iteration() for _ in range(blocks - 1))))
+        made = [inputs for _ in range(blocks - 1) for inputs in round_.next_iterations()]
     assert len(made) > 10
     for inputs in made:
         rows = recording[1][inputs.made_at - 1]
@@ -93,7 +92,7 @@ def test_the_kernels_rounds_are_its_own(tmp_path: Path, kernel: None) -> None:
     saved = open_run(tmp_path / "run")
     with rerun(saved, 2, checkpoints_of(saved, 2)[2]) as round_:
         while round_.active:
-            round_.next_iteration()
+            round_.next_iterations()
         assert_ends_as_stored(saved, 2, round_.policies()[0])
 
 

@@ -42,6 +42,7 @@ def problem(
         normaliser=Normaliser(None, None, None),
         transitions=to_transitions(data),
         origin=Origin(np.arange(ROWS), np.arange(1, ROWS + 1), np.int32(ROWS)),
+        weights=None,
         beyond=None,
         coins=None,
         picks=np.array(picks, np.int32),

@@ -195,7 +195,7 @@ def test_what_no_estimators_own_number_can_be(own: str, said: str) -> None:
 
 
 def test_own_numbers_of_a_built_in_estimator_are_those_it_has() -> None:
-    with pytest.raises(InputError, match=r"unknown number of the estimator 'storm' 'aa'. Did you mean 'a'"):
+    with pytest.raises(InputError, match=r"unknown number of the estimator 'storm' 'aa'\. Did you mean 'a'"):
         loads(STORM.replace(OWN, "[estimator.own]\naa = 0.25\n"))
     with pytest.raises(InputError, match=r"a is 2\.0, but must be from 0 to 1"):
         check_stored(loads(STORM.replace(OWN, "[estimator.own]\na = 2.0\n")))

@@ -22,6 +22,7 @@ from srgdqn.sweeps.grid import Base, GridPlan
 from srgdqn.sweeps.run import run_sweep
 from srgdqn.sweeps.space import SearchPlan, space_of
 from srgdqn.sweeps.sweep import Sweep
+from srgdqn.training import program
 from tiny import TINY, outcome
 
 OPTIONS: dict[str, Any] = {name: value for name, value in TINY.items() if name != "batch_size"} | {"rounds": 3}
@@ -58,6 +59,42 @@ def test_a_cell_is_what_training_it_alone_gives(swept: tuple[Path, Sweep]) -> No
         alone = srgdqn.train("CartPole", "srg-dqn", **OPTIONS, **sweep.values(number))
         assert alone.configuration == sweep.result(number).configuration
         assert outcome(alone) == outcome(sweep.result(number))
+
+
+def test_cells_that_differ_in_an_estimators_own_numbers_share_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes compile anew."""
+    compiled: list[Any] = []
+    compiling = program._compile
+
+    def noted(configuration: Any, *others: Any) -> Any:
+        compiled.append(configuration.estimator.own)
+        return compiling(configuration, *others)
+
+    monkeypatch.setattr(program, "_compile", noted)
+    options = OPTIONS | {"rounds": 2, "hidden": (3,), "batch_size": 4}  # a shape of this test's own
+    swept = srgdqn.sweep("CartPole", "dqn-storm", {"a": [0.0, 0.25, 1], "alpha": [1e-3, 1e-2]}, **options)
+    assert len(compiled) == 1
+    assert swept.table["a"].to_list() == [0.0, 0.0, 0.25, 0.25, 1.0, 1.0]
+    for number in (0, 3, 5):
+        alone = srgdqn.train("CartPole", "dqn-storm", **options, **swept.values(number))
+        assert outcome(alone) == outcome(swept.result(number))
+    assert len({str(outcome(swept.result(number))) for number in range(6)}) == 6
+    assert len(compiled) == 1
+
+    compiled.clear()
+    values = {"anchor_batches": [1, 2], "refresh": [0.25, 0.5]}
+    swept = srgdqn.sweep("CartPole", "srg-dqn", values, estimator="page", **options)
+    assert sorted(dict(own)["anchor_batches"] for own in compiled) == [1, 2]
+    assert repr(swept.table["anchor_batches"].to_list()) == "[1, 1, 2, 2]"
+
+
+def test_each_of_several_estimators_has_its_own_defaults() -> None:
+    options = OPTIONS | {"rounds": 1, "batch_size": 4}
+    swept = srgdqn.sweep("CartPole", "srg-dqn", {"estimator": ["srg", "storm_inner", "alpha_svrg"]}, **options)
+    own = [dict(cell.configuration.estimator.own) for cell in swept.cells]
+    assert own == [{}, {"a": 0.1}, {"svrg_start": 0.5, "svrg_end": 0.0}]
+    with pytest.raises(InputError, match=r"the cell estimator = srg, a = 0\.5 cannot be run: a is a number of"):
+        srgdqn.sweep("CartPole", "srg-dqn", {"estimator": ["srg", "storm_inner"], "a": [0.5, 1]}, **options)
 
 
 def test_the_table(swept: tuple[Path, Sweep]) -> None:

@@ -19,7 +19,7 @@ from srgdqn.cli import COMMANDS, module_of
 from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of, flag, is_configuration
 from srgdqn.cli.presentation import console
 from srgdqn.config import Configuration, option_names, sections
-from srgdqn.config.checks import check_estimator
+from srgdqn.config.discovery import known_estimator
 from srgdqn.config.estimator_numbers import Number, numbers_of_estimator
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import written
@@ -160,9 +160,8 @@ def _groups(form: Any, configuration: Configuration, several: bool) -> Iterator[
 
 
 def _own_numbers(estimator: str, named: Mapping[str, Any], several: bool) -> Iterator[_Group]:
-    """The numbers that an estimator has of its own, if it has any."""
-    check_estimator(estimator)
-    numbers = numbers_of_estimator(estimator)
+    """The numbers that an estimator has of its own, if it is known and has any."""
+    numbers = numbers_of_estimator(estimator) if known_estimator(estimator) else {}
     if numbers:
         about = "Options of this estimator alone, wherever it is chosen."
         options = [_number(each, named.get(name), several) for name, each in numbers.items()]

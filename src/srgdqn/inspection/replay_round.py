@@ -138,18 +138,23 @@ def _traced(saved: SavedRun, round_: Rerun, first: int, stop: int) -> Iterator[T
     lanes = whole_teams(saved.configuration.training.lanes) if saved.compiled else None
     tracer = Tracer(saved.configuration, saved.q_network(), lanes)
     while round_.blocks < stop and round_.active:
-        inputs = round_.next_iteration()
-        if inputs is not None:
-            yield inputs, tracer.trace(inputs)
+        before = None
+        for inputs in round_.next_iterations():
+            # Of several after one block, each begins where the trace of the one before it ended.
+            begun = inputs if before is None else inputs._replace(before=before)
+            trace = tracer.trace(begun)
+            yield begun, trace
+            before = trace.after
 
 
 def _stretch(saved: SavedRun, number: int, from_step: int | None, until_step: int | None) -> tuple[int, int]:
     """The first block whose outer iteration is traced, and the one after the last."""
     row, block, learning = saved.row_of(number), saved.block, saved.configuration.training.first_learning_block
+    each = saved.configuration.training.gradient_steps
     steps, made = row["steps"], row["outer_iterations"]
     if made == 0:
         raise InputError(f"round {number} made no outer iteration in its {steps:,} steps. There is nothing to replay.")
-    ends = learning + made  # blocks
+    ends = learning + -(-made // each)  # blocks
     for name, step in (("from-step", from_step), ("until-step", until_step)):
         if step is not None and not 1 <= step <= ends * block:
             raise InputError(
@@ -157,12 +162,13 @@ def _stretch(saved: SavedRun, number: int, from_step: int | None, until_step: in
                 f"{(learning + 1) * block:,} to step {min(ends * block, steps):,}. Give one of these."
             )
     stop = ends if until_step is None else until_step // block
-    first = stop - DEFAULT_STRETCH if from_step is None else -(-from_step // block) - 1
+    first = stop - -(-DEFAULT_STRETCH // each) if from_step is None else -(-from_step // block) - 1
     first = max(first, learning)
     if first >= stop:
         raise InputError(
-            f"round {number} made no outer iteration from step {from_step or 1:,} to step {stop * block:,}: there is "
-            f"one every {block} steps, from step {(learning + 1) * block:,} on. Give a longer stretch."
+            f"round {number} made no outer iteration from step {from_step or 1:,} to step {stop * block:,}: there "
+            f"{'is one' if each == 1 else f'are {each}'} every {block} steps, from step {(learning + 1) * block:,} on. "
+            "Give a longer stretch."
         )
     return first, stop
 
@@ -178,7 +184,8 @@ def _compare_with_run(
     checked.append(f"{sum(end <= until for end in round_.ends):,} ends of episodes")
     if parted is not None:
         problems.append(f"from step {parted:,} on, episodes ended otherwise than in the run")
-    learned = saved.configuration.training.first_learning_block + row["outer_iterations"]
+    training = saved.configuration.training
+    learned = training.first_learning_block + -(-row["outer_iterations"] // training.gradient_steps)
     if stop >= learned and stop * saved.block > row["steps"] - saved.block:
         differences, arrays = parameter_differences(saved.result.parameters_of(number), round_.policies()[0])
         checked.append(f"{arrays} arrays of final parameters, to the bit")

@@ -169,24 +169,44 @@ class Rerun:
         ended = np.flatnonzero(np.asarray(own.log.flags[0]).ravel() & (TERMINATED | TRUNCATED))
         self.ends += (steps + ended + 1).tolist()
 
-    def next_iteration(self) -> IterationInputs | None:
-        """Runs one block, and returns the outer iteration at its end; None where there was none."""
+    def next_iterations(self) -> list[IterationInputs]:
+        """Runs one block, and returns the outer iterations after it, up to the one that was discarded. Of several, the
+        run's own state between them is not at hand: the others have that before the first, and no state after them.
+        """
         own, block, before, active = self._rounds[0], self.blocks, self._state(), self.active
         self._run(block + 1)
         if not (active and int(self._limits.first_learning) <= block < int(self._limits.last_block)):
-            return None
-        after = self._state()
+            return []
+        after, discarded = self._state(), bool(own.divergence[0] >= 0)
+        made = int(after.learner.iterations) - int(before.learner.iterations)
         numbers = {name: values[0] for name, values in lane_numbers(self._configuration, 1).items()}
-        chosen: Any = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), numbers))
+        return [
+            self._iteration(before, after, block, numbers, update, made, discarded=discarded and update == made)
+            for update in range(made + discarded)
+        ]
+
+    def _iteration(
+        self,
+        before: _State,
+        after: _State,
+        block: int,
+        numbers: dict[str, Any],
+        update: int,
+        made: int,
+        *,
+        discarded: bool,
+    ) -> IterationInputs:
+        """One of the outer iterations after a block, of which so many were made."""
+        chosen: Any = jax.tree.map(np.asarray, self._draw(before.key, np.int32(block), np.int32(update), numbers))
         spent = self._limits.spent(
             steps=jnp.asarray(self.steps, jnp.int32),
-            outer_iterations=jnp.asarray(before.learner.iterations),
+            outer_iterations=jnp.asarray(before.learner.iterations) + update,
             episodes=jnp.asarray(after.episodes, jnp.int32),
         )
         return IterationInputs(
             step=self.steps,
             before=before.learner,
-            after=after.learner,
+            after=after.learner if update >= made - 1 else None,
             normaliser=after.normaliser,
             transitions=jax.tree.map(np.asarray, after.gather(chosen.origin.slots)),
             origin=chosen.origin,
@@ -196,19 +216,19 @@ class Rerun:
             picks=chosen.picks,
             progress=np.asarray(spent / self._limits.amount),
             numbers=numbers,
-            discarded=bool(own.divergence[0] >= 0),
+            discarded=discarded,
         )
 
     @property
     def _slots(self) -> int:
         return ring_length(self._configuration.replay, self._saved.block)
 
-    def _drawn(self, key: Any, block: Any, numbers: dict[str, Any]) -> Any:
+    def _drawn(self, key: Any, block: Any, update: Any, numbers: dict[str, Any]) -> Any:
         configuration = self._configuration.shape().with_numbers(numbers)
         key = jax.random.wrap_key_data(key, impl="threefry2x32")
         rows = batch_rows(configuration)
         draws = draw_block(configuration, key, block, actions=self._saved.action_count, rows=rows)
-        return choose_rows(configuration, self._slots, block, draws.batch())
+        return choose_rows(configuration, self._slots, block, draws.batch(update))
 
     def _state(self) -> _State:
         own = self._rounds[0]

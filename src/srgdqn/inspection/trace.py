@@ -33,7 +33,7 @@ class IterationInputs(NamedTuple):
 
     step: int  # environment steps by then
     before: LearnerState
-    after: LearnerState  # the same as before where it was discarded
+    after: LearnerState | None  # the same as before where it was discarded; None where it is not at hand
     normaliser: Normaliser
     transitions: Transitions  # D as it is in the replay
     origin: Origin  # where D is in the replay, and the environment steps that made it
@@ -292,7 +292,9 @@ def joined(iterations: pl.DataFrame, inner: pl.DataFrame) -> pl.DataFrame:
 def _iteration(inputs: IterationInputs, trace: IterationTrace) -> dict[str, Any]:
     errors, deltas = np.asarray(trace.td_errors, float), trace.inner["delta_norm"]
     worst = int(np.argmax(np.where(np.isnan(errors), np.inf, np.abs(errors))))
-    pair = (jax.tree.leaves(each.parameters) for each in (trace.after, inputs.after))
+    difference = None
+    if inputs.after is not None and not inputs.discarded:
+        difference = relative_distance(*(jax.tree.leaves(each.parameters) for each in (trace.after, inputs.after)))
     return {
         **dict.fromkeys(ITERATIONS),
         **{name: float(value) for name, value in trace.outer.items()},
@@ -305,7 +307,7 @@ def _iteration(inputs: IterationInputs, trace: IterationTrace) -> dict[str, Any]
         "largest_td_row": worst,
         "largest_td_made_at": int(inputs.made_at[worst]),
         "discarded": inputs.discarded,
-        "difference": None if inputs.discarded else relative_distance(*pair),
+        "difference": difference,
     }
 
 
