@@ -10,15 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import family
 import reference
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import algorithm, readings
-from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm
+from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm, tables_of
 from srgdqn.learner.estimator import Origin
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import init_learner
-from translation import options_of, to_parameters, to_transitions
+from translation import mean_gradient, options_of, to_parameters, to_transitions
 
 SIZES, ROWS, INNER = (3, 5, 2), 6, 4
 CLOSE = 1e-9
@@ -136,3 +137,27 @@ def test_norms_overflow_only_where_a_number_does() -> None:
     assert scaled_norm([jnp.zeros(3)]) == 0
     assert scaled_norm([jnp.array([1.0]), jnp.array([-jnp.inf])]) == jnp.inf
     assert jnp.isnan(scaled_norm([jnp.array([1.0]), jnp.array([jnp.nan])]))
+
+
+def test_a_direction_per_batch_is_traced_on_all_of_d() -> None:
+    """In the second outer iteration, in which STORM's reference is of the first."""
+    with jax.enable_x64(True):
+        configuration, network, inputs, (theta, data, _) = problem("dqn-storm", target="outer")
+        tracer = Tracer(configuration, network)
+        first = tracer.trace(inputs)
+        inputs = inputs._replace(before=first.after, after=first.after)
+        traced = tracer.trace(inputs)
+    o = options_of(configuration, SIZES)
+    round_ = family.Round("storm", o, theta, dict(configuration.estimator.own), adam_steps=True)
+    round_.outer_iteration(family.Given(data))
+    made = round_.outer_iteration(family.Given(data))
+    at = made.theta[0]
+    assert traced.inner["theta_norm"][1] == pytest.approx(np.linalg.norm(at), rel=CLOSE)
+    assert traced.inner["delta_norm"][1] == pytest.approx(np.linalg.norm(made.delta[0]), rel=CLOSE)
+    assert traced.inner["gradient_norm"][1] == pytest.approx(np.linalg.norm(mean_gradient(o, at, data)), rel=CLOSE)
+    assert traced.inner["step_norm"][1] == pytest.approx(np.linalg.norm(made.theta[1] - at), rel=CLOSE)
+    assert "reference_norm" not in traced.inner
+    q = [reference.q_values(o, at, x.s)[x.a] for x in data]
+    assert traced.picks["q"][0] == pytest.approx(q, rel=CLOSE)
+    _, inner = tables_of([(inputs, traced)])
+    assert inner["row"].to_list() == [None, *range(ROWS)]

@@ -64,6 +64,7 @@ class IterationTrace(NamedTuple):
     inner: dict[str, Float[Array, " M+1"]]  # by column of `INNER`
     picks: dict[str, Float[Array, "M b"]]  # of x_m at θ_m, by column of `INNER`
     td_errors: Float[Array, " rows"]  # of D at θ_0
+    picked: Int[Array, "M b"]  # the rows of D that are x_m: all, where an estimator has a direction per batch
 
 
 # The points θ_ref at which an estimator takes its reference gradients, given θ_0 … θ_M.
@@ -139,7 +140,11 @@ class Tracer:
         source = make_gradients(configuration.gradients, network)
         batch = outer_batch(configuration.gradients, network, seen, before.parameters, before.target, weights)
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
-        rows = batch.rows(picks[:inner])
+        name = configuration.estimator.estimator
+        chosen = None if name == "none" else estimator(name)
+        per_batch = chosen is not None and chosen.per == "batch"
+        picked = jnp.arange(batch.reward.shape[0])[None] if per_batch else picks[:inner]
+        rows = batch.rows(picked)
 
         def gradients(thetas: Parameters) -> Parameters:
             def one(theta: Parameters, pick: Batch) -> Parameters:
@@ -150,8 +155,8 @@ class Tracer:
 
         thetas = jax.tree.map(lambda leaf: leaf[:-1], trace.iterates)  # θ_0 … θ_M
         at_picks = jax.tree.map(lambda leaf: leaf[1:], thetas)
-        name = configuration.estimator.estimator
-        reference = None if name == "none" else _REFERENCES.get(estimator(name).reference)
+        # That of a direction per batch is of another outer iteration.
+        reference = None if chosen is None or per_batch else _REFERENCES.get(chosen.reference)
         deltas = _norms(trace.deltas)
         columns = {
             "theta_norm": _norms(thetas),
@@ -172,6 +177,7 @@ class Tracer:
             columns,
             jax.vmap(lambda theta, pick: _errors(configuration, network, theta, pick))(at_picks, rows) if inner else {},
             _errors(configuration, network, before.parameters, batch)["td_error"],
+            picked,
         )
 
 
@@ -319,7 +325,7 @@ def _inner(inputs: IterationInputs, trace: IterationTrace) -> Iterator[dict[str,
         if m == 0:
             yield shared
             continue
-        for sample, row in enumerate(inputs.picks[m - 1].tolist()):
+        for sample, row in enumerate(trace.picked[m - 1].tolist()):
             errors = {name: float(column[m - 1, sample]) for name, column in trace.picks.items()}
             yield shared | {"sample": sample} | errors | _transition(inputs, row)
 

@@ -72,6 +72,7 @@ class Estimator(NamedTuple):
       formula: Δ_m in one line, for lists.
       cost: the queries beside Δ_0's as a formula, for lists.
       reference: θ_ref, for traces: θ_{m-1} (`previous`), θ_0 (`first`), or None where there is no reference gradient.
+        Per batch it is another outer iteration's, and not traced.
 
     """
 
