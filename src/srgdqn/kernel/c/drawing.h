@@ -18,15 +18,27 @@ INLINE uint32_t remainder_of(uint32_t word, Divisor by)
     return (uint32_t)((unsigned __int128)(by.inverse * word) * by.divisor >> 64);
 }
 
-/* Chooses the rows of a member's D, and asks for them long before they are needed. */
-static void choose_batch(Team *team, int member, int32_t index)
+/* Draws the words of one of the block's outer iterations. Those of all D come first, those of all picks last, so that
+ * whoever needs no picks draws the same words before them. */
+static void draw_words(Team *team, int member, int update)
 {
+    const Shape *shape = team->shape;
+    const size_t before = step_words(shape), rows = shape->rows, picks = picked(shape);
+    uint32_t *words = team->words[member] + before;
+    random_words(team->key[member], before + update * rows, words, rows);
+    random_words(team->key[member], before + shape->gradient_steps * rows + update * picks, words + rows, picks);
+}
+
+/* Chooses the rows of a member's D, and asks for them long before they are needed. */
+static void choose_batch(Team *team, int member, int32_t index, int update)
+{
+    draw_words(team, member, update);
     const Shape *shape = team->shape;
     const int width = 2 * observation_size(&team->network) + 3;
     const float *ring = team->lanes->ring + (size_t)team->lane[member] * shape->slots * width;
     const int64_t written = ((int64_t)index + 1) * shape->block, newest = (written - 1) % shape->slots;
     const Divisor live = divisor((uint32_t)(written < shape->capacity ? written : shape->capacity));
-    const uint32_t *words = team->words[member] + 4 * shape->block;
+    const uint32_t *words = team->words[member] + step_words(shape);
     for (int t = 0; t < shape->rows; t++) {
         int64_t slot = newest - (shape->newest ? (uint32_t)t : remainder_of(words[t], live));
         team->drawn[member][t] = ring + (size_t)(slot < 0 ? slot + shape->slots : slot) * width;
@@ -61,7 +73,7 @@ static void draw_picks(Team *team, int member)
     const Batch from = team->work.batch, to = team->work.picks;
     const int seen = from.rows_each * observation_size(&team->network);
     const int b = shape->inner_batch, count = shape->inner_iterations * b;
-    const uint32_t *words = team->words[member] + 4 * shape->block + shape->rows;
+    const uint32_t *words = team->words[member] + step_words(shape) + shape->rows;
     const Divisor rows = divisor((uint32_t)shape->rows);
     for (int p = 0; p < count + b; p++) {
         const int t = (int)remainder_of(words[p < count ? p : p - b], rows);

@@ -41,9 +41,10 @@ static void run_team(Team *team, int32_t first, int32_t blocks)
         const int learns = index >= limits->first_learning && index < limits->last_block;
         for (int member = 0; member < team->members; member++) {
             const uint32_t *key = team->lanes->key + 2 * team->lane[member];
-            random_words(fold_in((Key){key[0], key[1]}, (uint32_t)index * 3), team->words[member], team->word_count);
+            team->key[member] = fold_in((Key){key[0], key[1]}, (uint32_t)index * 3);
+            random_words(team->key[member], 0, team->words[member], step_words(team->shape));
             if (learns)
-                choose_batch(team, member, index);
+                choose_batch(team, member, index, 0);
         }
         act(team, index, index - first, blocks);
         if (learns)

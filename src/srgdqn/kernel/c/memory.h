@@ -80,12 +80,15 @@ static Workspace take_workspace(Arena *arena, const Network *network, const Shap
     return work;
 }
 
-static Learner take_learner(Arena *arena, const Network *network)
+static Learner take_learner(Arena *arena, const Network *network, const Shape *shape)
 {
+    const size_t size = network->size;
     return (Learner){
-        .theta = take_vectors(arena, network->size),
-        .target = take_vectors(arena, network->size),
-        .moments = {.first = take_vectors(arena, network->size), .second = take_vectors(arena, network->size)},
+        .theta = take_vectors(arena, size),
+        .target = has_target_network(shape) ? take_vectors(arena, size) : NULL,
+        .theta_before = is_per_batch(shape) ? take_vectors(arena, size) : NULL,
+        .delta_before = is_per_batch(shape) ? take_vectors(arena, size) : NULL,
+        .moments = {.first = take_vectors(arena, size), .second = take_vectors(arena, size)},
     };
 }
 
