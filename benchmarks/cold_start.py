@@ -25,7 +25,7 @@ from typing import Any
 from measuring import circumstances, spread, without_a_cache_of_programs
 from reporting import Bar, Panel, between, place_for, print_table, write_report
 from srgdqn.config.algorithms import ALGORITHMS, PAPER
-from srgdqn.config.presets import PRESETS
+from srgdqn.config.presets import FIGURE_2_ROUNDS
 
 LIMIT = 300.0  # seconds for any process
 REFUSED = 2  # the exit code for input that cannot be used
@@ -74,7 +74,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=place_for(__file__))
     options = parser.parse_args()
     turns = 1 if options.quick else options.turns
-    tasks = ["CartPole"] if options.quick else list(PRESETS)
+    tasks = ["CartPole"] if options.quick else list(FIGURE_2_ROUNDS)
     algorithms = options.algorithms[:1] if options.quick else options.algorithms
 
     kinds: dict[str, Callable[[], dict[str, float]]] = {

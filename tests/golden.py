@@ -191,7 +191,9 @@ def own_estimator(*, folder: Path) -> Digests:
         average, references = state
         gradient = query.dense(query.on_present(theta))
         reference = query.dense(jax.tree.map(lambda leaf: leaf[query.m - 1], references))
-        delta = jax.tree.map(lambda g, g_ref, a: g - query.numbers["coefficient"] * (g_ref - a), gradient, reference, average)
+        delta = jax.tree.map(
+            lambda g, g_ref, a: g - query.numbers["coefficient"] * (g_ref - a), gradient, reference, average
+        )
         return Direction(delta, gradient, state)
 
     averaged = srgdqn.Estimator(

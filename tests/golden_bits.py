@@ -170,9 +170,22 @@ def _bits_of_table(name: str, table: pl.DataFrame) -> Iterable[bytes]:
     yield repr(table.rows()).encode()  # of a float as many digits as identify it
 
 
+# Options that are younger than the records, and their defaults, which ask for what was asked before.
+_YOUNGER: dict[str, Any] = {"scale_observations": False}
+
+
 def _question(cell: Any) -> bytes:
-    asked = cell.configuration if hasattr(cell, "configuration") else cell.plan
-    return json.dumps([cell.name, dataclasses.asdict(asked)], sort_keys=True).encode()
+    asked = dataclasses.asdict(cell.configuration if hasattr(cell, "configuration") else cell.plan)
+    return json.dumps([cell.name, _as_recorded(asked)], sort_keys=True).encode()
+
+
+def _as_recorded(value: Any) -> Any:
+    """A question without the younger options at their defaults."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _as_recorded(inner) for name, inner in value.items() if name not in _YOUNGER or inner != _YOUNGER[name]
+    }
 
 
 def _rounded(value: float) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
+from srgdqn.learner.estimators.storm import Memory
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.networks.mlp import MLP, Layer
 from srgdqn.learner.normalisation import Normaliser
@@ -22,7 +23,12 @@ from srgdqn.training.interaction import Situation, action_count, observation_siz
 from srgdqn.training.kernel_program import NativeProgram
 from srgdqn.training.lane import BlockLog, Instruments, Lane, Probe, Program
 
-STARTS = {"MountainCar": [-0.5, 0.0], "Pendulum": [0.5, 0.1], "CartPole": [0.01, 0.0, 0.02, 0.0]}
+STARTS = {
+    "MountainCar": [-0.5, 0.0],
+    "Pendulum": [0.5, 0.1],
+    "CartPole": [0.01, 0.0, 0.02, 0.0],
+    "Acrobot": [0.1, -0.1, 0.0, 0.0],
+}
 
 
 class Native(NamedTuple):
@@ -90,12 +96,15 @@ def random_lanes(native: Native, rng: np.random.Generator, lanes: int, index: in
     parameters = random_parameters(rng, sizes, lanes)
     first = random_parameters(rng, sizes, lanes, 0.3)
     second = jax.tree.map(lambda leaf: rng.uniform(0.01, 1, leaf.shape).astype(np.float32), parameters)
+    memory = None
+    if configuration.estimator.estimator == "storm":
+        memory = Memory(random_parameters(rng, sizes, lanes), random_parameters(rng, sizes, lanes))
     has_target = configuration.gradients.target in ("hard", "polyak")
     learner = LearnerState(
         parameters,
         AdamState(first, second, rng.integers(1, 50, lanes, dtype=np.int32)),  # type: ignore[arg-type]
         random_parameters(rng, sizes, lanes) if has_target else None,
-        None,
+        memory,
         rng.integers(0, 50, lanes, dtype=np.int32),  # type: ignore[arg-type]
     )
     ring = rng.normal(0, 1, (lanes, slots, 2 * size + 3)).astype(np.float32)
@@ -123,9 +132,9 @@ def live_slots(native: Native, written: int) -> list[int]:
 
 
 def observed(configuration: Configuration, state: np.ndarray) -> np.ndarray:
-    if configuration.task.task != "Pendulum":
-        return state.copy()
-    return np.stack([np.cos(state[:, 0]), np.sin(state[:, 0]), state[:, 1]], axis=1)
+    links = {"Pendulum": 1, "Acrobot": 2}.get(configuration.task.task, 0)
+    columns = [turned(state[:, link]) for link in range(links) for turned in (np.cos, np.sin)]
+    return np.column_stack([*columns, state[:, links:]])
 
 
 def copied(lanes: Lane) -> Lane:

@@ -286,6 +286,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "clip": dict(clip_norm=0.5),
     "normalised observations": dict(normalise_observations=True),
     "normalised rewards": dict(normalise_rewards=True),
+    "scaled observations": dict(scale_observations=True),
     "linear schedule": dict(schedule="linear"),
     "cosine schedule": dict(schedule="cosine"),
     "without replacement": dict(sampling="without-replacement"),

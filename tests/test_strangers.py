@@ -224,7 +224,7 @@ def sweep(tmp_path: Path) -> Path:
     synthetic(rounds=2, steps=2_000, eta=0.01).save(folder / "cells" / "eta=0.01")
     about = {
         "kind": "srgdqn-sweep", "version": 1, "task": "MountainCar", "algorithm": "srg-dqn", "readings": "corrected",
-        "options": {}, "plan": {"values": {"eta": ["0.01"]}}, "score": "greedy-return", "random_policy": None,
+        "options": {}, "plan": {"values": {"eta": ["0.01"]}}, "score": "greedy-return",
         "planned": 1, "interrupted": False, "cells": [{"eta": "0.01"}], "failed": [],
     }  # fmt: skip
     (folder / "sweep.json").write_text(json.dumps(about))
@@ -268,7 +268,7 @@ def test_a_sweep_is_not_continued_where_its_checkpoints_would_lie_elsewhere(
         {"cells": [{"eta": "9" * 400}]},
         {"plan": {"space": {}}},
         {"plan": {"values": {"eta": 3}}},
-        {"random_policy": "x"},
+        {"score": ["greedy-return"]},
         {"planned": [1]},
     ],
 )

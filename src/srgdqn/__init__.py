@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from srgdqn.integrations.video import video as video
     from srgdqn.learner.estimators import Estimator as Estimator
     from srgdqn.learner.estimators import register_estimator as register_estimator
+    from srgdqn.learner.own_rules import register_bootstrap as register_bootstrap
+    from srgdqn.learner.own_rules import register_sampling as register_sampling
     from srgdqn.results.comparison import compare as compare
+    from srgdqn.results.paired import paired as paired
     from srgdqn.results.result import Result as Result
     from srgdqn.sweeps.run import search as search
     from srgdqn.sweeps.run import sweep as sweep
@@ -48,7 +51,10 @@ _HOMES = {
     "export": "srgdqn.integrations.export",
     "load": "srgdqn.api",
     "load_sweep": "srgdqn.sweeps.sweep",
+    "paired": "srgdqn.results.paired",
+    "register_bootstrap": "srgdqn.learner.own_rules",
     "register_estimator": "srgdqn.learner.estimators",
+    "register_sampling": "srgdqn.learner.own_rules",
     "replay_round": "srgdqn.inspection.replay_round",
     "search": "srgdqn.sweeps.run",
     "sweep": "srgdqn.sweeps.run",

@@ -9,26 +9,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import equinox as eqx
-import gymnasium as gym
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.experimental.functional import FuncEnv
-from gymnasium.vector import VectorEnv
 
-from srgdqn import tasks
-from srgdqn.adapters.defaults import defaults_for
-from srgdqn.adapters.environments import Environment, Source, source_of
-from srgdqn.adapters.registry import check_name
+from srgdqn.adapters.environments import Environment
 from srgdqn.config.configure import configure
-from srgdqn.config.identifiers import is_identifier
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations import Logger, logging_to
 from srgdqn.integrations.progress import reporting
-from srgdqn.learner.networks import NetworkFactory, named
+from srgdqn.learner.networks import NetworkFactory
 from srgdqn.results.result import Result, load_result
 from srgdqn.runs.provenance import LOCAL
 from srgdqn.runs.unfinished import CheckpointOptions, claimed
-from srgdqn.session.prepare import prepare
+from srgdqn.session.prepare import prepare, what_is_given
 from srgdqn.session.run_session import run_session
 from srgdqn.training.reports import Listener
 
@@ -53,7 +46,7 @@ def train(
     """Trains an algorithm on a task, all rounds at once.
 
     Args:
-      task: the name of one of the paper's tasks; the id of a Gymnasium environment, an environment, or a function that
+      task: the name of a compiled task; the id of a Gymnasium environment, an environment, or a function that
         makes one, which is stepped on the host; or a functional JAX environment (`gymnasium`'s `FuncEnv`), whose
         attributes must not change once it is trained on: compiled programs would not notice.
       algorithm: a name that `srgdqn list` shows.
@@ -81,23 +74,16 @@ def train(
     [(0, 1000), (0, 2000)]
 
     """
-    its_name, module = named(network)
-    options |= its_name
-    environment, source, defaults = _what_to_learn(task)
-    if source is not None:
-        name = source.name
-        if isinstance(source.given, VectorEnv):
-            options.setdefault("environments", source.given.num_envs)
-    else:
-        name = task if isinstance(task, str) else tasks.adopt(environment).name
-    configuration = configure(name, algorithm, readings=readings, defaults=defaults, **options)
+    given = what_is_given(task, network)
+    options = {**given.options, **options}
+    configuration = configure(given.task, algorithm, readings=readings, defaults=given.defaults, **options)
     checkpoints = None
     if out is not None:
         checkpoints = CheckpointOptions(Path(out), resume, overwrite, checkpoint_every, keep_checkpoints).checked()
     elif resume or overwrite or checkpoint_every is not None or keep_checkpoints is not None:
         raise InputError("resume, overwrite and checkpoints are for runs that are saved. Give out=… as well.")
     with claimed(checkpoints), ready(engine, address):
-        run = prepare(configuration, environment=environment, source=source, network=module)
+        run = prepare(configuration, **given.own)
 
         @contextlib.contextmanager
         def observed() -> Iterator[Listener]:
@@ -109,19 +95,6 @@ def train(
     if outcome.failure is not None:
         raise outcome.failure
     return outcome.result
-
-
-def _what_to_learn(task: Any) -> tuple[Any, Source | None, dict[str, Any] | None]:
-    """What may be a functional environment, or the source of an ordinary one; and what takes a preset's place."""
-    if isinstance(task, str) and not is_identifier(task):
-        check_name(task)
-        return None, None, None
-    ordinary = isinstance(task, str | EnvSpec | gym.Env | VectorEnv)
-    makes_one = issubclass(task, gym.Env) if isinstance(task, type) else callable(task)
-    if ordinary or (makes_one and not isinstance(task, FuncEnv)):
-        source = source_of(task)
-        return None, source, defaults_for(source)
-    return task, None, {}
 
 
 def load(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Result:

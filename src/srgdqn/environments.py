@@ -1,4 +1,4 @@
-"""The paper's tasks under Gymnasium ids, so that any library's agents can be trained on the same rewards and torques.
+"""The compiled tasks under Gymnasium ids, so that any library's agents can be trained on the same rewards and torques.
 
 Importing this module registers them, therefore either of these makes one:
 
@@ -18,7 +18,7 @@ from srgdqn.config.discovery import COMPILED_TASKS
 
 
 def register() -> None:
-    """Registers `srgdqn/MountainCar-v0`, `srgdqn/Pendulum-v0` and `srgdqn/CartPole-v0`; calling it twice is harmless.
+    """Registers every compiled task, such as `srgdqn/MountainCar-v0`; calling it twice is harmless.
 
     Episodes are limited as the tasks' presets are (rows 20 and 23 of the readings).
     """

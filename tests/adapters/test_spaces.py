@@ -22,6 +22,7 @@ from srgdqn.adapters.spaces import (
     is_image,
     read_actions,
     read_observations,
+    scale_of,
 )
 from srgdqn.config.configure import configure
 from srgdqn.config.presets import host_preset
@@ -96,6 +97,24 @@ def test_two_dimensions_are_cut_into_all_pairs_with_both_ends(bins: int) -> None
     assert actions.count == bins**2
     assert all(space.contains(action) for action in actions.table)
     assert {tuple(action) for action in actions.table} >= set(itertools.product((-2.0, 2.0), (0.0, 5.0)))
+
+
+@given(st.lists(st.tuples(st.floats(-9e5, 9e5), st.floats(1e-3, 9e5)), min_size=1, max_size=5))
+def test_bounds_become_minus_one_and_one(ranges: list[tuple[float, float]]) -> None:
+    low, width = np.array(ranges).T
+    low, high = np.minimum(low, 9e4), np.minimum(low, 9e4) + width
+    mean, deviation = scale_of(Box(low, high, dtype=np.float64), "Some-v0")
+    np.testing.assert_allclose((low - mean) / deviation, -1, rtol=1e-6)
+    np.testing.assert_allclose((high - mean) / deviation, 1, rtol=1e-6)
+
+
+def test_numbers_without_bounds_are_left_as_they_are() -> None:
+    largest = np.finfo(np.float32).max
+    low = np.array([[-2, -np.inf, -largest, 0], [-1e6, 3, -1, -np.inf]], np.float32)
+    high = np.array([[6, np.inf, largest, np.inf], [1e6, 3, 1e6, 1]], np.float32)
+    mean, deviation = scale_of(Box(low, high), "Some-v0")
+    assert mean.tolist() == [2, 0, 0, 0, 0, 0, 0, 0]
+    assert deviation.tolist() == [4, 1, 1, 1, 1, 1, 1, 1]
 
 
 @given(st.integers(1, 9), st.integers(-5, 5), st.data())

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -89,6 +90,32 @@ def test_compare_writes_json_and_the_format_of_the_suffix(tmp_path: Path, capsys
     drawn = (tmp_path / "c.svg").read_text()
     assert "gradient queries" in drawn
     assert "srg-dqn, eta 0.2" in drawn
+
+
+def test_compare_pairs_rounds_and_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options: dict[str, Any] = dict(steps=2_000, rounds=3, lanes=4, evaluation_episodes=1)
+    srgdqn.sweep("CartPole", "dqn-sgd", {"eta": [1e-3, 1e-2], "gamma": [0.5, 0.9]}, folder="grid", **options)
+    cells = {eta: f"grid/cells/gamma=0.9,eta={eta}" for eta in (0.001, 0.01)}
+    assert main(["compare", "grid:gamma=0.9", "--paired", "--threshold", "9.5", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [run["run"] for run in shown["runs"]] == list(cells.values())
+    expected = srgdqn.paired([srgdqn.load(cell) for cell in cells.values()], threshold=9.5)
+    assert shown["paired"] == expected.to_dicts()
+    assert main(["compare", "grid:gamma=0.9,eta=0.001", cells[0.01], "--paired", "--threshold", "9.5"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    row = expected.filter(score="area").row(0, named=True)
+    difference = [f"{row['difference']:.4g}", f"[{row['low']:.4g},", f"{row['high']:.4g}]", "3", "0,", "0"]
+    assert ["area", *difference] in [line[-len(difference) - 1 :] for line in lines]
+    assert main(["compare", "grid", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["runs"]) == 4
+    for named, why in (
+        ("grid:eta=7", "grid:eta=7 names no cell. Give the values of a finished one: gamma=0.5,eta=0.001; gamma=0.9,"),
+        ("grid:alpha=1", "'alpha=1' says nothing about the cells of grid, which differ in eta, gamma."),
+        ("grid:best", "'best' says nothing about the cells of grid"),
+        ("grib:eta=7", "grib:eta=7 is not the folder of a run: it does not exist"),
+    ):
+        assert main(["compare", named]) == 2
+        assert why in capsys.readouterr().err
 
 
 def test_brackets_and_colons_in_names_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

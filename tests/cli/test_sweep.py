@@ -76,7 +76,8 @@ def test_the_same_command_again_reads_and_prints_json(
 
 def test_a_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("optuna")
-    words = ["sweep", "CartPole", "dqn-sgd", "--search", "eta=1e-4..1e-1", "gamma=0.9,0.99", "--hidden", "4", *SMALL]
+    space = ["--search", "eta=1e-4..1e-1", "gamma=0.9,0.99"]
+    words = ["sweep", "CartPole", "dqn-sgd", *space, "--hidden", "4", *SMALL, "--score", "final-reward"]
     assert main([*words, "--trials", "3", "--out", str(tmp_path / "found"), "--figure", str(tmp_path / "a.svg")]) == 0
     shown = capsys.readouterr().out
     assert "The best cell: --eta 0." in shown
@@ -88,6 +89,52 @@ def test_a_search(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     assert (tmp_path / "a.svg").exists()
     assert len(srgdqn.load_sweep(tmp_path / "found").cells) == 3
+
+
+def test_cells_that_often_diverge_are_marked_and_come_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    words = ["sweep", "CartPole", "srg-dqn", "--eta", "1e6", "1e-3", "--hidden", "4", "--score", "final-reward", *SMALL]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines() if "/2" in line]
+    assert [(line[0], line[-1]) for line in lines] == [("★", "0/2"), ("1e+06", "2/2†")]
+    told = " ".join(shown.split())
+    assert "a diverged round has the final reward of the worst that finished, " in told
+    assert "†: more than a twentieth of the rounds diverged, so that it comes after all others" in told
+    assert main([*words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["best"]["options"], content["diverged_score"]) == ({"eta": 1e-3}, content["cells"][0]["score"])
+    assert [cell["often_diverged"] for cell in content["cells"]] == [True, False]
+
+
+def test_cells_that_tie_are_told_and_none_is_starred(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody reaches the goal of MountainCar in so few steps."""
+    options = ["--lanes", "4", "--rounds", "2", "--steps", "1100", "--evaluation-episodes", "1"]
+    grid = ["sweep", "MountainCar", "dqn-sgd", "--epsilon-start", "0.1", "0.5", "1"]
+    words = [*grid, *options, "--out", str(tmp_path / "grid")]
+    assert main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "★" not in shown
+    assert "=: the cells that tie" in shown
+    named = "--epsilon-start 0.1; --epsilon-start 0.5; --epsilon-start 1.0"
+    assert f"No cell is the best: all 3 cells tie by greedy-return at -200: {named}. They differ in another" in shown
+    assert "give --score final-reward." in shown
+    assert main([*words, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["best"], content["tied"]) == (None, [0, 1, 2])
+    assert main([*words, "--score", "solved", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["threshold"], content["cells"][0]["score"], content["tied"]) == (-110.0, 0.0, [0, 1, 2])
+    assert main([*words, "--score", "solved", "--threshold", "-200"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "solved: the share of rounds whose greedy return is -200 or more" in shown
+    assert "all 3 cells tie by solved at 1:" in shown
+    assert main([*words, "--threshold", "5"]) == 2
+    assert "the score is greedy-return, which has none. Leave the threshold out" in capsys.readouterr().err
+    assert main(["sweep", "Pendulum", "--eta", "1", "2", "--score", "solved"]) == 2
+    assert "from which return on Pendulum is solved. Give it: threshold = " in capsys.readouterr().err
 
 
 # An environment that goes wrong in its 36th step, after the first budget and before the end of the second.

@@ -196,7 +196,7 @@ def _use_sweep(sweep: Any, thorough: bool) -> None:
         sweep.values(0)
     if thorough:
         repr(sweep.table)
-        sweep.best  # noqa: B018
+        sweep.tied  # noqa: B018
 
 
 def _evidence(place: Path) -> Any:

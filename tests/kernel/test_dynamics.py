@@ -123,6 +123,37 @@ def test_pendulum(torques: str, values: np.ndarray, dynamics: str) -> None:
     assert not ends.any()
 
 
+def test_acrobot() -> None:
+    turned, slow = (-np.pi, np.pi), (-2, 2)
+    states = np.concatenate(
+        [
+            box(0, turned, turned, (-10, 10), (-10, 10)),  # the method magnifies roundings beyond
+            box(1, (1.6, 2.4), (-1, 1), slow, slow),  # the tip about as high as it must be
+            box(2, (-0.2, 0.2), (-0.2, 0.2), slow, slow),
+        ]
+    )
+    found = one_step("Acrobot", states)
+    reached, _, rewards, ends = by_gymnasium("Acrobot-v1", states, found[-1][:, -3])
+    height = -np.cos(reached[:, 0]) - np.cos(reached[:, 0] + reached[:, 1])
+    seen = observed(found[0].configuration, reached)
+    unclear = np.abs(height - 1) < 1e-5
+    check(found, states, seen, np.where(unclear, found[-1][:, -1] - 1, rewards), ends, unclear)
+    assert 0.1 < ends.mean() < 0.9
+    assert (np.abs(np.asarray(found[1].situation.state)[:, :2]) <= np.float32(np.pi)).all()
+
+
+def test_the_speeds_of_acrobot_are_limited() -> None:
+    fast = box(0, (-np.pi, np.pi), (-np.pi, np.pi), (12, 14), (27, 30))
+    states = np.concatenate([fast, -fast])
+    _, after, _, rows = one_step("Acrobot", states)
+    reached, *_ = by_gymnasium("Acrobot-v1", states, rows[:, -3])
+    goes_on, limits = rows[:, -1] == 0, np.float32(np.pi * np.array([4, 9]))
+    found = np.asarray(after.situation.state)[goes_on, 2:]
+    assert (np.abs(found) <= limits).all()
+    assert ((np.abs(found) == limits).sum(axis=0) > 100).all()
+    np.testing.assert_allclose(found, reached[goes_on, 2:], rtol=0, atol=2e-3 * limits.max())
+
+
 def test_an_episode_is_cut_at_its_time_limit_unless_it_terminates_there() -> None:
     """Seven steps of a limit of three, and a lane that is at the flag after the third."""
     program = native(

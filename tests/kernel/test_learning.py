@@ -15,10 +15,12 @@ import reference
 from native_rounds import Native, chosen, live_slots, native, random_lanes, words_of
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.kernel.structures import MOST_LAYERS
+from srgdqn.learner.normalisation import Normaliser, Scale
 from srgdqn.training.lane import BlockLog, Lane, Probe
 from srgdqn.training.probes import first_layer
+from storm_reference import Before
 from tiny import bits
-from translation import from_packed, options_of
+from translation import KERNELS, expected_iteration, from_packed, options_of
 
 pytestmark = pytest.mark.usefixtures("kernel")
 
@@ -44,9 +46,10 @@ def numbers_for(program: Native, rng: np.random.Generator, lanes: int) -> dict[s
         adam_epsilon=(1e-8, 0.1),
         clip_norm=(0.05, 2),
         schedule_end=(0, 1),
+        a=(0, 1),
     )
     drawn = {name: rng.uniform(low, high, lanes) for name, (low, high) in ranges.items()}
-    drawn["target_period"] = rng.integers(1, 4, lanes)
+    drawn["target_period"], drawn["reset"] = rng.integers(1, 4, lanes), rng.integers(2, size=lanes)
     used = program.configuration.numbers()
     return {name: np.float32(values) for name, values in drawn.items() if name in used}
 
@@ -60,6 +63,7 @@ class Learned(NamedTuple):
     target: np.ndarray | None
     updates: int
     iterations: int
+    before: Before | None
 
 
 def learned(lanes: Lane, lane: int) -> Learned:
@@ -70,21 +74,30 @@ def learned(lanes: Lane, lane: int) -> Learned:
     target = None if learner.target is None else flat(learner.target)
     moments = flat(learner.adam.first), flat(learner.adam.second)
     return Learned(
-        flat(learner.parameters), *moments, target, int(learner.adam.updates[lane]), int(learner.iterations[lane])
+        flat(learner.parameters),
+        *moments,
+        target,
+        int(learner.adam.updates[lane]),
+        int(learner.iterations[lane]),
+        None if learner.memory is None else Before(*map(flat, learner.memory)),
     )
 
 
 def served(program: Native, after: Lane, lane: int, index: int) -> tuple[list[reference.Transition], list[list[int]]]:
     """D and the inner picks, from the round's words and its ring after the block."""
-    configuration, rows, block = program.configuration, program.rows, program.program.block
+    configuration, drawn, block = program.configuration, program.rows, program.program.block
     inner = configuration.estimator
     size = inner.inner_iterations * inner.inner_batch
-    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=rows, picks=size)
+    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=drawn, picks=size)
     slots = live_slots(program, (index + 1) * block)
     newest = configuration.replay.sampling == "newest"
-    ages = range(rows) if newest else [int(word) % len(slots) for word in words.batch]
-    data = from_packed(np.asarray(after.ring)[lane, [slots[age] for age in ages]])
-    picks = [int(word) % rows for word in words.picks]
+    ages = range(drawn) if newest else [int(word) % len(slots) for word in words.batch]
+    rows = np.asarray(after.ring, np.float64)[lane, [slots[age] for age in ages]]
+    if after.normaliser.observations is not None:
+        mean, deviation = (np.tile(each[lane], 2) for each in after.normaliser.observations)
+        rows[:, :-3] = (rows[:, :-3] - mean) / deviation
+    data = from_packed(rows)
+    picks = [int(word) % drawn for word in words.picks]
     return data, [picks[m * inner.inner_batch : (m + 1) * inner.inner_batch] for m in range(inner.inner_iterations)]
 
 
@@ -108,8 +121,9 @@ def misfits(
     else:
         assert budget.episodes is not None
         progress = int(after.episodes[lane]) / budget.episodes
-    name = configuration.algorithm
-    expected, record = reference.outer_iteration(name, o, state, data, picks, progress=min(progress, 1.0))
+    expected, before_next, record = expected_iteration(
+        configuration, program.sizes, state, start.before, data, picks, min(progress, 1.0)
+    )
     exploded = max(np.linalg.norm(theta) for theta in record.theta) > 1e3 * (1 + np.linalg.norm(start.theta))
     has_units = len(program.sizes) > 2
     if exploded or (has_units and reference.smallest_preactivation(o, record.theta, data) < MARGIN):
@@ -119,6 +133,10 @@ def misfits(
 
     largest = max(np.linalg.norm(v) for v in (*record.delta, record.raw))
     # A Δ_m or g_M can be small because y is close to Q, or because terms cancel: rounding is then theirs.
+    values = [reference.q_values(o, start.theta, x.s) for x in data]
+    q = float(np.abs(values).max())
+    slopes = [reference.gradient(o, start.theta, x, value[x.a] - 0.05) for x, value in zip(data, values, strict=True)]
+    largest = max(largest, ROUNDING / CLOSE * q * 10 * max(map(np.linalg.norm, slopes)))
     along = max(np.linalg.norm(expected.theta - start.theta), mine["eta"] * largest)
     found: dict[str, float] = {}
 
@@ -136,8 +154,13 @@ def misfits(
     else:
         assert end.target is not None
         note("target", end.target, expected.target, along, size + float(np.linalg.norm(expected.target)))
+    if before_next is not None:
+        assert end.before is not None
+        assert start.before is not None
+        largest = max(largest, float(np.linalg.norm(start.before.delta)))
+        note("theta before", end.before.theta, before_next.theta, 0.0, size)
+        note("delta before", end.before.delta, before_next.delta, float(largest))
     logged = {column: float(np.asarray(getattr(log, column))[lane, 0]) for column in BlockLog._fields[2:6]}
-    q = float(np.abs([reference.q_values(o, start.theta, x.s) for x in data]).max())
     note("loss", logged["loss"], record.loss, record.loss, 10 * np.sqrt(record.loss) * q)
     note("max_q", logged["max_q"], record.max_q, 0.0, 10 * q)
     note("delta_norm", logged["delta_norm"], np.linalg.norm(record.delta[-1]), float(largest))
@@ -169,7 +192,15 @@ shapes = st.fixed_dictionaries(
 
 
 def run(
-    task: str, algorithm: str, options: dict[str, Any], unit: str, lanes: int, seed: int, probe: Probe | None = None
+    task: str,
+    algorithm: str,
+    options: dict[str, Any],
+    unit: str,
+    lanes: int,
+    seed: int,
+    probe: Probe | None = None,
+    *,
+    scaled: bool = False,
 ) -> tuple[Native, Lane, Lane, BlockLog, dict[str, np.ndarray], int]:
     """One block with an outer iteration, of lanes some of which are not active."""
     rng = np.random.default_rng(seed)
@@ -183,6 +214,10 @@ def run(
     made = native(task, algorithm, probe=probe, **usual, **options)
     before = random_lanes(made, rng, lanes, index)
     before = before._replace(active=np.append(True, rng.random(lanes - 1) < 0.8))  # type: ignore[arg-type]
+    if scaled:
+        size = (lanes, made.sizes[0])
+        scale = Scale(np.float32(rng.normal(size=size)), np.float32(rng.uniform(0.3, 3, size)))  # type: ignore[arg-type]
+        before = before._replace(normaliser=Normaliser(scale, None, None))
     numbers = numbers_for(made, rng, lanes)
     after, log = made.segment(before, index, 1, numbers)
     return made, before, after, log, numbers, index
@@ -190,29 +225,32 @@ def run(
 
 @settings(max_examples=60)
 @given(
-    task=st.sampled_from(["MountainCar", "Pendulum", "CartPole"]),
-    algorithm=st.sampled_from(sorted(ALGORITHMS)),
+    task=st.sampled_from(["MountainCar", "Pendulum", "CartPole", "Acrobot"]),
+    name=st.sampled_from(sorted(KERNELS)),
     readings=st.sampled_from(["corrected", "printed"]),
     options=shapes,
     unit=st.sampled_from(["steps", "outer_iterations", "episodes"]),
     lanes=st.integers(1, 9),
     seed=st.integers(0, 2**20),
     probe=st.sampled_from([None, first_layer]),
+    scaled=st.booleans(),
 )
 def test_any_composition_is_the_references(
     task: str,
-    algorithm: str,
+    name: str,
     readings: str,
     options: dict[str, Any],
     unit: str,
     lanes: int,
     seed: int,
     probe: Probe | None,
+    scaled: bool,
 ) -> None:
-    inner = reference.ALGORITHMS[algorithm].direction is not None and options["inner_iterations"] > 0
+    algorithm, more = KERNELS[name]
+    inner = ALGORITHMS[algorithm].options["estimator"] != "none" and options["inner_iterations"] > 0
     assume(options["anchor_step"] or inner)
     program, before, after, log, numbers, index = run(
-        task, algorithm, {**options, "readings": readings}, unit, lanes, seed, probe
+        task, algorithm, {"readings": readings, **options, **more}, unit, lanes, seed, probe, scaled=scaled
     )
     active = np.flatnonzero(before.active)
     compared = 0

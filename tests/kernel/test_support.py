@@ -30,7 +30,7 @@ def a_compiler_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(support, "library", lambda: None)
 
 
-@pytest.mark.parametrize("task", ["MountainCar", "Pendulum", "CartPole"])
+@pytest.mark.parametrize("task", ["MountainCar", "Pendulum", "CartPole", "Acrobot"])
 @pytest.mark.parametrize("algorithm", ["srg-dqn", "svr-dqn", "dqn-sgd-queries", "dqn-adam-repeated", *ADAM_STEPS])
 def test_the_papers_own_runs_are_the_kernels(task: str, algorithm: str) -> None:
     assert kernel_of(configure(task, algorithm)) == "native"

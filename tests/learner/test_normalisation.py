@@ -13,7 +13,14 @@ from hypothesis import given
 
 from srgdqn.config import NormalisationSettings
 from srgdqn.learner import normalisation
-from srgdqn.learner.normalisation import Moments, init_normaliser, normalise_observation, normalise_reward
+from srgdqn.learner.normalisation import (
+    Moments,
+    Scale,
+    init_normaliser,
+    is_running,
+    normalise_observation,
+    normalise_reward,
+)
 
 BLOCK, SIZE = 4, 3
 BOTH = NormalisationSettings(normalise_observations=True, normalise_rewards=True)
@@ -99,6 +106,21 @@ def test_before_anything_is_seen_nothing_changes() -> None:
     observation = jnp.array([1.0, -2.0, 3.0])
     np.testing.assert_allclose(normalise_observation(normaliser, observation), observation, rtol=1e-7)
     np.testing.assert_allclose(normalise_reward(normaliser, jnp.asarray(5.0)), 5.0, rtol=1e-7)
+
+
+def test_constants_scale_and_never_change() -> None:
+    settings = NormalisationSettings(scale_observations=True)
+    mean, deviation = np.array([1.0, -2.0, 0.0]), np.array([4.0, 0.5, 1.0])
+    normaliser = init_normaliser(settings, SIZE, (mean, deviation))
+    for sign in (-1, 0, 1):
+        seen = normalise_observation(normaliser, jnp.asarray(mean + sign * deviation))
+        np.testing.assert_allclose(seen, [sign] * SIZE, atol=1e-15)
+    after = observe(normaliser, jnp.ones((BLOCK, SIZE)) * 3, jnp.ones(BLOCK) * 3, jnp.zeros(BLOCK, bool), 0.9)
+    assert isinstance(after.observations, Scale)
+    assert [each.tolist() for each in after.observations] == [mean.tolist(), deviation.tolist()]
+    assert not is_running(normaliser)
+    unit = init_normaliser(settings, SIZE)
+    assert normalise_observation(unit, jnp.asarray(mean)).tolist() == mean.tolist()
 
 
 @pytest.mark.parametrize("observations", [False, True])

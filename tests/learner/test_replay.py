@@ -15,7 +15,8 @@ from scipy import stats
 
 from srgdqn.config import ReplaySettings
 from srgdqn.learner.gradients import Transitions
-from srgdqn.learner.replay import draw_slots, pack, ring_length, unpack, write
+from srgdqn.learner.own_rules import Drawing
+from srgdqn.learner.replay import draw_ages, pack, ring_length, unpack, write
 
 UNWRITTEN = -1.0
 DRAWN = 64
@@ -46,7 +47,9 @@ jitted_write = jax.jit(write)
 def drawn_slots(
     settings: ReplaySettings, slots: int, written: jax.Array, words: jax.Array, key: jax.Array
 ) -> jax.Array:
-    return draw_slots(settings, slots, written, words, key)
+    stored = jnp.minimum(written, settings.replay_capacity)
+    ages = draw_ages(settings, Drawing(words.shape[0], stored, words, key)).ages
+    return (written - 1 - ages) % slots
 
 
 def draw(ring: jax.Array, written: int, settings: ReplaySettings, rows: int, seed: int = 0) -> np.ndarray:
@@ -107,7 +110,7 @@ def test_without_replacement_is_uniform_in_every_place_of_the_batch() -> None:
     ring, model = fill(10, 4, 5)
     settings = ReplaySettings(replay_capacity=10, sampling="without-replacement")
     slots = jax.jit(
-        jax.vmap(lambda key: draw_slots(settings, ring.shape[0], jnp.int32(20), jnp.zeros(3, jnp.uint32), key))
+        jax.vmap(lambda key: drawn_slots(settings, ring.shape[0], jnp.int32(20), jnp.zeros(3, jnp.uint32), key))
     )(jax.random.split(jax.random.key(0), 3_000))
     batches = np.asarray(ring)[np.asarray(slots), 0]
     for place in range(3):

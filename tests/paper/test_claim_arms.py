@@ -7,8 +7,15 @@ import polars as pl
 import pytest
 
 from srgdqn.config.algorithms import PAPER
-from srgdqn.paper.claim_arms import anchor_rows, arm_rows, mean_interval, measurement_rows, survivor_rows
-from srgdqn.paper.claims.cases import judged
+from srgdqn.paper.claim_arms import (
+    anchor_rows,
+    arm_rows,
+    mean_interval,
+    measurement_rows,
+    steadiness_rows,
+    survivor_rows,
+)
+from srgdqn.paper.claims.cases import Exact, judged
 from srgdqn.paper.scale import CONFIRMATION
 from synthetic_cases import ARMS, DOSES, ROUNDS, TASKS, diverging, values, world
 
@@ -78,6 +85,24 @@ def test_the_error_of_sampled_anchors_by_step() -> None:
     rows = anchor_rows({"anchors": table}, "mnih")
     assert [row["step"] for row in rows] == [10, 20]
     assert [row["median"] for row in rows] == ["50.0%", "20.0%"]
+
+
+def test_the_standard_deviations_behind_steadiness_are_what_it_compares() -> None:
+    found = world()
+    spreads = {row["arm"]: row["S"] for row in steadiness_rows(found, "mnih")}
+    (judgement,) = judged(found, "mnih", 500, only=["C1"])
+    (ratio,) = [each for each in judgement.contrasts if each.label == "steadiness over rounds"]
+    assert np.log(spreads["ordinary"] / spreads["exact"]) == pytest.approx(ratio.interval.estimate)
+    lost = steadiness_rows(diverging(), "mnih")
+    assert {(row["readings"], row["finished in both"]) for row in lost} == {("mnih", "32 of 40")}
+
+
+def test_of_one_round_there_is_no_standard_deviation() -> None:
+    lost = np.full((1, 20), np.nan)
+    values = {arm: np.concatenate([np.ones((1, 20)), lost]) for arm in ("exact", "ordinary")}
+    rows = steadiness_rows(replace(world(), exact=Exact(values, np.zeros(2), np.zeros(2))), "mnih")
+    assert [(row["S"], row["finished in both"]) for row in rows] == [(None, "1 of 2")] * 2
+    assert steadiness_rows(replace(world(), exact=None), "mnih") == []
 
 
 def test_one_round_has_no_interval() -> None:

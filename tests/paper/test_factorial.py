@@ -488,12 +488,12 @@ def test_the_section_is_made_from_stored_evidence(lost: bool, tmp_path: Path) ->
         f"Some algorithm has learned anything at all in {count[0]} readings of MountainCar, {count[0]} readings of "
         f"Pendulum and {count[1]} readings of CartPole"
     )
-    share = "46,080 (100%)" if lost else "1,280 (3%)"
+    share = "46,080 (100 %)" if lost else "1,280 (3 %)"
     assert f"Of 46,080 rounds of the six algorithms {share} diverged." in learned
-    assert f"on all three tasks at once in {'0.0%' if lost else '50.0%'} [" in second
+    assert f"on all three tasks at once in {'0.0 %' if lost else '50.0 %'} [" in second
     assert [chart.name for chart in section.charts] == ["factorial-svr", "factorial-sgd"]
     shares, winners, against_svr, _, arms = section.tables
-    assert shares.frame["MountainCar"][0].startswith("0.0%" if lost else "100.0%")
+    assert shares.frame["MountainCar"][0].startswith("0.0 %" if lost else "100.0 %")
     assert winners.frame["algorithm"][0] == OURS
     assert against_svr.frame["option"][0] == "target: outer iteration instead of current θ"
     assert against_svr.frame.filter(pl.col("option").str.starts_with("time limit"))["CartPole"].to_list() == ["–"]
@@ -587,5 +587,5 @@ def test_the_first_screen_counts_readings_for_and_against() -> None:
     for task in TASKS:
         own = rows.filter(task=task)
         more = [row for row in own.to_dicts() if not row["sgd void"] and row["sgd low"] > 0]
-        assert f"{len(more)} of {own.height} of {task}" in found.answer[0]
+        assert f"{len(more)} of {own.height} on {task}" in found.answer[0]
     assert found.section == "factorial"

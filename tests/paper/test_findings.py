@@ -12,12 +12,13 @@ from srgdqn.errors import InputError
 from srgdqn.paper.claims.cases import CLAIMS_OF_A_SET, Gathered
 from srgdqn.paper.claims.evidence import Evidence
 from srgdqn.paper.claims.paper_claims import CLAIMS, ONE_PROBLEM, WHY_CHANGED
-from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured
+from srgdqn.paper.claims.verdicts import REWARDS, STEADY, Judgement, Measured, Unit
 from srgdqn.paper.findings import (
     SHOWN_SETS,
     answer,
     best_control,
     cards,
+    cards_note,
     check_whole,
     confirmed_section,
     contrast_rows,
@@ -29,8 +30,10 @@ from srgdqn.paper.findings import (
     queries_per_batch,
     rules_text,
     small_table,
+    with_confirmation,
 )
-from srgdqn.paper.report.contents import Table
+from srgdqn.paper.report.contents import Section, Table
+from srgdqn.paper.scale import PAPER_SCALE
 from srgdqn.paper.scores import Values
 from srgdqn.results.statistics import Interval
 from synthetic_findings import ARMS, TASKS, contrast, contrasts, evidence, judgements, scores
@@ -53,14 +56,15 @@ def test_the_answer_says_where_sets_differ_in_three_sentences() -> None:
         "all three tasks with mnih.",
         "It costs reward on all three tasks with corrected; it makes no clear difference on all three tasks with "
         "printed.",
-        "Controls without variance reduction score more than SRG-DQN in none of 9 pairs of task and set.",
+        "At no more gradients per batch, some control without variance reduction scores more than SRG-DQN in none of "
+        "the 9 pairs of task and set.",
     )
 
 
 @pytest.mark.parametrize(
     ("signs", "first", "second"),
     [
-        (dict(corrected=2.0), "Variance reduction, too: beyond", "Controls without variance reduction"),
+        (dict(corrected=2.0), "Variance reduction, too: beyond", "At no more gradients per batch"),
         (dict(corrected=-2.0, printed=0.1, mnih=-2.0), "Merely the updates: beyond", "It costs reward on all three"),
         (
             dict(corrected=-2.0, printed=-2.0),
@@ -108,11 +112,11 @@ def test_controls_are_counted_by_what_they_ask_for() -> None:
     )
     # Three sets on CartPole at no more gradients; with mnih two more tasks at (M + 1)N against N + 2M gradients.
     assert answer(contrasts(), dear)[-1] == (
-        "Controls without variance reduction score more than SRG-DQN in 3 of 9 pairs of task and set at no more "
-        f"gradients per batch, and in 5 at up to {17 * 64 / (64 + 2 * 16):.0f} times as many."
+        "At no more gradients per batch, some control without variance reduction scores more than SRG-DQN in 3 of the "
+        f"9 pairs of task and set; at up to {17 * 64 / (64 + 2 * 16):.0f} times as many, in 5."
     )
     low = scores(best=0.9)  # below sgd-inner everywhere, which asks for fewer
-    assert answer(contrasts(), low)[-1].endswith("in 9 of 9 pairs of task and set.")
+    assert answer(contrasts(), low)[-1].endswith("in all of the 9 pairs of task and set.")
     assert (queries_per_batch("Pendulum", "srg-dqn"), queries_per_batch("Pendulum", "dqn-gd-adam")) == (64, 544)
 
 
@@ -124,7 +128,8 @@ def lost_on_cartpole(arms: list[str]) -> pl.DataFrame:
 
 def test_nothing_is_said_of_arms_most_of_whose_rounds_diverged() -> None:
     both = lost_on_cartpole(["srg-dqn", "sgd-inner-adam"])
-    first = answer(contrasts(), both)[0]
+    first, second, _ = answer(contrasts(), both)
+    assert second == "It cannot be judged on CartPole with printed, where most rounds of both diverge."
     assert first.endswith("on all three tasks with corrected and mnih, and on MountainCar and Pendulum with printed.")
     assert diverging(both) == "SRG-DQN's rounds diverge: none with corrected and mnih; 90 % on CartPole with printed."
     [plot] = [panel for panel in forest(contrasts(), both).panels if panel.title == "CartPole"]
@@ -191,8 +196,9 @@ def test_verdicts_where_nobody_beats_the_random_policy_are_counted() -> None:
     found = judgements()
     found["mnih"][1] = dataclasses.replace(found["mnih"][1], marks=("small", "below random"))
     assert first_screen(evidence(found)).counts_note == (
-        "Below random: in some verdicts (1 with mnih) no algorithm compared is clearly above the random policy."
+        "Behind 1 (mnih) of the verdicts no algorithm compared is clearly above the random policy."
     )
+    assert first_screen(evidence(judgements(mnih_C3="moot"))).counts_note.startswith("Moot: nobody has learned")
     assert first_screen(evidence(judgements())).counts_note == ""
 
 
@@ -202,7 +208,7 @@ def test_the_small_table_has_the_best_control_and_who_diverged() -> None:
     row = frame.row(0, named=True)
     assert row["SRG-DQN"] == "5.000 (25 %)"
     assert row["best control"] == "2.250 (0 %) dqn-adam (64 queries)"
-    assert "of SRG-DQN: 96 on MountainCar, 64 on Pendulum and 96 on CartPole." in small_table(scores(), "mnih").note
+    assert "SRG-DQN's gradient queries per batch: 96, 64 and 96." in small_table(scores(), "mnih").note
     assert row["random policy"] == "1.000"
 
 
@@ -317,3 +323,63 @@ def test_greedy_columns_are_named_for_the_rounds_that_finished() -> None:
     [columns] = [table.frame.columns for table in shown.tables if table.name == "confirmation-scores"]
     assert "greedy return (finished rounds)" in columns
     assert "greedy return" not in columns
+
+
+# Whose numbers they are
+
+
+def section(name: str) -> Section:
+    return Section(name, "A title", "What it says.", "What was found.")
+
+
+def test_a_section_says_which_run_it_is_of_and_which_its_claims_are_judged_on() -> None:
+    made = evidence(judgements("fails"))
+    assert with_confirmation(section("figure-2"), made, PAPER_SCALE).found == (
+        "What was found.\n\nThese numbers are of this run (seed 0). C2, C3 and C4 are judged on the confirmatory run "
+        "(seed 1)."
+    )
+    assert with_confirmation(section("fingerprint"), made, PAPER_SCALE).found == "What was found."
+    assert "the confirmatory run (seed 1)" in cards_note(made, PAPER_SCALE)
+    assert "this run: seed 0," in cards_note(made, PAPER_SCALE)
+
+
+def test_theorem_1_has_the_confirmatory_runs_ratios_beside_its_own() -> None:
+    labels = [f"queries of SVRG beside SRG's, {each} η" for each in ("convex, theory", "network, tuned")]
+    found = judgements("fails")
+    (place,) = [place for place, each in enumerate(found["corrected"]) if each.name == "C9"]
+    about = {"unit": Unit("times as few queries", is_log=True)}
+    contrasts_of_c9 = tuple(contrast(label, np.log(4.0), **about) for label in labels)
+    found["corrected"][place] = dataclasses.replace(found["corrected"][place], contrasts=contrasts_of_c9)
+    told = with_confirmation(section("theorem-1"), evidence(found), PAPER_SCALE).found.split("\n\n")[1]
+    assert told.startswith("These numbers are of this run (seed 0). C9 is judged on the confirmatory run (seed 1). ")
+    assert "There, at the theory's η: convex problem: SVRG needs 4.00 times SRG's queries [3.62, 4.42]." in told
+    assert "There, at the tuned η: small network: SVRG needs 4.00 times SRG's queries [3.62, 4.42]." in told
+
+
+def test_figure_1_has_the_confirmatory_runs_standard_deviations_beside_its_own() -> None:
+    made = evidence(judgements("fails"))
+    assert with_confirmation(section("figure-1"), made, PAPER_SCALE).found.endswith("confirmatory run (seed 1).")
+    found = judgements("fails")
+    ratio = contrast("steadiness over rounds", np.log(0.5), unit=STEADY)
+    found["mnih"][0] = dataclasses.replace(found["mnih"][0], contrasts=(ratio,))
+    told = with_confirmation(section("figure-1"), evidence(found), PAPER_SCALE).found
+    assert told.endswith(
+        "Of S, its evidence has the ratio alone: after 100,000 steps exact anchors are 0.50 times as steady "
+        "[0.45, 0.55] (mnih)."
+    )
+    rows = [
+        {"readings": readings, "arm": arm, "S": spread, "finished in both": "40 of 40"}
+        for readings, arm, spread in (
+            ("corrected", "exact", 0.25),
+            ("corrected", "ordinary", 0.125),
+            ("mnih", "exact", None),
+            ("mnih", "ordinary", 0.5),
+        )
+    ]
+    table = Table("confirmation-steadiness", "", pl.DataFrame(rows))
+    told = with_confirmation(
+        section("figure-1"), dataclasses.replace(made, tables=[*made.tables, table]), PAPER_SCALE
+    ).found
+    assert told.endswith(
+        "There S, after 100,000 steps, is 0.250 with exact and 0.125 with ordinary anchors (corrected)."
+    )

@@ -48,7 +48,7 @@ def test_two_options_are_a_heat_map() -> None:
     assert shown.ravel().tolist() == pytest.approx(sweep.table["score"].to_list())
     # The third cell is in the second row: its mark lies there, and no other has one.
     (mark,) = [text for text in axes.texts if text.get_text().startswith("×")]
-    assert mark.get_text() == "×2"
+    assert mark.get_text() == "×2†"
     assert round(mark.xy[0] - 0.46) == 0  # type: ignore[attr-defined]
     assert round(mark.xy[1] - 0.42) == 1  # type: ignore[attr-defined]
     (frame,) = axes.patches
@@ -72,7 +72,7 @@ def test_one_option_is_a_line_with_its_interval() -> None:
     scores = sweep.table["score"].to_list()
     assert list(line.get_ydata()) == pytest.approx([scores[1], scores[2], scores[0]])
     assert axes.get_xscale() == "log"
-    assert [text.get_text() for text in axes.texts] == ["×2"]
+    assert [text.get_text() for text in axes.texts] == ["×2†"]
     band = axes.collections[0].get_paths()[0].vertices
     assert band[:, 1].min() == pytest.approx(sweep.table["score_low"].min())  # type: ignore[index]
     assert band[:, 1].max() == pytest.approx(sweep.table["score_high"].max())  # type: ignore[index]

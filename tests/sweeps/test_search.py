@@ -96,6 +96,33 @@ def test_ended_amid_a_batch_it_resumes_to_the_same_cells(
         srgdqn.sweep("CartPole", "srg-dqn", {"eta": [1e-3]}, folder=folder, **OPTIONS)
 
 
+def test_diverged_trials_are_scored_beside_those_of_earlier_processes(tmp_path: Path) -> None:
+    """The first batch diverges as a whole, so that nothing is worse; one that resumes compares with what finished."""
+
+    def searched(folder: Path | None, trials: int) -> Sweep:
+        how: dict[str, Any] = {"trials": trials, "at_once": 2, "score": "final-reward", "folder": folder, **OPTIONS}
+        return srgdqn.search("CartPole", "srg-dqn", {"eta": [1e6, 1e-3], "gamma": "0.8..0.99"}, **how)
+
+    def told(folder: Path) -> list[float]:
+        with sqlite3.connect(folder / "optuna.sqlite3") as connection:
+            values = "case value_type when 'INF_NEG' then '-inf' else value end"
+            rows = connection.execute(f"select {values} from trial_values order by trial_id").fetchall()
+        connection.close()
+        return [float(value) for (value,) in rows]
+
+    whole = searched(tmp_path / "whole", 8)
+    searched(tmp_path / "parts", 2)
+    searched(tmp_path / "parts", 6)
+    parts = searched(tmp_path / "parts", 8)
+    assert parts.table.equals(whole.table)
+    assert told(tmp_path / "parts") == told(tmp_path / "whole")
+    diverged = whole.table["often_diverged"].to_list()
+    assert (any(diverged), all(diverged)) == (True, False)
+    assert not any(diverged[cell] for cell in whole.tied)
+    lost = [score for score, often in zip(whole.table["score"], diverged, strict=True) if often]
+    assert lost == pytest.approx([whole.diverged_score] * len(lost))
+
+
 def test_trials_are_added_and_a_damaged_storage_is_refused(tmp_path: Path) -> None:
     first = found(tmp_path, trials=3)
     more = found(tmp_path, trials=5)

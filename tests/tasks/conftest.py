@@ -79,6 +79,22 @@ def cart_pole_cases() -> Cases:
     )
 
 
+@pytest.fixture(scope="session")
+def acrobot_cases() -> Cases:
+    random = np.random.default_rng(4)
+    anywhere, slow, fast = (-np.pi, np.pi), (-2, 2), (10, 13)
+    return _cases(
+        random,
+        3,
+        _box(random, SPREAD, anywhere, anywhere, (-4 * np.pi, 4 * np.pi), (-9 * np.pi, 9 * np.pi)),
+        _box(random, CRITICAL, anywhere, anywhere, fast, (24, 30)),  # at and beyond the limits of speed
+        _box(random, CRITICAL, anywhere, anywhere, (-13, -10), (-30, -24)),
+        _box(random, CRITICAL, (1.6, 2.4), (-1, 1), slow, slow),  # the tip about as high as it must be
+        _box(random, CRITICAL, (-0.2, 0.2), (-0.2, 0.2), (-0.5, 0.5), (-0.5, 0.5)),  # hanging
+        _grid((-np.pi, -np.pi / 2, 0.0, np.pi / 2, np.pi), (-np.pi, 0.0, np.pi), (-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0)),
+    )
+
+
 @pytest.fixture
 def x64() -> Iterator[None]:
     """Double precision for the length of a test."""

@@ -16,6 +16,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium_steps import by_gymnasium
 from srgdqn import environments
 from srgdqn.errors import InputError
+from srgdqn.tasks.acrobot import Acrobot
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.tasks.pendulum import Pendulum
@@ -24,7 +25,7 @@ from srgdqn.tasks.pendulum import Pendulum
 TOLERANCE = 1e-12
 OBSERVATION_TOLERANCE = 1e-6
 
-IDS = {"srgdqn/MountainCar-v0": None, "srgdqn/Pendulum-v0": None, "srgdqn/CartPole-v0": 500}
+IDS = {"srgdqn/MountainCar-v0": None, "srgdqn/Pendulum-v0": None, "srgdqn/CartPole-v0": 500, "srgdqn/Acrobot-v0": 500}
 
 
 @pytest.mark.parametrize("identifier", IDS)
@@ -40,7 +41,7 @@ def test_ids_time_limits_and_spaces(identifier: str, time_limit: int | None) -> 
     environments.register()
     assert gymnasium.spec(identifier) is before
     assert before.max_episode_steps == time_limit
-    compiled = {"MountainCar": MountainCar, "Pendulum": Pendulum, "CartPole": CartPole}[before.name]
+    compiled = {each.__name__: each for each in (MountainCar, Pendulum, CartPole, Acrobot)}[before.name]
     environment = gymnasium.make(identifier)
     assert environment.action_space == compiled.action_space
     observations: Any = environment.observation_space
@@ -73,12 +74,18 @@ def test_ids_need_no_jax() -> None:
         ("srgdqn/CartPole-v0", {}, CartPole("position-and-angle")),
         ("srgdqn/CartPole-v0", {"reward": "upright-cosine"}, CartPole("upright-cosine")),
         ("srgdqn/CartPole-v0", {"reward": "raw"}, CartPole("raw")),
+        ("srgdqn/Acrobot-v0", {}, Acrobot()),
     ],
 )
 def test_steps_are_those_of_the_compiled_task(
     identifier: str, options: dict[str, str], compiled: Any, request: pytest.FixtureRequest
 ) -> None:
-    fixture = {MountainCar: "mountain_car_cases", Pendulum: "pendulum_cases", CartPole: "cart_pole_cases"}
+    fixture = {
+        MountainCar: "mountain_car_cases",
+        Pendulum: "pendulum_cases",
+        CartPole: "cart_pole_cases",
+        Acrobot: "acrobot_cases",
+    }
     cases = request.getfixturevalue(fixture[type(compiled)])
     states, actions = cases.states[::7], cases.actions[::7]
 
@@ -102,6 +109,7 @@ def test_steps_are_those_of_the_compiled_task(
         ("srgdqn/MountainCar-v0", "MountainCar-v0"),
         ("srgdqn/Pendulum-v0", "Pendulum-v1"),
         ("srgdqn/CartPole-v0", "CartPole-v1"),
+        ("srgdqn/Acrobot-v0", "Acrobot-v1"),
     ],
 )
 def test_episodes_start_as_gymnasiums(ours: str, theirs: str) -> None:

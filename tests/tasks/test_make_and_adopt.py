@@ -22,6 +22,7 @@ from srgdqn.config.discovery import COMPILED_TASKS, CompiledTask
 from srgdqn.config.presets import preset
 from srgdqn.errors import InputError
 from srgdqn.tasks import Task, adopt, make
+from srgdqn.tasks.acrobot import Acrobot
 from srgdqn.tasks.cart_pole import CartPole
 from srgdqn.tasks.mountain_car import MountainCar
 from srgdqn.tasks.pendulum import Pendulum
@@ -39,6 +40,7 @@ def from_preset(name: str, **options: Any) -> TaskSettings:
         ("MountainCar", MountainCar, None, 200, "termination", "MountainCar-v0"),
         ("Pendulum", Pendulum, None, 200, "none", "Pendulum-v1"),
         ("CartPole", CartPole, 500, 500, "truncation", "CartPole-v1"),
+        ("Acrobot", Acrobot, 500, 500, "termination", "Acrobot-v1"),
     ],
 )
 def test_presets(

@@ -17,7 +17,8 @@ import pytest
 from srgdqn.adapters.environments import source_of
 from srgdqn.engines.executor import Executor
 from srgdqn.engines.processes import Processes
-from srgdqn.learner.estimators import ESTIMATORS, estimator_names, make_known, own_estimators, register_estimator
+from srgdqn.learner.estimators import ESTIMATORS, estimator_names, own_estimators, register_estimator
+from srgdqn.learner.own_rules import make_known
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.locks import locked
 from srgdqn.training import train_rounds
@@ -105,7 +106,7 @@ def test_estimators_are_what_they_are_in_the_process_that_is_worked_for() -> Non
     assert own_estimators() == {}
     register_estimator("mine", ESTIMATORS["svrg"])
     try:
-        make_known({"mine": ESTIMATORS["srg"], "another": ESTIMATORS["sgd"]})
+        make_known({("estimator", "mine"): ESTIMATORS["srg"], ("estimator", "another"): ESTIMATORS["sgd"]})
         assert own_estimators() == {"mine": ESTIMATORS["srg"], "another": ESTIMATORS["sgd"]}
     finally:
         for name in own_estimators():

@@ -9,14 +9,14 @@ import numpy as np
 
 from srgdqn.config.options import VARIANCE_FLOOR
 from srgdqn.learner.networks import MLP, Network, Parameters
-from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.normalisation import Normaliser, Scale
 
 
 class GreedyPolicy(Protocol):
     """The best actions by parameters that change after every outer iteration."""
 
     def update(self, parameters: Parameters, normaliser: Normaliser) -> None:
-        """Sets the parameters, and the statistics that observations are normalised with."""
+        """Sets the parameters, and what observations are normalised with."""
 
     def one(self, observation: np.ndarray) -> int:
         """The best action for one observation."""
@@ -108,6 +108,8 @@ class CompiledPolicy:
 
 def normalising(normaliser: Normaliser) -> tuple[np.ndarray, np.ndarray]:
     """The mean that is subtracted from an observation, and the deviation that it is then divided by."""
-    moments = normaliser.observations
-    assert moments is not None
-    return np.asarray(moments.mean), np.sqrt(np.asarray(moments.variance) + np.float32(VARIANCE_FLOOR))
+    seen = normaliser.observations
+    assert seen is not None
+    if isinstance(seen, Scale):
+        return np.asarray(seen.mean), np.asarray(seen.deviation)
+    return np.asarray(seen.mean), np.sqrt(np.asarray(seen.variance) + np.float32(VARIANCE_FLOOR))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import math
 import re
+from typing import Any
 
 import gymnasium as gym
 
@@ -11,7 +13,7 @@ from srgdqn.adapters.atari import require_game
 from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.identifiers import options_of, plain
 from srgdqn.config.presets import PRESETS, is_compiled, resembles_compiled
-from srgdqn.errors import InputError, unknown
+from srgdqn.errors import InputError, shown, unknown
 
 
 def known_identifier(identifier: str) -> str:
@@ -63,6 +65,21 @@ def check_name(task: str) -> None:
     if not resembles_compiled(task) and (identifier := newest_version(task)) is not None:
         raise InputError(f"{task!r} is none of the compiled tasks. Did you mean Gymnasium's {identifier!r}?")
     raise unknown("task", task, PRESETS)
+
+
+def reward_threshold(task: str, given: Any = None) -> float | None:
+    """The greedy return from which on a task counts as solved: the one given or, without it, Gymnasium's own of an id,
+    or of the environment that a compiled task is; None where there is none.
+
+    >>> reward_threshold("CartPole"), reward_threshold("CartPole-v1"), reward_threshold("Pendulum-v1")
+    (475.0, 475.0, None)
+    """
+    if given is None:
+        spec = gym.registry.get((newest_version(task) or "") if is_compiled(task) else plain(task))
+        given = None if spec is None else spec.reward_threshold
+    elif isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
+        raise InputError(f"threshold is {shown(given)}, but must be a return, such as 475.")
+    return None if given is None else float(given)
 
 
 def newest_version(name: str) -> str | None:

@@ -25,6 +25,7 @@ Kind = Literal["vector", "one-hot", "image"]
 _SMALLEST_IMAGE = 36
 _MOST_DIMENSIONS = 2
 _MOST_CHANNELS = 16
+_UNBOUNDED = 1e6  # bounds of this size say that there is none
 
 
 class OddValueError(ValueError):
@@ -198,6 +199,26 @@ def read_observations(space: spaces.Space, name: str, *, as_image: bool) -> Obse
             return Observations("image", (channels, height, width), space.shape, channels_last=True)
         return Observations("image", space.shape, space.shape)
     return Observations("vector", (int(np.prod(space.shape, dtype=int)),), space.shape)
+
+
+def scale_of(space: spaces.Space, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The mean and the deviation of a flat observation that make its bounds -1 and 1; an `InputError` where it has no
+    bounds. Numbers without bounds, or with bounds too large to be anybody's choice, are left as they are.
+    """
+    if not isinstance(space, spaces.Box):
+        raise InputError(
+            f"scale_observations is on, but the observation space of {name} is {space}, which has no bounds: a network "
+            "reads a 1 among zeros. Switch it off."
+        )
+    low, high = space.low.ravel().astype(np.float64), space.high.ravel().astype(np.float64)
+    bounded = (np.abs(low) < _UNBOUNDED) & (np.abs(high) < _UNBOUNDED) & (low < high)
+    if not bounded.any():
+        raise InputError(
+            f"scale_observations is on, but no number of an observation of {name} has bounds below a million: "
+            f"{shown(space)}. Switch it off; normalise_observations takes running statistics instead."
+        )
+    low, high = np.where(bounded, [low, high], [[-1.0], [1.0]])
+    return (low + high) / 2, (high - low) / 2
 
 
 def is_image(space: spaces.Space) -> bool:

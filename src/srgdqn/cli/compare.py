@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from srgdqn.cli.parsing import Arg, parse
 from srgdqn.errors import InputError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from srgdqn.results.comparison import Spread, Summary
     from srgdqn.results.result import Result
 
@@ -23,10 +26,20 @@ class Compare:
 
     Curves are means over rounds with 95 % bootstrap intervals. Rounds that diverged are counted, and missing from
     there on.
+
+      srgdqn compare runs/srg runs/adam --paired
+      srgdqn compare grid:alpha=0.001 grid:alpha=0.01 --paired --threshold 475
+
+    Of a sweep, DIR stands for all cells, and DIR:OPTION=VALUE[,OPTION=VALUE ...] for those with these values.
     """
 
     runs: Annotated[tuple[Path, ...], Arg("RUN [RUN ...]", positional=True)]
-    """Folders that runs were saved in."""
+    """Folders that runs or sweeps were saved in."""
+    paired: bool = False
+    """Show the differences between every two runs in the same rounds, too, with 95 % bootstrap intervals; a round that
+    diverged scores the worst that finished in any of the runs."""
+    threshold: Annotated[float | None, Arg("RETURN", "Gymnasium's for the task, if any", least=-math.inf)] = None
+    """Greedy return from which on a round counts as solved."""
     out: Annotated[Path | None, Arg("FILE", "comparison.png, or the next number if that is there")] = None
     """File of the figure; its ending (.png, .pdf or .svg) decides the format."""
     overwrite: bool = False
@@ -43,8 +56,7 @@ class Compare:
 def run(words: Sequence[str]) -> int:
     """Compares runs."""
     asked = parse(Compare, words)
-    folders = asked.runs
-    if not folders:
+    if not asked.runs:
         raise InputError("no run was given. Give the folders of one or more, such as: srgdqn compare runs/a runs/b.")
 
     from srgdqn.figures import check_figure
@@ -55,22 +67,36 @@ def run(words: Sequence[str]) -> int:
     from srgdqn.cli.presentation import print_json
     from srgdqn.results.comparison import distinct_labels, require_one_task, summarise
     from srgdqn.results.result import load_result
+    from srgdqn.sweeps.folder import run_folders
 
+    folders = [folder for place in asked.runs for folder in run_folders(place)]
     results = [load_result(folder) for folder in folders]
     require_one_task(results)
+    labels = distinct_labels(results, [str(folder) for folder in folders])
+
+    from srgdqn.adapters.registry import reward_threshold
+
+    threshold = reward_threshold(results[0].configuration.task.task, asked.threshold)
+    pairs = None
+    if asked.paired:
+        from srgdqn.results.paired import paired
+
+        pairs = paired(results, labels, threshold=threshold)
 
     # Only now: matplotlib is not needed to find that runs cannot be compared.
     from srgdqn.figures.images import comparison_figure, save_figure
 
-    labels = distinct_labels(results, [str(folder) for folder in folders])
     figure = comparison_figure(results, x=asked.x, labels=labels)
-    summaries = [summarise(result, label) for result, label in zip(results, labels, strict=True)]
+    summaries = [summarise(result, label, threshold) for result, label in zip(results, labels, strict=True)]
     saved = save_figure(figure, out, overwrite=asked.overwrite)
     if asked.json:
         runs = [{"run": str(folder), **summary.as_dict()} for folder, summary in zip(folders, summaries, strict=True)]
-        print_json({"task": summaries[0].task, "figure": str(saved), "runs": runs})
+        paired_rows = {} if pairs is None else {"paired": pairs.to_dicts()}
+        print_json({"task": summaries[0].task, "figure": str(saved), "runs": runs, **paired_rows})
         return 0
     _print(summaries, results)
+    if pairs is not None:
+        _print_pairs(summaries, pairs)
     print(f"The figure is in {saved}.")
     return 0
 
@@ -85,7 +111,8 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
     from srgdqn.cli.presentation import CAPTION, count, number, percentage, print_table, with_interval
 
     def mean(summary: Summary, spread: Spread) -> str:
-        text = (percentage if spread is summary.success else number)(spread.mean)
+        share = spread is summary.success or spread is summary.solved
+        text = (percentage if share else number)(spread.mean)
         return text if spread.rounds in (0, summary.rounds) else f"{text} ({spread.rounds})"
 
     on_host = all(result.on_host for result in results)
@@ -108,24 +135,61 @@ def _print(summaries: Sequence[Summary], results: Sequence[Result]) -> None:
     )
     print_table(
         f"{summaries[0].task}: episodes and costs",
-        ("run", "return", "length", "greedy\nreturn", "success", "queries", "seconds"),
+        ("run", "return", "length", "queries", "seconds"),
         [
             (
                 summary.label,
                 mean(summary, summary.episode_return),
                 mean(summary, summary.episode_length),
-                mean(summary, summary.greedy_return),
-                mean(summary, summary.success),
                 count(summary.queries),
                 number(summary.seconds),
             )
             for summary in summaries
         ],
-        caption=f"{CAPTION}; return and length are the final training episodes', success is greedy, queries and "
-        "seconds are per round; (k): only k rounds have such episodes",
+        caption="return and length are the final training episodes', queries and seconds are per round; (k): only k "
+        "rounds have such episodes",
+    )
+    threshold = summaries[0].threshold
+    print_table(
+        f"{summaries[0].task}: greedy evaluations",
+        ("run", "return", "area", "success", "solved"),
+        [
+            (
+                summary.label,
+                mean(summary, summary.greedy_return),
+                mean(summary, summary.area),
+                mean(summary, summary.success),
+                mean(summary, summary.solved),
+            )
+            for summary in summaries
+        ],
+        caption=f"{CAPTION}; area: under the evaluations' curve, per step; success: of episodes; solved: of rounds, "
+        + ("not known without --threshold" if threshold is None else f"by a last return of {threshold:g} or more")
+        + "; (k): only k rounds have such evaluations",
     )
     for note in _notes(summaries, results):
         print(note)
+
+
+def _print_pairs(summaries: Sequence[Summary], pairs: pl.DataFrame) -> None:
+    from srgdqn.cli.presentation import number, print_table
+
+    rows, before = [], None
+    for row in pairs.iter_rows(named=True):
+        pair = f"{row['run']} − {row['other']}"
+        bounds = "" if row["low"] is None else f" [{number(row['low'])}, {number(row['high'])}]"
+        shown = f"{number(row['difference'])}{bounds}"
+        lost = f"{row['diverged']}, {row['other_diverged']}"
+        rows.append((pair if pair != before else "", row["score"], shown, str(row["rounds"]), lost))
+        before = pair
+    print_table(
+        f"{summaries[0].task}: differences in the same rounds",
+        ("runs", "score", "difference", "rounds", "diverged"),
+        rows,
+        caption="[ , ]: 95 % bootstrap interval, in which rounds are resampled, the same in both runs; not corrected "
+        "for the number of pairs. diverged: rounds of the one and of the other, which score the worst that finished in "
+        "any run and have not solved the task; –: most of both diverged, or no round has the score",
+    )
 
 
 def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]:

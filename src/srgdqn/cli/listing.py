@@ -114,7 +114,7 @@ def _print() -> None:
                 *(", ".join(r for r in t.rewards if r != t.preset["reward"]) for t in COMPILED_TASKS.values()),
             ),
         ],
-        caption="presets after the paper's Table 1; 'srgdqn train TASK --help' shows every option",
+        caption="presets, but for Acrobot's after the paper's Table 1; 'srgdqn train TASK --help' shows every option",
         numeric=False,
     )
     print_table(

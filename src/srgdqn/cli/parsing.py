@@ -15,7 +15,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from srgdqn.config.coercion import option_annotations
+from srgdqn.config.coercion import literal, option_annotations
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, unknown
 from srgdqn.sweeps.grid import read_value
@@ -35,7 +35,7 @@ class Arg(NamedTuple):
     metavar: str | None = None  # what stands for its value in help
     default: str | None = None  # in words, where it is no value
     help: str | None = None  # where no docstring can stand below the field
-    least: int = 0  # of a whole number
+    least: float = 0  # of a number
     positional: bool = False
     names: tuple[str, ...] = ()  # that completion suggests, and help lists; others may be given
     repeated: bool = False  # one word after each occurrence of the option, rather than several after the last
@@ -164,7 +164,7 @@ def _value(name: str, words: Any, kind: Any, arg: Arg) -> Any:
     if int in kinds:
         return _whole(flag(name), word, arg.least, choices)
     if float in kinds:
-        return _seconds(flag(name), word)
+        return _number(flag(name), word) if arg.least < 0 else _seconds(flag(name), word)
     raise unknown(f"value of {flag(name)},", word, choices)
 
 
@@ -173,7 +173,7 @@ def _option(name: str, words: Any) -> Any:
     return words if isinstance(words, bool) else read_value(name, "+".join(words) or "none")
 
 
-def _whole(option: str, word: str, least: int, others: Sequence[str]) -> int:
+def _whole(option: str, word: str, least: float, others: Sequence[str]) -> int:
     try:
         value = int(word)
     except ValueError:
@@ -182,6 +182,13 @@ def _whole(option: str, word: str, least: int, others: Sequence[str]) -> int:
     if not least <= value <= _LARGEST:
         raise InputError(f"{option} is {value}, but must be a whole number from {least} to {_LARGEST}.")
     return value
+
+
+def _number(option: str, word: str) -> float:
+    value = literal(word)
+    if isinstance(value, str) or not math.isfinite(value):
+        raise InputError(f"{option} is {word!r}, which is not a number. Give one, such as 475.")
+    return float(value)
 
 
 def _seconds(option: str, word: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from srgdqn.config.presets import PRESETS
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.sweeps.folder import ABOUT, check_folder
-from srgdqn.sweeps.grid import SCORES, Base, GridPlan, Score, name_of, read_value, written
+from srgdqn.sweeps.grid import SCORES, Base, GridPlan, Score, check_threshold, name_of, read_value, written
 from srgdqn.sweeps.space import SearchPlan, space_from_words
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ class Sweep:
 
     The best cell has the highest score. greedy-return: the last greedy evaluation, on the raw reward, over all
     rounds; one that diverged is scored by its last finite parameters. final-reward: the reward per action in the last
-    fifth of the budget; a round that diverged scores as the random policy. How many diverged is shown beside every
-    score.
+    fifth of the budget. area: the area under the curve of greedy evaluations, per step. By both, a round that diverged
+    scores the worst that finished in any cell. solved: the share of rounds whose last greedy return is --threshold or
+    more. A cell of which more than a twentieth of the rounds diverged is marked, and is the best only if there is no
+    other. Where cells tie, none is the best.
 
     Finished cells are ordinary runs in DIR/cells. After Ctrl-C or a kill the same command trains only the others, from
     their last checkpoints (--resume says so, and is not needed). A cell whose environment misbehaves is shown as
@@ -59,6 +62,8 @@ class Sweep:
     """Image of the scores, replaced if it is there; its ending (.png, .pdf or .svg) decides the format."""
     score: Score = SCORES[0]
     """What the best cell is chosen by."""
+    threshold: Annotated[float | None, Arg("RETURN", "Gymnasium's for the task, if any", least=-math.inf)] = None
+    """Greedy return from which on a round counts as solved, for --score solved."""
     search: Annotated[tuple[str, ...] | None, Arg("OPTION=RANGE ...", "a grid")] = None
     """What Optuna searches, such as eta=1e-4..1e-1 gamma=lin:0.9..0.99 hidden=20,20+20."""
     trials: Annotated[int | None, Arg(default="40", least=1)] = None
@@ -98,6 +103,7 @@ def run(words: Sequence[str]) -> int:
     typed = [word.partition("=")[0].strip("-").replace("-", "_") for word in words]
     tried = {name: values[name] for name in sorted(values.keys() - fixed, key=typed.index)}  # as tables show them
     plan = _plan(asked, base, tried)
+    threshold = check_threshold(asked.score, asked.threshold, base.task)
     folder = None if asked.out is None else check_folder(asked.out, base, plan.as_words())
     from srgdqn.figures import check_figure
 
@@ -105,7 +111,7 @@ def run(words: Sequence[str]) -> int:
     if asked.figure is not None:
         figure = check_figure(asked.figure, overwrite=True)
     try:
-        swept = _train(asked, plan, folder)
+        swept = _train(asked, plan, folder, threshold)
     except KeyboardInterrupt:  # before anything was trained, or for a second time
         if folder is None or not (folder / ABOUT).exists():
             raise
@@ -135,7 +141,7 @@ def _plan(asked: Sweep, base: Base, tried: dict[str, tuple[Any, ...]]) -> GridPl
     return SearchPlan(base, space_from_words(list(asked.search)), **how)
 
 
-def _train(asked: Sweep, plan: GridPlan | SearchPlan, folder: Path | None) -> Swept:
+def _train(asked: Sweep, plan: GridPlan | SearchPlan, folder: Path | None, threshold: float | None) -> Swept:
     from srgdqn.integrations.progress import reporting
 
     def say(text: str) -> None:
@@ -150,7 +156,8 @@ def _train(asked: Sweep, plan: GridPlan | SearchPlan, folder: Path | None) -> Sw
         from srgdqn.sweeps.run import run_sweep
 
         enable_program_cache()
-        return run_sweep(plan, folder, asked.score, listener, say, asked.checkpoints.pace, asked.engine.engine)
+        how = (asked.checkpoints.pace, asked.engine.engine, threshold)
+        return run_sweep(plan, folder, asked.score, listener, say, *how)
 
 
 def _end(asked: Sweep, swept: Swept, folder: Path | None, figure: Path | None) -> int:

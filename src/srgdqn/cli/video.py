@@ -15,10 +15,10 @@ from srgdqn.cli.parsing import Arg, parse
 class Video:
     """Films the greedy policy of a saved run, and shows what its episodes came to.
 
-    Drawing the paper's tasks, and writing .mp4, need pip install 'srgdqn[video]'. A screen is not needed.
+    Drawing the compiled tasks, and writing .mp4, need pip install 'srgdqn[video]'. A screen is not needed.
 
     Episodes start from the seed, the next from the seed after it, and so on, and end at the limit of the run's
-    evaluations. One of the paper's tasks is filmed with the reward that was learned from.
+    evaluations. A compiled task is filmed with the reward that was learned from.
     """
 
     run: SavedRun

@@ -70,7 +70,8 @@ ALGORITHMS: dict[str, Algorithm] = {
         dict(**_adam_steps("sgd"), inner_batch=2),
     ),
     "dqn-storm": Algorithm(
-        "Adam once per batch, along STORM: a momentum of gradients that corrects what it remembers.", _adam_steps("storm")
+        "Adam once per batch, along STORM: a momentum of gradients that corrects what it remembers.",
+        _adam_steps("storm"),
     ),
     "dqn-mars": Algorithm(
         "Adam once per batch, along MARS: the gradient corrected by its own change.", _adam_steps("mars")

@@ -7,7 +7,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from srgdqn.config.coercion import check_name, coerce, coerce_number
-from srgdqn.config.discovery import COMPILED_TASKS, ESTIMATORS, estimator_names, known_estimator
+from srgdqn.config.discovery import (
+    BOOTSTRAPS,
+    COMPILED_TASKS,
+    ESTIMATORS,
+    OWN_RULES,
+    SAMPLINGS,
+    estimator_names,
+    known_estimator,
+)
 from srgdqn.config.estimator_numbers import Number, numbers_of_estimator
 from srgdqn.config.options import Configuration, rules
 from srgdqn.errors import InputError, shown, unknown
@@ -24,6 +32,11 @@ def check(configuration: Configuration) -> Configuration:
         hint = "One of your own must be registered first: import its module (--import my_module)."
         raise InputError(f"{unknown('estimator', name, estimator_names())} {hint}")
     options = SimpleNamespace(**configuration.options())
+    for option, built_in in (("sampling", SAMPLINGS), ("bootstrap", BOOTSTRAPS)):
+        rule, known = getattr(options, option), (*built_in, *OWN_RULES[option])
+        if rule not in known:
+            hint = "One of your own must be registered first: import its module (--import my_module)."
+            raise InputError(f"{unknown(option, rule, known)} {hint}")
     for problem in _contradictions(options):
         raise InputError(problem)
     chosen = ESTIMATORS.get(name)
@@ -156,7 +169,7 @@ def _of_the_batch(o: SimpleNamespace) -> Iterator[str]:
             f"replay_capacity = {o.replay_capacity} is less than {batch}. Raise replay_capacity to {rows} or more, or "
             "lower batch_size."
         )
-    if o.sampling != "with-replacement" and o.learning_starts < rows:
+    if o.sampling in ("without-replacement", "newest") and o.learning_starts < rows:
         yield (
             f"learning_starts = {o.learning_starts} leaves too few transitions for {batch}, which sampling = "
             f"{o.sampling!r} needs to be different ones. Raise learning_starts to {rows} or more, lower batch_size, or "
@@ -181,6 +194,11 @@ def _of_the_learner(o: SimpleNamespace) -> Iterator[str]:
         yield (
             f"single_step_matches = {o.single_step_matches!r} is instead of inner iterations, but estimator = "
             f"{o.estimator!r} makes them. Give estimator = 'none', or single_step_matches = 'nothing'."
+        )
+    if o.scale_observations and o.normalise_observations:
+        yield (
+            "scale_observations and normalise_observations are both on, but statistics undo whatever the constants do. "
+            "Switch one of them off."
         )
     if o.differentiation == "closed-form" and o.network != "mlp":
         yield (

@@ -75,6 +75,14 @@ ESTIMATORS: dict[str, Any] = dict.fromkeys(sorted(BUILT_IN_ESTIMATORS))
 """The registry of estimators, with those of users; `learner.estimators` adds the values when it is imported."""
 
 
+SAMPLINGS = ("with-replacement", "without-replacement", "newest")
+"""The rules for drawing D that are built in."""
+BOOTSTRAPS = ("max",)
+"""The rules for the value of S' that are built in."""
+OWN_RULES: dict[str, dict[str, Any]] = {"sampling": {}, "bootstrap": {}}
+"""The rules that users registered, by option and name (`learner.own_rules`)."""
+
+
 def estimator_names() -> list[str]:
     """The names that the option `estimator` may have: `none` for no inner iterations, all that are registered, and all
     that installed packages declare.

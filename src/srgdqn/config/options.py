@@ -136,8 +136,9 @@ class ReplaySettings:
     """Transitions stored; the oldest is overwritten."""
     batch_size: int = option(64, _COUNT)
     """N, the transitions in one batch D."""
-    sampling: Literal["with-replacement", "without-replacement", "newest"] = "with-replacement"
-    """How D is drawn: uniformly with or without replacement, or the N newest transitions."""
+    sampling: str = "with-replacement"
+    """How D is drawn: uniformly (with-replacement or without-replacement), the N newest transitions (newest), or by a
+    rule of your own that is registered by this name."""
 
 
 VARIANCE_FLOOR = 1e-8
@@ -146,10 +147,13 @@ VARIANCE_FLOOR = 1e-8
 
 @dataclass(frozen=True)
 class NormalisationSettings:
-    """Running statistics that observations and rewards are divided by; both are off by default."""
+    """Running statistics, or constants, that observations and rewards are divided by; all are off by default."""
 
     normalise_observations: bool = False
     """Give the network observations with running mean 0 and standard deviation 1."""
+    scale_observations: bool = False
+    """Give the network observations whose bounds are -1 and 1; numbers without bounds, or with bounds of a million or
+    more, stay as they are."""
     normalise_rewards: bool = False
     """Divide rewards in D by the running standard deviation of the discounted return."""
 
@@ -163,6 +167,8 @@ class GradientSettings:
     target: Literal["current", "outer", "hard", "polyak"] = "current"
     """Parameters behind the target y: each gradient's own; those at the start of the outer iteration; or a target
     network, copied at intervals (hard) or drifting (polyak)."""
+    bootstrap: str = "max"
+    """Value of S' in y: its largest Q-value (max), or by a rule of your own that is registered by this name."""
     target_period: int = number(100, _COUNT)
     """Outer iterations between two copies of a hard target network."""
     target_tau: float = number(0.005, _POSITIVE_SHARE)
@@ -262,7 +268,7 @@ class TrainingSettings:
     """Rounds that one program compiled by XLA runs side by side; part of a round's identity there, as other widths may
     round differently. 1 is fastest for a single round."""
     kernel: Literal["auto", "native", "xla"] = "auto"
-    """What runs the loop: the fused C kernel (native; the paper's tasks and perceptrons with ReLU), a program compiled
+    """What runs the loop: the fused C kernel (native; compiled tasks and perceptrons with ReLU), a program compiled
     by XLA (anything), or native where it can. A run's own configuration says which it was; they round differently."""
     window: int = option(1_000, _COUNT)
     """Environment steps averaged into one row of the curves."""
@@ -271,7 +277,7 @@ class TrainingSettings:
     evaluation_episodes: int = option(5, _COUNT)
     """Episodes in one greedy evaluation, from the same starts for every round and algorithm."""
     evaluation_limit: int | None = option(None, _COUNT)
-    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of the paper's tasks; the time
+    """Steps after which an episode of evaluation is cut (none: Gymnasium's own limit of compiled tasks; the time
     limit of a task of your own, or else 1,000)."""
 
     @property

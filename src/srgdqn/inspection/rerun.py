@@ -190,6 +190,7 @@ class Rerun:
             normaliser=after.normaliser,
             transitions=jax.tree.map(np.asarray, after.gather(chosen.origin.slots)),
             origin=chosen.origin,
+            weights=chosen.weights,
             beyond=None if chosen.beyond is None else jax.tree.map(np.asarray, after.gather(chosen.beyond)),
             coins=chosen.coins,
             picks=chosen.picks,

@@ -37,6 +37,7 @@ class IterationInputs(NamedTuple):
     normaliser: Normaliser
     transitions: Transitions  # D as it is in the replay
     origin: Origin  # where D is in the replay, and the environment steps that made it
+    weights: np.ndarray | None  # of the losses of D's rows, where they are not all 1
     beyond: Transitions | None  # rows of the replay beyond D, where the estimator may ask for them
     coins: np.ndarray | None  # random numbers, where it uses such
     picks: np.ndarray  # rows of D, with axes of inner iterations and of the inner batch
@@ -72,7 +73,18 @@ _REFERENCES: dict[str | None, Callable[[Parameters], Parameters]] = {
 }
 
 
-_TRACED = ("before", "normaliser", "transitions", "origin", "beyond", "coins", "picks", "progress", "numbers")
+_TRACED = (
+    "before",
+    "normaliser",
+    "transitions",
+    "origin",
+    "weights",
+    "beyond",
+    "coins",
+    "picks",
+    "progress",
+    "numbers",
+)
 
 
 class Tracer:
@@ -102,6 +114,7 @@ class Tracer:
         normaliser: Any,
         transitions: Any,
         origin: Origin,
+        weights: Any,
         beyond: Any,
         coins: Any,
         picks: Int[Array, "M b"],
@@ -116,6 +129,7 @@ class Tracer:
             before,
             seen,
             picks,
+            weights=weights,
             origin=origin,
             replay=None if beyond is None else lambda: normalised(normaliser, beyond),
             coins=coins,
@@ -123,7 +137,7 @@ class Tracer:
             keep_iterates=True,
         )
         source = make_gradients(configuration.gradients, network)
-        batch = outer_batch(configuration.gradients, network, seen, before.parameters, before.target)
+        batch = outer_batch(configuration.gradients, network, seen, before.parameters, before.target, weights)
         inner = jax.tree.leaves(trace.deltas)[0].shape[0] - 1
         rows = batch.rows(picks[:inner])
 
@@ -156,17 +170,19 @@ class Tracer:
                 **_adam(configuration, after, trace, progress),
             },
             columns,
-            jax.vmap(lambda theta, pick: _errors(network, theta, pick))(at_picks, rows) if inner else {},
-            _errors(network, before.parameters, batch)["td_error"],
+            jax.vmap(lambda theta, pick: _errors(configuration, network, theta, pick))(at_picks, rows) if inner else {},
+            _errors(configuration, network, before.parameters, batch)["td_error"],
         )
 
 
-def _errors(network: Network, theta: Parameters, batch: Batch) -> dict[str, Float[Array, " rows"]]:
+def _errors(
+    configuration: Configuration, network: Network, theta: Parameters, batch: Batch
+) -> dict[str, Float[Array, " rows"]]:
     """Q(S, A; θ), y and its error for every row."""
     values = network.q_values(theta, batch.observation)
     q = jnp.take_along_axis(values, batch.action[..., None], axis=-1)[..., 0]
     next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
-    target = target_of(batch, next_q)
+    target = target_of(configuration.gradients, batch, next_q)
     return {"q": q, "target": target, "td_error": target - q}
 
 

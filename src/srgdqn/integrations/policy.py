@@ -111,16 +111,18 @@ def configuration_digest(configuration: Configuration) -> str:
 
 def _scale(parameters: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     """The mean and deviation that observations are normalised with, if they are."""
-    mean, variance = (parameters.get(f"normaliser.{name}") for name in ("mean", "variance"))
-    if mean is None or variance is None:
+    mean, variance, deviation = (parameters.get(f"normaliser.{name}") for name in ("mean", "variance", "deviation"))
+    if variance is not None:
+        deviation = np.sqrt(variance + VARIANCE_FLOOR)
+    if mean is None or deviation is None:
         return {}
     size = math.prod(shape)
-    if mean.size != size or variance.size != size:
+    if mean.size != size or deviation.size != size:
         raise InputError(
-            f"the run's observations are normalised with {mean.size} means and {variance.size} variances, but have "
+            f"the run's observations are normalised with {mean.size} means and {deviation.size} deviations, but have "
             f"{size} numbers: the run is damaged. Train it again."
         )
-    return {"mean": mean.reshape(shape), "deviation": np.sqrt(variance + VARIANCE_FLOOR).reshape(shape)}
+    return {"mean": mean.reshape(shape), "deviation": deviation.reshape(shape)}
 
 
 def _check(policy: PlainPolicy) -> None:

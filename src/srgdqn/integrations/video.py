@@ -66,7 +66,7 @@ def video(
 ) -> Film:
     """Films the greedy policy of a round.
 
-    One of the paper's tasks is shown in its Gymnasium twin, with the reward that was learned from. Episodes end at the
+    A compiled task is shown in its Gymnasium twin, with the reward that was learned from. Episodes end at the
     limit of the run's evaluations.
 
     Args:
@@ -157,7 +157,7 @@ def film(
 def playing_environment(configuration: Configuration) -> gymnasium.Env:
     """The environment that a configuration's policies are shown in, which gives images.
 
-    One of the paper's tasks is its Gymnasium twin with the options of the run, under the limit of its evaluations. That
+    A compiled task is its Gymnasium twin with the options of the run, under the limit of its evaluations. That
     of an id has no other limit than its own, if it has one.
     """
     settings = configuration.task

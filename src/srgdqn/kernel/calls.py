@@ -31,13 +31,15 @@ def run_segment(
 
 
 def run_evaluation(
-    shape: Shape, parameters: Tree, starts: np.ndarray, limit: int, lanes: int
+    shape: Shape, parameters: Tree, scale: tuple[int | None, int | None], starts: np.ndarray, limit: int, lanes: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Greedy episodes from the starts that random keys give: total rewards, lengths, and whether they terminated."""
+    """Greedy episodes from the starts that random keys give: total rewards, lengths, and whether they terminated.
+    `scale` has the addresses of the means and deviations that observations are scaled with, or None.
+    """
     size = (lanes, len(starts))
     rewards, lengths, terminated = np.zeros(size, np.float32), np.zeros(size, np.int32), np.zeros(size, bool)
     outputs = (pointer(rewards, np.float32), pointer(lengths, np.int32), pointer(terminated, bool))
-    given = (ctypes.byref(shape), ctypes.byref(parameters), pointer(starts, np.uint32))
+    given = (ctypes.byref(shape), ctypes.byref(parameters), *scale, pointer(starts, np.uint32))
     _require_memory(_functions().run_evaluation(*given, lanes, len(starts), limit, *outputs))
     return rewards, lengths, terminated
 
@@ -94,7 +96,7 @@ def _functions() -> Any:
         raise RuntimeError(f"the kernel's structures have sizes {sizes}, those of structures.py {mirrored}")
     pointers, count = ctypes.c_void_p, ctypes.c_int32
     kernel.run_segment.argtypes = [*[pointers] * 5, *[count] * 3]
-    kernel.run_evaluation.argtypes = [*[pointers] * 3, *[count] * 3, *[pointers] * 3]
+    kernel.run_evaluation.argtypes = [*[pointers] * 5, *[count] * 3, *[pointers] * 3]
     kernel.open_host_learner.argtypes, kernel.open_host_learner.restype = [pointers] * 2, pointers
     kernel.close_host_learner.argtypes, kernel.close_host_learner.restype = [pointers], None
     kernel.move_host_learner.argtypes, kernel.move_host_learner.restype = [pointers, pointers, ctypes.c_int], None

@@ -19,7 +19,7 @@ TEAM = 8  # rounds side by side in the processor's vectors
 Values = tuple[Any, ...] | None  # of an option, that are implemented; None: any
 
 # The places of these names are the kernel's enumerations.
-TASKS = ("MountainCar", "Pendulum", "CartPole")
+TASKS = ("MountainCar", "Pendulum", "CartPole", "Acrobot")
 _REWARDS = ("raw", "height", "distance", "position-and-angle", "upright-cosine")
 _TARGETS = ("current", "outer", "hard", "polyak")
 ESTIMATORS = ("none", "sgd", "full", "svrg", "srg", "storm", "storm_inner")
@@ -91,7 +91,7 @@ class Lanes(ctypes.Structure):
     _fields_ = [
         *_fields(_POINTER, "key state observation ring"),
         ("learner", Tree * LEARNER_TREES),
-        *_fields(_POINTER, "episode_steps updates iterations episodes diverged_at active"),
+        *_fields(_POINTER, "episode_steps updates iterations episodes diverged_at active mean deviation"),
     ]
 
 
@@ -100,7 +100,7 @@ class LearnerState(ctypes.Structure):
 
     _fields_ = [
         ("learner", Tree * LEARNER_TREES),
-        *_fields(_POINTER, "updates iterations"),
+        *_fields(_POINTER, "updates iterations mean deviation"),
     ]
 
 
@@ -146,6 +146,7 @@ LEARNER: dict[str, Values] = {
     # What the C code does by itself; no field carries these.
     **{"network": ("mlp",), "activation": ("relu",), "differentiation": ("auto", "closed-form")},
     **{"normalise_observations": (False,), "normalise_rewards": (False,)},
+    **any_value("scale_observations"),  # by `Lanes` and `LearnerState`
 }
 # The same for the whole loop.
 LOOP: dict[str, Values] = {

@@ -28,7 +28,7 @@ _WIDEST_IN_TEAMS, _WIDEST_ALONE = 256, 32
 # The same for a round whose environment runs in Python.
 _WIDEST_ON_HOST = 128
 # Of one layer; more do not fit into memory, eight rounds at a time. No task has more inputs or actions.
-_MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 4, 12
+_MOST_WEIGHTS, _MOST_INPUTS, _MOST_ACTIONS = 2**26, 6, 12
 
 # Options that Python handles around the kernel: the kernel's own name, the parameters at the start, which rounds there
 # are and their random keys, and what is recorded and evaluated when.

@@ -1,4 +1,4 @@
-"""Running statistics of observations and of discounted returns, for those who want them normalised."""
+"""Running statistics of observations and of discounted returns, and constants that observations are scaled by."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, ArrayLike, Bool, Float
 
 from srgdqn.config.options import VARIANCE_FLOOR, NormalisationSettings
 
@@ -20,26 +20,48 @@ class Moments(NamedTuple):
     variance: Float[Array, "*shape"]
 
 
-class Normaliser(NamedTuple):
-    """The statistics that are on; None where an option is off."""
+class Scale(NamedTuple):
+    """Constants by which observations are shifted and then divided; they never change."""
 
-    observations: Moments | None
+    mean: Float[Array, " size"]
+    deviation: Float[Array, " size"]
+
+
+class Normaliser(NamedTuple):
+    """The statistics and constants that are on; None where an option is off."""
+
+    observations: Moments | Scale | None
     returns: Moments | None
     open_return: Float[Array, ""] | None  # the discounted return of the open episode
 
 
-def init_normaliser(settings: NormalisationSettings, observation_size: int) -> Normaliser:
-    """Statistics of nothing: mean 0, variance 1, with the weight of one thousandth of a sample."""
+def init_normaliser(
+    settings: NormalisationSettings, observation_size: int, scale: tuple[ArrayLike, ArrayLike] | None = None
+) -> Normaliser:
+    """Statistics of nothing: mean 0, variance 1, with the weight of one thousandth of a sample. `scale` has the mean
+    and the deviation of constants (by default 0 and 1), for where these are on.
+    """
 
     def fresh(shape: tuple[int, ...]) -> Moments:
         return Moments(jnp.asarray(1e-3), jnp.zeros(shape), jnp.ones(shape))
 
+    observations: Moments | Scale | None = None
+    if settings.normalise_observations:
+        observations = fresh((observation_size,))
+    elif settings.scale_observations:
+        mean, deviation = (0, 1) if scale is None else scale
+        observations = Scale(*(jnp.full(observation_size, each, float) for each in (mean, deviation)))
     rewards = settings.normalise_rewards
     return Normaliser(
-        fresh((observation_size,)) if settings.normalise_observations else None,
+        observations,
         fresh(()) if rewards else None,
         jnp.zeros(()) if rewards else None,
     )
+
+
+def is_running(normaliser: Normaliser) -> bool:
+    """Whether it has statistics, which `observe` changes."""
+    return isinstance(normaliser.observations, Moments) or normaliser.returns is not None
 
 
 def merge(moments: Moments, rows: Float[Array, "count *shape"]) -> Moments:
@@ -60,7 +82,7 @@ def observe(
 ) -> Normaliser:
     """The statistics after a block of steps."""
     moments, returns, open_return = normaliser
-    if moments is not None:
+    if isinstance(moments, Moments):
         moments = merge(moments, observations)
     if returns is not None:
         open_return, totals = jax.lax.scan(partial(_add_reward, gamma), open_return, (rewards, ended))
@@ -77,10 +99,11 @@ def _add_reward(gamma: Array | float, total: Any, step: tuple[Array, Array]) -> 
 
 def normalise_observation(normaliser: Normaliser, observation: Float[Array, "*rows size"]) -> Array:
     """Observations as the network sees them."""
-    moments = normaliser.observations
-    if moments is None:
+    seen = normaliser.observations
+    if seen is None:
         return observation
-    return (observation - moments.mean) / jnp.sqrt(moments.variance + VARIANCE_FLOOR)
+    deviation = seen.deviation if isinstance(seen, Scale) else jnp.sqrt(seen.variance + VARIANCE_FLOOR)
+    return (observation - seen.mean) / deviation
 
 
 def normalise_reward(normaliser: Normaliser, reward: Float[Array, "*rows"]) -> Array:

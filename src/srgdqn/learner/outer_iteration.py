@@ -235,12 +235,10 @@ def outer_iteration(
             return descend(theta, direction, factor * settings.alpha), moments
         return descend(theta, clip(settings, made.delta), factor * eta), moments
 
+    full, loss, max_q = source.mean(theta_0, batch)  # line 5; the compiler drops what nobody uses
     delta_0 = None
     if uses_anchor(configuration) or keep_iterates:
-        full, loss, max_q = source.mean(theta_0, batch)  # line 5
         delta_0 = full if anchor is None else anchor
-    else:
-        loss, max_q = source.loss(theta_0, batch)
     moments, theta_1 = state.adam, theta_0
     anchor_step = inner.anchor_step and not (chosen is not None and chosen.per == "batch")
     if anchor_step:

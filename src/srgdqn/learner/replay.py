@@ -14,10 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
+from jaxtyping import Array, Float, Int
 
 from srgdqn.config import ReplaySettings
+from srgdqn.config.discovery import OWN_RULES
 from srgdqn.learner.gradients import Transitions
+from srgdqn.learner.own_rules import Drawing, Drawn
 
 Ring = Float[Array, "slots width"]
 
@@ -75,22 +77,20 @@ def write(ring: Ring, written: Int[Array, ""], block: Float[Array, "block width"
     return jax.lax.dynamic_update_slice_in_dim(ring, jnp.where(keep, block, old), start, axis=0)
 
 
-def draw_slots(
-    settings: ReplaySettings, slots: int, written: Int[Array, ""], words: UInt32[Array, " rows"], key: PRNGKeyArray
-) -> Int[Array, " rows"]:
-    """The slots of a batch, `written` transitions having been written so far to a ring of `slots`.
+def draw_ages(settings: ReplaySettings, drawing: Drawing) -> Drawn:
+    """The transitions of a batch.
 
-    `words` are as many random 32-bit words as the batch has rows, enough for drawing with replacement (their remainder
-    by a few thousand stored transitions is uniform to within a relative 1e-6); `key` serves drawing without.
+    The words are enough for drawing with replacement (their remainder by a few thousand stored transitions is uniform
+    to within a relative 1e-6); the key serves drawing without.
     """
-    rows = words.shape[0]
-    stored = jnp.minimum(written, settings.replay_capacity)
+    rows, stored, words, key = drawing
+    if settings.sampling in OWN_RULES["sampling"]:
+        drawn: Drawn = OWN_RULES["sampling"][settings.sampling](drawing)
+        return drawn
     if settings.sampling == "newest":
-        age = jnp.arange(rows)
-    elif settings.sampling == "with-replacement":
-        age = (words % stored.astype(words.dtype)).astype(jnp.int32)
-    else:
-        order = jax.random.uniform(key, (settings.replay_capacity,))
-        present = jnp.arange(settings.replay_capacity) < stored
-        age = jax.lax.top_k(jnp.where(present, order, -1.0), rows)[1]
-    return (written - 1 - age) % slots
+        return Drawn(jnp.arange(rows))
+    if settings.sampling == "with-replacement":
+        return Drawn((words % stored.astype(words.dtype)).astype(jnp.int32))
+    order = jax.random.uniform(key, (settings.replay_capacity,))
+    present = jnp.arange(settings.replay_capacity) < stored
+    return Drawn(jax.lax.top_k(jnp.where(present, order, -1.0), rows)[1])

@@ -134,6 +134,24 @@ def anchor_rows(tables: Mapping[str, pl.DataFrame], readings: str) -> list[dict[
     return found
 
 
+def steadiness_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
+    """By arm of C1: the standard deviation over rounds that its steadiness compares."""
+    if found.exact is None:
+        return []
+    values = found.exact.values
+    both = ~np.any([np.isnan(each).any(1) for each in values.values()], axis=0)
+    return [
+        {"readings": readings, "arm": arm, "S": _spread(each[both]), "finished in both": f"{both.sum()} of {len(both)}"}
+        for arm, each in values.items()
+    ]
+
+
+def _spread(values: np.ndarray) -> float | None:
+    """The mean of the standard deviations over rounds at the last fifth of the evaluations."""
+    last = values[:, -max(1, values.shape[1] // 5) :]
+    return float(last.std(0, ddof=1).mean()) if len(last) > 1 else None
+
+
 def survivor_rows(found: Gathered, readings: str) -> list[dict[str, Any]]:
     """Contrasts beside those of final scores, over all rounds and over those that finished in both arms."""
     pairs: list[tuple[str, str, Scores, Scores]] = []

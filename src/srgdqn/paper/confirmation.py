@@ -18,7 +18,7 @@ import polars as pl
 
 from srgdqn.config.algorithms import PAPER
 from srgdqn.paper.cells import Console, MeasurementCell, RunCell, StudyCell, run_cells
-from srgdqn.paper.claim_arms import anchor_rows, arm_rows, measurement_rows, survivor_rows
+from srgdqn.paper.claim_arms import anchor_rows, arm_rows, measurement_rows, steadiness_rows, survivor_rows
 from srgdqn.paper.claims.cases import (
     OURS,
     SGD,
@@ -283,6 +283,7 @@ def confirm(
         rows["contrasts"] += contrast_rows(found, given.name)
         rows["interaction"] += interaction_rows(found, given.name)
         rows["arms"] += arm_rows(found, judgements[given.name], given.name)
+        rows["steadiness"] += steadiness_rows(found, given.name)
         rows["survivors"] += survivor_rows(found, given.name)
         rows["measured"] += measurement_rows(found, given.name, scale)
         if given.whole:

@@ -24,14 +24,23 @@ from srgdqn.paper.claims.paper_claims import CLAIMS, IN_A_SENTENCE, NOTES, WHY_C
 from srgdqn.paper.claims.verdicts import REWARDS, Judgement, Measured, seed_of
 from srgdqn.paper.claims.wording import differences, effect_text, parts_of, weakest
 from srgdqn.paper.experiment import RANDOM, UNTRAINED, YARDSTICKS, Outcomes
-from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Section, Table
+from srgdqn.paper.report.contents import Aside, ClaimCard, FirstScreen, Part, Section, Table
 from srgdqn.paper.report.first_screen import Difference, Score, counts_of, forest_chart, percent, score_table
+from srgdqn.paper.scale import Scale
 from srgdqn.paper.scores import scored, values_of
 from srgdqn.paper.studies.figure_2 import TASKS, cell_name
 from srgdqn.results.statistics import Interval
 
 QUESTION = "Variance reduction, or merely 17 updates per batch?"
 SHOWN_SETS = ("corrected", "printed", "mnih")
+SET_MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "corrected": "repairs as little as possible",
+        "printed": "follows the letter",
+        "mnih": "adds DQN's target network and clipped errors",
+    }
+)
+"""What each set does where the paper is silent or contradicts itself."""
 BESIDE = {"mnih": "mnih-20"}
 """A set whose verdicts on C2 to C6 are shown with another period of the target network beside them."""
 _PERIODS = {"mnih-20": "mnih at a target period of 20"}
@@ -50,8 +59,8 @@ _COLUMNS = {
     OURS: "SRG-DQN",
 }
 _SCORED = (
-    "Reward per action in the last fifth of the steps; on CartPole return of the last 100 episodes. A diverged round "
-    "scores the worst that finished, or as the random policy if that is worse."
+    "Reward per action in the last fifth of the steps; on CartPole, return of the last 100 episodes. In brackets: "
+    "rounds that diverged, if any did. They score the worst that finished, or as the random policy if that is worse."
 )
 
 
@@ -130,7 +139,8 @@ def first_screen(evidence: Evidence, asides: tuple[Aside, ...] = ()) -> FirstScr
         dataclasses.replace(first, note=f"{first.note} {diverging(scores)}"),
         forest(contrasts, scores),
         forest_table=forest_table(contrasts, scores),
-        counts_note=below_random_note(made),
+        readings=SET_MEANINGS,
+        counts_note=counts_note(made),
         more_tables=tuple(more),
         asides=asides,
     )
@@ -176,15 +186,18 @@ def check_whole(evidence: Evidence) -> None:
         )
 
 
-def below_random_note(made: Sequence[ClaimCard]) -> str:
-    """In how many verdicts no algorithm beats the random policy."""
+def counts_note(made: Sequence[ClaimCard]) -> str:
+    """What moot means, and in how many verdicts no algorithm beats the random policy."""
+    told = ["Moot: nobody has learned, or nothing is left to compare."] if _any_moot(made) else []
     counts = {each: sum("below random" in card.marks.get(each, ()) for card in made) for each in SHOWN_SETS}
-    found = [f"{count} with {each}" for each, count in counts.items() if count]
-    if not found:
-        return ""
-    return (
-        f"Below random: in some verdicts ({', '.join(found)}) no algorithm compared is clearly above the random policy."
-    )
+    if any(counts.values()):
+        found = listed([f"{count} ({each})" for each, count in counts.items() if count])
+        told.append(f"Behind {found} of the verdicts no algorithm compared is clearly above the random policy.")
+    return " ".join(told)
+
+
+def _any_moot(made: Sequence[ClaimCard]) -> bool:
+    return any(verdict == "moot" for card in made for verdict in card.verdicts.values())
 
 
 def answer(contrasts: pl.DataFrame, scores: pl.DataFrame) -> tuple[str, ...]:
@@ -227,9 +240,12 @@ def _added(contrasts: pl.DataFrame, scores: pl.DataFrame) -> list[str]:
         changed = {task: found for task, found in beside[other].items() if found != outcomes[each][task]}
         if changed:
             outcomes[_PERIODS[other]] = changed
-    every = {outcome for by_task in outcomes.values() for outcome in by_task.values() if outcome != "void"}
+    found = {outcome for by_task in outcomes.values() for outcome in by_task.values()}
+    every = found - {"void"}
     alike = all(by_task == outcomes[SHOWN_SETS[0]] for by_task in outcomes.values())
-    if every == {"adds"}:
+    if not every:
+        lead = "It cannot be judged"
+    elif every == {"adds"}:
         lead = "Variance reduction, too"
     elif "adds" not in every:
         lead = "Merely the updates"
@@ -239,9 +255,10 @@ def _added(contrasts: pl.DataFrame, scores: pl.DataFrame) -> list[str]:
         f"{lead}: beyond the same updates along plain gradients, variance reduction adds reward "
         f"{_where(outcomes, 'adds')}."
     ]
-    others = {"costs": "costs reward", "even": "makes no clear difference"}
-    rest = "; it ".join(f"{words} {_where(outcomes, outcome)}" for outcome, words in others.items() if outcome in every)
-    return [*told, f"It {rest}."] if rest else told
+    others = {"costs": "costs reward", "even": "makes no clear difference", "void": "cannot be judged"}
+    rest = "; it ".join(f"{words} {_where(outcomes, outcome)}" for outcome, words in others.items() if outcome in found)
+    why = ", where most rounds of both diverge" if "void" in found else ""
+    return [*told, f"It {rest}{why}."] if rest else told
 
 
 def _where(outcomes: Mapping[str, Mapping[str, Outcome]], wanted: Outcome) -> str:
@@ -311,13 +328,23 @@ def _controls(scores: pl.DataFrame) -> str:
         cheap += any(times <= 1 for times in better)
         dear += bool(better)
         most = max(most, *better) if better else most
+    where = f"of the {len(places)} pairs of task and set"
     told = (
-        f"Controls without variance reduction score more than SRG-DQN in {cheap or 'none'} of {len(places)} pairs of "
-        "task and set"
+        "At no more gradients per batch, some control without variance reduction scores more than SRG-DQN in "
+        f"{_count(cheap, len(places))} {where}"
     )
     if dear == cheap:
         return f"{told}."
-    return f"{told} at no more gradients per batch, and in {dear} at up to {most:.0f} times as many."
+    return f"{told}; at up to {most:.0f} times as many, in {_count(dear, len(places))}."
+
+
+def _count(count: int, total: int) -> str:
+    """How many, in a sentence that goes on with the total or has named it.
+
+    >>> _count(0, 9), _count(5, 9), _count(9, 9)
+    ('none', '5', 'all')
+    """
+    return "none" if not count else "all" if count == total else str(count)
 
 
 def best_control(scores: pl.DataFrame, readings: str, task: str) -> str:
@@ -339,9 +366,9 @@ def small_table(scores: pl.DataFrame, readings: str) -> Table:
             "best control": _score(by_arm[best])._replace(name=f"{best} ({queries_per_batch(task, best):,} queries)"),
         }
     name = "first-scores" if readings == SHOWN_SETS[0] else f"first-scores-{readings}"
-    title = f"Final scores with the readings {readings} (rounds that diverged)"
-    ours = listed([f"{queries_per_batch(task, OURS):,} on {task}" for task in TASKS])
-    return score_table(name, title, rows, _DIGITS, f"{_SCORED} Gradient queries per batch of SRG-DQN: {ours}.")
+    title = f"Final scores with the readings {readings}"
+    ours = listed([f"{queries_per_batch(task, OURS):,}" for task in TASKS])
+    return score_table(name, title, rows, _DIGITS, f"{_SCORED} SRG-DQN's gradient queries per batch: {ours}.")
 
 
 def _score(row: Mapping[str, Any], learns: bool = True) -> Score:
@@ -368,7 +395,7 @@ def forest(contrasts: pl.DataFrame, scores: pl.DataFrame) -> Chart:
     """By how much SRG-DQN scores more than others: a panel per task, a marker per set."""
     beside = _outcomes(contrasts, scores, SVR)
     caption = (
-        "Differences of final scores with 95 % intervals over rounds: to the right of 0 SRG-DQN is better. It is ahead "
+        "Differences of final scores, with 95 % intervals over rounds: right of 0 SRG-DQN is better. It is ahead "
         f"of SVR-DQN {_where(beside, 'adds')}, behind {_where(beside, 'costs')}. Where more than half of the rounds of "
         "both diverged, nothing is drawn."
     )
@@ -494,7 +521,10 @@ def _change_note(name: str, mine: Mapping[str, Judgement], before: Mapping[str, 
     }
     if not changed:
         return []
-    was = " and ".join(f"{verdict} with {each}" for each, verdict in changed.items())
+    alike: dict[str, list[str]] = {}
+    for each, verdict in changed.items():
+        alike.setdefault(verdict, []).append(each)
+    was = " and ".join(f"{verdict} with {listed(sets)}" for verdict, sets in alike.items())
     return [f"In the last release: {was}. {WHY_CHANGED.get(name, '')}".strip()]
 
 
@@ -512,6 +542,11 @@ TABLES: Mapping[str, tuple[str, str]] = {
         "The arms of every claim about performance",
         "Has learned: above the untrained agent at 2.5 %, divided by the claim's number of arms; beats the random "
         "policy: by the same test. Diverged: rounds, and the share's 95 % interval.",
+    ),
+    "steadiness": (
+        "The standard deviations behind C1's steadiness",
+        "S: the standard deviation over the rounds that finished in both arms, averaged over the evaluations of the "
+        "last fifth (100,000 steps). The claim compares S of ordinary anchors with S of exact ones.",
     ),
     "survivors": (
         "Other contrasts, without the rounds that diverged",
@@ -535,6 +570,63 @@ def tables_of(parts: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Table]:
         for name, (title, note) in TABLES.items()
         if parts.get(name)
     ]
+
+
+# What stands beside this run's own numbers
+
+
+def cards_note(evidence: Evidence, scale: Scale) -> str:
+    """Whose numbers cards show, and whose the sections that they link to."""
+    return (
+        f"Cards tell of the confirmatory run (seed {evidence.about['seed']:,}). The sections that they link to show "
+        f"this run: seed {scale.seed:,}, and fewer rounds."
+    )
+
+
+def with_confirmation(section: Section, evidence: Evidence, scale: Scale) -> Section:
+    """The section of an experiment, saying which run its numbers are of and on which its claims are judged."""
+    names = [name for name, claim in CLAIMS.items() if claim.section == section.name]
+    if not names:
+        return section
+    told = [
+        f"These numbers are of this run (seed {scale.seed:,}). {listed(names)} {'are' if len(names) > 1 else 'is'} "
+        f"judged on the confirmatory run (seed {evidence.about['seed']:,})."
+    ]
+    if "C9" in names:
+        told += [f"There, {part.name}: {part.effect}." for part in _parts_in(evidence, "C9") if part.name]
+    if "C1" in names:
+        told += _steadiness_told(evidence)
+    return dataclasses.replace(section, found=f"{section.found}\n\n{' '.join(told)}")
+
+
+def _parts_in(evidence: Evidence, name: str) -> Sequence[Part]:
+    """The parts of a claim that is the same in all sets."""
+    found = evidence.judgements.get(SHOWN_SETS[0], ())
+    return next((parts_of(judgement) for judgement in found if judgement.name == name), ())
+
+
+def _steadiness_told(evidence: Evidence) -> list[str]:
+    """C1's standard deviations in the confirmatory run."""
+    frames = [table.frame for table in evidence.tables if table.name == "confirmation-steadiness"]
+    by_set: dict[str, dict[str, float]] = {}
+    for readings, arm, spread in frames[0].select("readings", "arm", "S").drop_nulls().iter_rows() if frames else ():
+        by_set.setdefault(readings, {})[arm] = spread
+    told = [
+        f"{arms['exact']:.3f} with exact and {arms['ordinary']:.3f} with ordinary anchors ({readings})"
+        for readings, arms in by_set.items()
+        if len(arms) == 2
+    ]
+    if told:
+        return [f"There S, after 100,000 steps, is {'; '.join(told)}."]
+    ratios = {
+        each: effect_text(contrast)
+        for each in SHOWN_SETS
+        for judgement in evidence.judgements.get(each, ())
+        for contrast in judgement.contrasts
+        if judgement.name == "C1" and contrast.label == "steadiness over rounds" and not contrast.void
+    }
+    shown = "; ".join(f"{text} ({each})" for each, text in ratios.items())
+    return [f"Of S, its evidence has the ratio alone: after 100,000 steps exact anchors are {shown}."] if shown else []
 
 
 # The section with every contrast

@@ -15,7 +15,7 @@ from srgdqn.paper.cells import Console, run_cells
 from srgdqn.paper.claims.evidence import Evidence, find_evidence
 from srgdqn.paper.confirmation import confirm
 from srgdqn.paper.experiment import Outcomes, seconds_of
-from srgdqn.paper.findings import cards, confirmed_section, first_screen, rules_text
+from srgdqn.paper.findings import cards, cards_note, confirmed_section, first_screen, rules_text, with_confirmation
 from srgdqn.paper.fingerprint_study import find_readings, fingerprint_section
 from srgdqn.paper.report.contents import Aside, Report, Section
 from srgdqn.paper.scale import SETS, Scale
@@ -95,6 +95,8 @@ def make_report(
         )
         for name in names
     ]
+    if confirmed is not None:
+        sections = [with_confirmation(section, confirmed, scale) for section in sections]
     for kind, long in LONG.items():
         evidence = find_evidence(kind, folder)
         if evidence is not None:
@@ -103,6 +105,7 @@ def make_report(
         title=TITLE,
         first=None if confirmed is None else first_screen(confirmed, _asides(folder)),
         cards=() if confirmed is None else cards(confirmed, last_release()),
+        cards_note="" if confirmed is None else cards_note(confirmed, scale),
         rules=_NOT_YET if confirmed is None else rules_text(confirmed),
         glossary=GLOSSARY,
         sections=tuple(sections),

@@ -72,6 +72,12 @@ class Summary:
     """The mean length of its episodes."""
     success: Spread
     """The share of its episodes that succeeded."""
+    area: Spread
+    """The area under the curve of greedy evaluations, as `areas` defines it, of the same rounds."""
+    threshold: float | None
+    """The return from which on a round counts as solved."""
+    solved: Spread
+    """The share of rounds whose last greedy return reaches the threshold, of those and the ones that diverged."""
     steps: int
     """Environment steps, over all rounds."""
     queries: float | None
@@ -86,8 +92,10 @@ class Summary:
         return {**asdict(self), "diverged": [{"round": k, "step": step} for k, step in self.diverged.items()]}
 
 
-def summarise(result: Result, label: str | None = None) -> Summary:
-    """The summary of a run. Windows are weighted by their steps, so that a shorter last one weighs less."""
+def summarise(result: Result, label: str | None = None, threshold: float | None = None) -> Summary:
+    """The summary of a run. Windows are weighted by their steps, so that a shorter last one weighs less. Without a
+    `threshold` no round is said to have solved the task.
+    """
     configuration, rounds = result.configuration, result.rounds
     windows = windows_of(result)
     final = _final_windows(result)
@@ -95,6 +103,8 @@ def summarise(result: Result, label: str | None = None) -> Summary:
     episodes = result.episodes.filter(_is_final(configuration, pl.col("step"), pl.col("episode") + 1))
     evaluated = _last_evaluations(result).join(final.select("round").unique(), on="round", how="semi")
     diverged = rounds.filter(pl.col("diverged_at").is_not_null()).sort("round")
+    reached = set(evaluated["round"])
+    ended = {*reached, *diverged["round"]}
     return Summary(
         label=configuration.algorithm if label is None else label,
         task=configuration.task.task,
@@ -112,6 +122,9 @@ def summarise(result: Result, label: str | None = None) -> Summary:
         greedy_return=_spread(evaluated, pl.col("return").mean()),
         greedy_length=_spread(evaluated, pl.col("length").mean()),
         success=_spread(evaluated, pl.col("success").cast(pl.Float64).mean()),
+        area=spread_of(area for number, area in areas(result).items() if number in reached),
+        threshold=threshold,
+        solved=spread_of(share for number, share in solved(result, threshold).items() if number in ended),
         steps=int(rounds["steps"].sum()),
         queries=_mean(rounds["queries"]),
         gradient_evaluations=_mean(rounds["gradient_evaluations"]),
@@ -131,11 +144,43 @@ def greedy_returns(result: Result) -> dict[int, float]:
     return _by_round(_last_evaluations(result), pl.col("return").mean())
 
 
-def compare(results: Sequence[Result], labels: Sequence[str] | None = None) -> pl.DataFrame:
-    """One row per run, as `as_table` has them."""
+def areas(result: Result) -> dict[int, float]:
+    """The area under each round's curve of greedy evaluations, divided by the steps it covers: a return.
+
+    A point of the curve is the mean return of an evaluation; straight lines join them (the trapezoidal rule). From the
+    start to the first evaluation the curve is as high as there, as the untrained network is not evaluated.
+    """
+    points = result.evaluations.group_by("round", "step").agg(pl.col("return").mean()).sort("round", "step")
+    found = {}
+    for (number,), curve in points.group_by("round", maintain_order=True):
+        steps, returns = curve["step"].to_numpy(), curve["return"].to_numpy()
+        steps, returns = np.append(0, steps), np.append(returns[0], returns)
+        found[int(number)] = float(np.trapezoid(returns, steps) / steps[-1])
+    return found
+
+
+def solved(result: Result, threshold: float | None) -> dict[int, float]:
+    """Whether (1 or 0) the last greedy return of each round reaches the threshold; a round that diverged has not solved
+    the task. Without a threshold there is nothing to say.
+    """
+    if threshold is None:
+        return {}
+    lost = dict.fromkeys(result.rounds.filter(pl.col("diverged_at").is_not_null())["round"], 0.0)
+    return {**{number: float(mean >= threshold) for number, mean in greedy_returns(result).items()}, **lost}
+
+
+def compare(
+    results: Sequence[Result], labels: Sequence[str] | None = None, *, threshold: float | None = None
+) -> pl.DataFrame:
+    """One row per run, as `as_table` has them. `threshold` is the return from which on a round counts as solved, by
+    default Gymnasium's for the task.
+    """
     require_one_task(results)
     named = distinct_labels(results) if labels is None else labels
-    return as_table([summarise(result, label) for result, label in zip(results, named, strict=True)])
+    from srgdqn.adapters.registry import reward_threshold  # Gymnasium, which showing a run does without
+
+    limit = reward_threshold(results[0].configuration.task.task, threshold)
+    return as_table([summarise(result, label, limit) for result, label in zip(results, named, strict=True)])
 
 
 def as_table(summaries: Sequence[Summary]) -> pl.DataFrame:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from srgdqn.adapters.environments import Environment, Source
     from srgdqn.learner.networks import Network, NetworkFactory
-    from srgdqn.learner.normalisation import Moments
+    from srgdqn.learner.normalisation import Normaliser
 
 Act = Callable[[Any], Any]
 """From an observation to an action."""
@@ -119,12 +119,12 @@ class Result:
         """
         import jax
 
-        from srgdqn.learner.normalisation import Normaliser, normalise_observation
+        from srgdqn.learner.normalisation import normalise_observation
 
         (row,) = self._rows_of([number])
         network = self._network()
         parameters = _filled(self.run, network, row)
-        normaliser = Normaliser(_moments(self.run, row), None, None)
+        normaliser = _normaliser(self.run, row)
 
         @jax.jit
         def act(rows: Any) -> Any:
@@ -212,7 +212,6 @@ class Result:
         """Episodes of some rounds' policies in a compiled task, and what counts as success there."""
         import jax
 
-        from srgdqn.learner.normalisation import Normaliser
         from srgdqn.tasks import task_of
         from srgdqn.training.evaluation import evaluate_greedily, evaluation_keys
 
@@ -222,10 +221,10 @@ class Result:
         task = task_of(configuration, environment)
         keys = evaluation_keys(seed, episodes)
 
-        def play(parameters: Any, moments: Any) -> Any:
-            return evaluate_greedily(task, network, parameters, Normaliser(moments, None, None), keys)
+        def play(parameters: Any, normaliser: Any) -> Any:
+            return evaluate_greedily(task, network, parameters, normaliser, keys)
 
-        played = jax.jit(jax.vmap(play))(_filled(self.run, network, rows), _moments(self.run, rows))
+        played = jax.jit(jax.vmap(play))(_filled(self.run, network, rows), _normaliser(self.run, rows))
         return jax.tree.map(np.asarray, played), task.success
 
     def _play_on_host(self, rows: np.ndarray, environment: Any, seed: int, episodes: int) -> Any:
@@ -233,7 +232,6 @@ class Result:
         import jax
 
         from srgdqn.adapters.environments import Source, source_of
-        from srgdqn.learner.normalisation import Normaliser
         from srgdqn.training.host.evaluation import evaluate_policies, policy_of, same_task
 
         name = self.configuration.task.task
@@ -244,10 +242,7 @@ class Result:
         )
         task = same_task(self.configuration, source, self.run.provenance)
         network = self._network()
-        policies = (
-            policy_of(network, _filled(self.run, network, row), Normaliser(_moments(self.run, row), None, None))
-            for row in rows
-        )
+        policies = (policy_of(network, _filled(self.run, network, row), _normaliser(self.run, row)) for row in rows)
         played = list(evaluate_policies(task, policies, seed=seed, episodes=episodes))
         return jax.tree.map(lambda *leaves: np.stack(leaves), *played)
 
@@ -293,20 +288,20 @@ def _filled(run: Run, network: Network, row: int | np.ndarray) -> Any:
     return jax.tree_util.tree_map_with_path(leaf, shapes)
 
 
-def _moments(run: Run, rows: Any) -> Moments | None:
-    """The statistics that observations are normalised with, if they are."""
-    from srgdqn.learner.normalisation import Moments
+def _normaliser(run: Run, rows: Any) -> Normaliser:
+    """What observations are normalised with, if they are: statistics or constants."""
+    from srgdqn.learner.normalisation import Moments, Normaliser, Scale
 
     stored = run.parameters
     if "normaliser.mean" not in stored:
-        return None
+        return Normaliser(None, None, None)
+    kind = Scale if "normaliser.deviation" in stored else Moments
     size = required(run.provenance, "observation_size")
-    shapes = {"weight": (), "mean": (size,), "variance": (size,)}
-    for name in Moments._fields:
+    for name in kind._fields:
         found = stored.get(f"normaliser.{name}")
-        if found is None or found.shape[1:] != shapes[name] or found.dtype.kind != "f":
+        if found is None or found.shape[1:] != (() if name == "weight" else (size,)) or found.dtype.kind != "f":
             raise InputError(f"the run's observations are normalised, but its {name} is none: it is damaged.")
-    return Moments(*(stored[f"normaliser.{name}"][rows] for name in Moments._fields))
+    return Normaliser(kind(*(stored[f"normaliser.{name}"][rows] for name in kind._fields)), None, None)
 
 
 def _action_table(run: Run) -> tuple[Any, ...] | None:

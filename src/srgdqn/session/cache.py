@@ -6,8 +6,8 @@ and undamaged. Studies and sweeps share this; what differs is how they compute w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ from srgdqn.results.result import Result, load_result
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.runs.destination import MANIFEST
 from srgdqn.runs.provenance import stale, what_bits_depend_on
-from srgdqn.session.prepare import prepare
+from srgdqn.session.prepare import NOTHING_OWN, prepare
 
 Say = Callable[[str], None]
 
@@ -45,11 +45,15 @@ class TrainingCell:
 
     name: str
     configuration: Configuration
+    own: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The user's own environment and network, as of `srgdqn.session.prepare.Given`."""
 
     def load(self, folder: Path) -> tuple[Result, str | None]:
         """The run in the folder, and why it is not what training would give now."""
         result = load_result(folder)
-        return result, why_invalid(result, self.configuration)
+        if self.own:
+            result = prepare(self.configuration, **self.own).with_user_code(result.run)
+        return result, why_invalid(result, self.configuration, self.own)
 
     def save(self, outcome: Result, folder: Path) -> None:
         """Saves the run."""
@@ -116,11 +120,11 @@ class CellFolder:
             self.checkpoints.forget()
 
 
-def why_invalid(result: Result, configuration: Configuration) -> str | None:
+def why_invalid(result: Result, configuration: Configuration, own: Mapping[str, Any] = NOTHING_OWN) -> str | None:
     """Why a stored run is not what training the configuration would give now; None if it is."""
     if result.rounds.height < configuration.training.rounds or result.run.provenance.get("interrupted", True):
         return "it was interrupted"
-    now = prepare(configuration)
+    now = prepare(configuration, **own)
     expected = now.configuration
     ran = result.configuration.training.kernel
     if ran != expected.training.kernel:

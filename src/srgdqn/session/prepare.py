@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import gymnasium as gym
 import jax
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.experimental.functional import FuncEnv
 from gymnasium.spaces import Discrete
+from gymnasium.vector import VectorEnv
 
 from srgdqn import tasks
+from srgdqn.adapters.defaults import defaults_for
 from srgdqn.adapters.environments import Source, source_of
 from srgdqn.adapters.failures import EnvironmentFailedError
+from srgdqn.adapters.registry import check_name
 from srgdqn.config import Configuration
 from srgdqn.config.discovery import NETWORKS
+from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import is_compiled
 from srgdqn.errors import InputError
 from srgdqn.interrupts import let_interrupts_through
 from srgdqn.kernel.build import toolchain
 from srgdqn.kernel.support import KernelConditions, resolved, resolved_on_host
-from srgdqn.learner.networks import NetworkFactory
+from srgdqn.learner.networks import NetworkFactory, named
 from srgdqn.results.result import Result
 from srgdqn.runs.provenance import LOCAL, inputs_of, provenance, what_bits_depend_on
 from srgdqn.runs.run import Run
@@ -98,6 +106,40 @@ class PreparedRun:
         return Result(run, self.network, self.environment if self.source is None else self.source)
 
 
+NOTHING_OWN: Mapping[str, Any] = MappingProxyType({})
+
+
+class Given(NamedTuple):
+    """A task and a network as users give them: by name, or objects of their own."""
+
+    task: str
+    """Its name."""
+    options: dict[str, Any]
+    """The options that follow from what was given, below the user's."""
+    defaults: dict[str, Any] | None
+    """What takes the place of a preset; None for a task that has one."""
+    own: dict[str, Any]
+    """`environment`, `source` and `network`, where they are the user's own, for `prepare`."""
+
+
+def what_is_given(task: Any, network: Any = None) -> Given:
+    """The name, the options and the user's own code behind a task and a network, as `srgdqn.train` takes them."""
+    options: dict[str, Any]
+    options, module = named(network)
+    own: dict[str, Any] = {} if module is None else {"network": module}
+    if isinstance(task, str) and not is_identifier(task):
+        check_name(task)
+        return Given(task, options, None, own)
+    ordinary = isinstance(task, str | EnvSpec | gym.Env | VectorEnv)
+    makes_one = issubclass(task, gym.Env) if isinstance(task, type) else callable(task)
+    if not ordinary and (isinstance(task, FuncEnv) or not makes_one):
+        return Given(tasks.adopt(task).name, options, {}, {**own, "environment": task})
+    source = source_of(task)
+    if isinstance(source.given, VectorEnv):
+        options = {**options, "environments": source.given.num_envs}
+    return Given(source.name, options, defaults_for(source), {**own, "source": source})
+
+
 def prepare(
     configuration: Configuration,
     *,
@@ -117,9 +159,16 @@ def prepare(
     return PreparedRun(configuration, environment, source, network, about, own)
 
 
-def result_of(configuration: Configuration, task: tasks.Task, trained: Trained, *, ran_by: str = LOCAL) -> Result:
-    """What training on a compiled task of the package left, with its provenance."""
-    return prepare(configuration).result(trained, about_compiled(task), ran_by)
+def result_of(
+    configuration: Configuration,
+    task: tasks.Task,
+    trained: Trained,
+    *,
+    ran_by: str = LOCAL,
+    own: Mapping[str, Any] = NOTHING_OWN,
+) -> Result:
+    """What training on a compiled task left, with its provenance; `own` is the user's own code, as of `Given`."""
+    return prepare(configuration, **own).result(trained, about_compiled(task), ran_by)
 
 
 def about_compiled(task: tasks.Task) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Lanes are why grids are not left to Optuna's GridSampler, which would train one 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from srgdqn.runs.checkpoint_manager import CheckpointManager, Pace
 from srgdqn.runs.provenance import LOCAL
 from srgdqn.runs.unfinished import UNFINISHED_CELLS
 from srgdqn.session.cache import CellFolder, Say, TrainingCell
-from srgdqn.session.prepare import prepare, result_of, with_kernel
+from srgdqn.session.prepare import NOTHING_OWN, prepare, result_of, with_kernel
 from srgdqn.session.run_session import stamp_of
 from srgdqn.sweeps.folder import CELLS, FAILED
 from srgdqn.sweeps.grid import SweepCell
@@ -36,21 +36,21 @@ from srgdqn.training.reports import Listener, SharedProgress
 class SweepCells:
     """The results and failures of a sweep's cells, by name; in a folder if it has one, else in memory."""
 
-    def __init__(self, folder: Path | None, say: Say, pace: Pace, engine: str) -> None:
+    def __init__(
+        self, folder: Path | None, say: Say, pace: Pace, engine: str, own: Mapping[str, Any] = NOTHING_OWN
+    ) -> None:
         self.results: dict[str, Result] = {}
         self.failures: dict[str, str] = {}
         """Why cells have no result: what their environment did."""
-        self.beside = CellFolder(folder, say)
-        """For the random policy's run."""
         checkpoints = None if folder is None else CheckpointManager(folder / UNFINISHED_CELLS, *pace)
         self._folder = CellFolder(None if folder is None else folder / CELLS, say, checkpoints)
-        self._engine = engine
+        self._engine, self._own = engine, own
         # Another folder, so that no failed cell takes the place of a finished one.
         self._failed = CellFolder(None if folder is None else folder / FAILED)
 
     def find(self, cells: Sequence[SweepCell]) -> None:
         """Reads the cells that are stored."""
-        self._folder.find_all(list(map(_training, cells)), self.results)
+        self._folder.find_all(list(map(self._training, cells)), self.results)
 
     def fill(self, cells: Sequence[SweepCell], listener: Listener) -> bool:
         """Reads the cells that are stored, trains and stores the others; none that failed is tried twice.
@@ -73,23 +73,23 @@ class SweepCells:
                 listener=listener,
                 manager=self._folder.checkpoints,
                 engine=self._engine,
+                own=self._own,
             )
 
         try:
-            self._folder.fill(list(map(_training, cells)), self.results, compute)
+            self._folder.fill(list(map(self._training, cells)), self.results, compute)
         except KeyboardInterrupt:
             return False
         return True
+
+    def _training(self, cell: SweepCell) -> TrainingCell:
+        return TrainingCell(cell.name, cell.configuration, self._own)
 
     def check_some_finished(self) -> None:
         """Raises an `EnvironmentFailedError` if everything that was tried failed."""
         if self.failures and not self.results:
             name, reason = next(iter(self.failures.items()))
             raise EnvironmentFailedError(f"no cell of the sweep was finished, as each one failed. {name}: {reason}")
-
-
-def _training(cell: SweepCell) -> TrainingCell:
-    return TrainingCell(cell.name, cell.configuration)
 
 
 Finished = Callable[[int, Result], None]
@@ -111,6 +111,7 @@ def train_each(
     listener: Listener = lambda progress: None,
     manager: CheckpointManager | None = None,
     engine: str = LOCAL,
+    own: Mapping[str, Any] = NOTHING_OWN,
 ) -> None:
     """Trains every configuration and calls `finished` with each result as soon as it is complete. If an environment
     misbehaves, `failed` is called, and the others continue unless it raises.
@@ -118,13 +119,14 @@ def train_each(
     Configurations of compiled tasks that differ in numbers alone are lanes of one program, with the bits that each has
     alone; such groups run in parallel as far as there are cores. Other tasks step on the host, one after the other. A
     KeyboardInterrupt is raised once running jobs have stopped; incomplete results are not reported. `manager` is where
-    checkpoints are written and resumed from. The `engine` must be ready.
+    checkpoints are written and resumed from. The `engine` must be ready. `own` is the user's own code, as of `Given`.
     """
-    resolved = [with_kernel(check(configuration)) for configuration in configurations]
+    environment = own.get("environment")
+    resolved = [with_kernel(check(each), own_environment=environment is not None) for each in configurations]
     compiled: dict[Configuration, list[int]] = {}
     hosted: list[int] = []
     for place, configuration in enumerate(resolved):
-        if configuration.task.task in PRESETS:
+        if environment is not None or configuration.task.task in PRESETS:
             compiled.setdefault(configuration.shape(), []).append(place)
         else:
             hosted.append(place)
@@ -134,13 +136,15 @@ def train_each(
 
     def run(group: tuple[int, list[int]], stop: threading.Event, send: Send) -> None:
         index, places = group
-        task = task_of(resolved[places[0]])
+        task = task_of(resolved[places[0]], environment)
         members = [resolved[place] for place in places]
-        checkpoints = None if manager is None else manager.stamped(stamp_of(prepare(members[0]).identity), "lanes")
+        checkpoints = (
+            None if manager is None else manager.stamped(stamp_of(prepare(members[0], **own).identity), "lanes")
+        )
         how: dict[str, Any] = {"listener": progress.of(index), "workers": workers, "stop": stop, "manager": checkpoints}
-        for member, trained in train_side_by_side(members, task, **how, executor=executor):
+        for member, trained in train_side_by_side(members, task, own.get("network"), **how, executor=executor):
             if not trained.interrupted:
-                finished(places[member], result_of(members[member], task, trained, ran_by=engine))
+                finished(places[member], result_of(members[member], task, trained, ran_by=engine, own=own))
 
     if executor is not None:  # threads that only wait for other machines may be many
         threads = Threads(len(compiled))
@@ -148,7 +152,7 @@ def train_each(
         pass
     for index, place in enumerate(hosted, start=len(compiled)):
         try:
-            one = prepare(resolved[place])
+            one = prepare(resolved[place], **own)
             stamp, below = stamp_of(one.identity), configuration_digest(one.configuration)
             checkpoints = None if manager is None else manager.stamped(stamp, below)
             result = one.train(listener=progress.of(index), manager=checkpoints, executor=executor, ran_by=engine)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,12 +20,13 @@ from srgdqn.runs.destination import check_destination, is_scratch, make_folder, 
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.unfinished import UNFINISHED_CELLS, changes, check_stays_within
 from srgdqn.runs.untrusted import parse_json, read_file
-from srgdqn.sweeps.grid import Base, Score, Values, check_score, read_value, written
+from srgdqn.sweeps.grid import Base, Score, Values, check_score, name_of, read_value, written
 
 ABOUT, TABLE, CELLS, FAILED, STUDY = "sweep.json", "table.parquet", "cells", "failed", "optuna.sqlite3"
 
 _KIND, _VERSION = "srgdqn-sweep", 1
 _LONGEST = 2**24
+_NAMED = 8  # cells in a message
 
 
 class Failure(NamedTuple):
@@ -46,8 +47,8 @@ class About:
     """The `values` of a grid; or the `space` of a search, its `trials` and the sampler's settings."""
     score: Score = "greedy-return"
     """What the best cell is chosen by; `srgdqn.sweeps.scores` defines it."""
-    chance: float | None = None
-    """The random policy's final reward, which a diverged round scores, where that was needed."""
+    threshold: float | None = None
+    """The greedy return from which on a round counts as solved, where that is the score."""
     planned: int = 0
     """Cells of the grid, or trials of the search."""
     finished: tuple[Values, ...] = ()
@@ -113,7 +114,7 @@ def write_about(path: Path, about: About) -> None:
         **about.base.as_words(),
         "plan": about.plan,
         "score": about.score,
-        "random_policy": about.chance,
+        "threshold": about.threshold,
         "planned": about.planned,
         "interrupted": about.interrupted,
         "cells": [_words(values) for values in about.finished],
@@ -136,7 +137,7 @@ def read_about(path: Path) -> About:
         # Sweeps of older releases have no list of failures.
         failed = tuple(Failure(_values(each["values"]), str(each["reason"])) for each in content.get("failed", ()))
         base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
-        chance = content["random_policy"]
+        threshold = content.get("threshold")
         cells = tuple(map(_values, content["cells"]))
         if len({tuple(sorted(values)) for values in (*cells, *(failure.values for failure in failed))}) > 1:
             raise ValueError("its cells do not differ in the same options")
@@ -144,7 +145,7 @@ def read_about(path: Path) -> About:
             base,
             _plan(content["plan"]),
             check_score(content["score"]),
-            None if chance is None else float(chance),
+            None if threshold is None else float(threshold),
             int(content["planned"]),
             cells,
             bool(content["interrupted"]),
@@ -154,6 +155,50 @@ def read_about(path: Path) -> About:
         raise InputError(
             f"{place} cannot be used: {error}. Restore it from a copy, or sweep into another folder."
         ) from error
+
+
+def cell_folder(path: Path, values: Values) -> Path:
+    """The folder of the cell with these values in the folder of a sweep, which it must not lead out of."""
+    place = path / CELLS / name_of(values)
+    for each in (place.parent, place):
+        if each.is_symlink():
+            raise InputError(f"{each} leads elsewhere. Give a folder that holds all of its sweep.")
+    return place
+
+
+def run_folders(place: Path) -> list[Path]:
+    """The folders of the runs that are named: of a run its own; of a sweep those of its finished cells or, as in
+    `runs/grid:eta=0.01,gamma=0.9`, of the cells with these values.
+    """
+    folder, colon, words = place, "", ""
+    if not os.path.lexists(place):
+        before, colon, words = str(place).rpartition(":")
+        folder = Path(before) if colon else place
+    if not (folder / ABOUT).exists():
+        return [place]
+    finished = read_about(folder).finished
+    wanted = _wanted(words, finished, folder) if colon else {}
+    cells = [values for values in finished if wanted.items() <= values.items()]
+    if not cells:
+        named = "; ".join(name_of(values) for values in finished[:_NAMED]) or "none"
+        more = f"; and {len(finished) - _NAMED} more" if len(finished) > _NAMED else ""
+        raise InputError(f"{place} names no cell. Give the values of a finished one: {named}{more}.")
+    return [cell_folder(folder, values) for values in cells]
+
+
+def _wanted(words: str, finished: Sequence[Values], folder: Path) -> Values:
+    wanted = {}
+    for word in words.split(","):
+        name, equals, value = word.partition("=")
+        name = name.replace("-", "_")
+        if not equals or not all(name in values for values in finished):
+            options = ", ".join(finished[0]) if finished else "none"
+            raise InputError(
+                f"{word!r} says nothing about the cells of {folder}, which differ in {options}. Write an option, = and "
+                "its value after the colon, such as :eta=0.01."
+            )
+        wanted[name] = read_value(name, value)
+    return wanted
 
 
 def _words(values: Values) -> dict[str, str]:

@@ -20,9 +20,11 @@ from srgdqn.config.discovery import NETWORKS
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, shown, unknown
 
-Score = Literal["greedy-return", "final-reward"]
-SCORES: tuple[Score, ...] = ("greedy-return", "final-reward")
+Score = Literal["greedy-return", "final-reward", "area", "solved"]
+SCORES: tuple[Score, ...] = get_args(Score)
 """What the best cell is chosen by; `srgdqn.sweeps.scores` defines them."""
+
+_SOLVED = "solved"
 
 _FLAGS = {"true": True, "false": False}
 _FIXED_OPTIONS = ("task", "network")
@@ -36,13 +38,33 @@ def check_score(score: str) -> Score:
     raise unknown("score", score, SCORES)
 
 
+def check_threshold(score: Score, threshold: Any, task: str) -> float | None:
+    """The return from which on a round counts as solved, where that is the score: the one given, or Gymnasium's."""
+    if score != _SOLVED:
+        if threshold is not None:
+            raise InputError(
+                f"threshold is {shown(threshold)}, but the score is {score}, which has none. Leave the threshold out, "
+                f"or give the score {_SOLVED}."
+            )
+        return None
+    from srgdqn.adapters.registry import reward_threshold
+
+    found = reward_threshold(task, threshold)
+    if found is None:
+        raise InputError(
+            f"Gymnasium does not say from which return on {task} is solved. Give it: threshold = … in Python, or "
+            "--threshold."
+        )
+    return found
+
+
 def read_value(name: str, text: str) -> Any:
     """The value that a word of the command line stands for; widths are joined by +.
 
     >>> read_value("hidden", "20+20"), read_value("eta", "1e-3"), read_value("anchor_step", "false")
     ((20, 20), 0.001, False)
     """
-    annotation = option_annotations()[known(name)]
+    annotation = option_annotations()[name if name == "network" else known(name)]  # which all cells may share
     if get_origin(annotation) is tuple:
         return coerce(name, [] if text == "none" else [literal(part) for part in text.split("+")])
     if annotation is bool:
@@ -93,20 +115,24 @@ class Base:
     readings: str = "corrected"
     options: Mapping[str, Any] = field(default_factory=dict)
     """Options given by the user."""
+    own: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The user's own environment and network, as of `srgdqn.session.prepare.Given`."""
+    own_defaults: Mapping[str, Any] | None = field(default=None, compare=False)
+    """The defaults of the user's own environment, where no name tells them."""
 
     @functools.cached_property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Mapping[str, Any]:
         """The task's defaults; cached, as an environment may have to be made for them."""
-        return defaults_of(self.task)
+        return defaults_of(self.task) if self.own_defaults is None else self.own_defaults
 
     def configured(self, values: Mapping[str, Any]) -> Configuration:
         """The configuration of the cell with these values."""
         options = {**self.options, **values}
         configuration = configure(self.task, self.algorithm, readings=self.readings, defaults=self.defaults, **options)
-        if configuration.network.network not in NETWORKS:
+        if configuration.network.network not in NETWORKS and "network" not in self.own:
             raise InputError(
-                f"network is the module {configuration.network.network!r}, which a sweep cannot be given. Sweep with a "
-                "built-in network, or train each value with srgdqn.train(…, network=…)."
+                f"network is {configuration.network.network!r}, the name of a module that is not here. Give the module "
+                "itself: network=…, in Python."
             )
         return configuration
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
@@ -15,11 +16,17 @@ from matplotlib.patches import Rectangle
 from srgdqn.figures.charts import BLUE, RED, Panel, Series, Style
 from srgdqn.figures.images import draw_panel
 from srgdqn.sweeps.grid import written
+from srgdqn.sweeps.scores import OFTEN
 
 if TYPE_CHECKING:
     from srgdqn.sweeps.sweep import Sweep
 
-_LABELS = {"greedy-return": "greedy return", "final-reward": "final reward per action"}
+_LABELS = {
+    "greedy-return": "greedy return",
+    "final-reward": "final reward per action",
+    "area": "area under the evaluations' curve",
+    "solved": "share of rounds solved",
+}
 _WIDTH, _HEIGHT = 4.4, 3.4  # inches of a panel
 _CELL_WIDTH, _CELL_HEIGHT = 0.72, 0.46  # and of a cell, at least
 _LETTERS = 14  # of the caption that fit into an inch
@@ -41,9 +48,14 @@ def sweep_figure(sweep: Sweep) -> Figure:
     count = str(rounds[0]) if len(rounds) == 1 else f"{rounds[0]} to {rounds[-1]}"
     lost = int(sweep.table["diverged"].sum()) if sweep.cells else 0
     scored = "evaluated with their last finite parameters"
-    if sweep.chance is not None:
-        scored = f"scored as the random policy ({sweep.chance:.3g})"
+    if sweep.score == "solved":
+        scored = "which solve nothing"
+    elif sweep.score != "greedy-return":
+        worst = "" if sweep.diverged_score is None else f" ({sweep.diverged_score:.3g})"
+        scored = f"scored as the worst that finished{worst}"
     note = f"; ×k: k of its rounds diverged, {scored}" if lost else "; none diverged"
+    if sweep.cells and sweep.table["often_diverged"].any():
+        note += f"; {OFTEN}: more than a twentieth of them, which is the best only if there is no other"
     if sweep.failed:
         note += (
             f"; {len(sweep.failed)} of {sweep.planned} failed and {'is' if len(sweep.failed) == 1 else 'are'} not shown"
@@ -77,13 +89,14 @@ def _draw_points(figure: Figure, sweep: Sweep, names: Sequence[str]) -> None:
             np.where(np.isfinite(high), high, score),
             kind="line" if alone else "points",
         )
-        spread = numeric and x.min() > 0 and x.max() >= _DECADE * x.min()
-        draw_panel(axes, Panel("", _LABELS[sweep.score], {name: name}, (series,), log_x=spread, categories=categories))
+        # Without a single score there is nothing that a logarithmic axis could be scaled to.
+        log_x = bool(np.isfinite(score).any() and numeric and x.min() > 0 and x.max() >= _DECADE * x.min())
+        draw_panel(axes, Panel("", _LABELS[sweep.score], {name: name}, (series,), log_x=log_x, categories=categories))
         if alone:
             axes.plot(x[order], score, linestyle="none", marker="o", markersize=4, color=BLUE, zorder=4)
-        for place, value, lost in zip(x[order], score, table["diverged"].to_numpy()[order], strict=True):
-            if lost and np.isfinite(value):
-                _mark(axes, float(place), float(value), int(lost), color=RED, offset=5)
+        for place, value, cell in zip(x[order], score, order, strict=True):
+            if (text := _diverged_text(table, int(cell))) and np.isfinite(value):
+                _mark(axes, float(place), float(value), text, color=RED, offset=5)
 
 
 _INTERVAL = ("score", "score_low", "score_high")
@@ -133,11 +146,17 @@ def _draw_map(
     shown = np.full((len(planned[axis_y]), len(planned[axis_x])), np.nan)
     chosen = np.full(shown.shape, -1)
     scores = sweep.table["score"].to_numpy().astype(float)
-    best = sweep.best if np.isfinite(scores).any() else None
+    often = sweep.table["often_diverged"].to_list()
+    tied = sweep.tied if np.isfinite(scores).any() else ()
+    best = tied[0] if len(tied) == 1 else None
+
+    def rank(number: int) -> tuple[bool, bool, float]:
+        return number == best, not often[number], scores[number] if np.isfinite(scores[number]) else -np.inf
+
     for number, cell in enumerate(sweep.cells):
         if all(cell.values[name] == value for name, value in fixed.items()):
             at = tuple(planned[name].index(written(cell.values[name])) for name in along)
-            if chosen[at] < 0 or scores[number] > shown[at] or number == best:
+            if chosen[at] < 0 or rank(number) > rank(chosen[at]):
                 shown[at], chosen[at] = scores[number], number
     image = axes.imshow(shown, origin="lower", aspect="auto", cmap="viridis", vmin=limits[0], vmax=limits[1])
     axes.set(xlabel=axis_x, ylabel=axis_y)
@@ -150,18 +169,23 @@ def _draw_map(
             continue
         value, color = scores[number], "black" if scores[number] > dark else "white"
         axes.text(column, row, f"{value:.3g}", ha="center", va="center", fontsize="x-small", color=color)
-        if lost := int(sweep.table["diverged"][int(number)]):
-            _mark(axes, column + 0.46, row + 0.42, lost, color=color, inside=True)
+        if text := _diverged_text(sweep.table, int(number)):
+            _mark(axes, column + 0.46, row + 0.42, text, color=color, inside=True)
         if number == best:
             place = (column - 0.5, row - 0.5)
             axes.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=RED, linewidth=2, clip_on=False))
     return image
 
 
-def _mark(axes: Axes, x: float, y: float, lost: int, *, color: str, inside: bool = False, offset: float = 0) -> None:
-    """Writes how many rounds of a cell diverged."""
+def _diverged_text(table: pl.DataFrame, cell: int) -> str:
+    """How many rounds of a cell diverged, and whether that are too many; empty if none did."""
+    lost, often = table["diverged"][cell], table["often_diverged"][cell]
+    return f"×{lost}{OFTEN if often else ''}" if lost else ""
+
+
+def _mark(axes: Axes, x: float, y: float, text: str, *, color: str, inside: bool = False, offset: float = 0) -> None:
     axes.annotate(
-        f"×{lost}",
+        text,
         (x, y),
         (0, offset),
         textcoords="offset points",

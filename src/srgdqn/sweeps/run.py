@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+from gymnasium.experimental.functional import FuncEnv
+
+from srgdqn.adapters.environments import Environment
 from srgdqn.engines.choice import ready
 from srgdqn.errors import InputError
 from srgdqn.integrations.progress import reporting
+from srgdqn.learner.networks import NetworkFactory, named
+from srgdqn.results.scores import worst_finished
 from srgdqn.runs.checkpoint_manager import DEFAULT_PACE, Pace
-from srgdqn.runs.provenance import LOCAL
+from srgdqn.runs.provenance import LOCAL, unidentified
 from srgdqn.session.cache import Say
+from srgdqn.session.prepare import prepare, what_is_given
 from srgdqn.sweeps.cells import SweepCells
-from srgdqn.sweeps.folder import STUDY, About, Failure, begin, check_folder, occupied
-from srgdqn.sweeps.grid import Base, GridPlan, Score, SweepCell, Values, check_score, name_of
-from srgdqn.sweeps.scores import RandomPolicy
+from srgdqn.sweeps.folder import ABOUT, STUDY, About, Failure, begin, check_folder, occupied
+from srgdqn.sweeps.grid import Base, GridPlan, Score, SweepCell, Values, check_score, check_threshold, name_of
+from srgdqn.sweeps.scores import NEED_WORST, score_of
 from srgdqn.sweeps.space import SearchPlan, space_of
 from srgdqn.sweeps.study import open_study
 from srgdqn.sweeps.sweep import Sweep
@@ -26,12 +34,14 @@ from srgdqn.training.rounds import Listener
 
 
 def sweep(
-    task: str,
+    task: FuncEnv | Environment,
     algorithm: str = "srg-dqn",
     values: Mapping[str, Iterable[Any]] | None = None,
     *,
     readings: str = "corrected",
+    network: str | eqx.Module | NetworkFactory | None = None,
     score: str = "greedy-return",
+    threshold: float | None = None,
     folder: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
     checkpoint_every: float | None = None,
@@ -45,14 +55,16 @@ def sweep(
     `srgdqn.train` gives; others compile their own.
 
     Args:
-      task: the name of a task.
+      task: as of `srgdqn.train`: a name, or an environment of your own.
       algorithm: a name that `srgdqn list` shows.
       values: the values to try, by option, such as `{"eta": [1e-3, 1e-2], "hidden": [(20,), (20, 20)]}`.
       readings: as of `srgdqn.train`.
-      score: what the best cell is chosen by: `greedy-return` or `final-reward`; `srgdqn.sweeps.scores` says how
-        rounds that diverged count. Equal scores are ordered by final reward.
+      network: as of `srgdqn.train`.
+      score: what the best cell is chosen by: `greedy-return`, `final-reward`, `area` (under the curve of greedy
+        evaluations) or `solved` (the share of rounds); `srgdqn.sweeps.scores` says how rounds that diverged count.
+      threshold: the last greedy return from which on a round counts as `solved`; by default Gymnasium's for the task.
       folder: where every cell is saved as soon as it is finished. If some are there already, only the others are
-        trained.
+        trained; with code of your own, only if it can be known to be the same.
       progress: show a progress bar (by default where there is a terminal).
       checkpoint_every: seconds between two checkpoints of unfinished cells in the folder, from which the same call
         resumes; by default a minute, or longer where checkpoints are expensive.
@@ -69,12 +81,12 @@ def sweep(
     [(0, 0.0, 0), (1, 0.01, 0)]
 
     """
-    plan = GridPlan(Base(task, algorithm, readings, options), values or {})
-    return _run(plan, score, folder, progress, checkpoint_every, engine, address)
+    plan = GridPlan(_base(task, algorithm, readings, network, options), values or {})
+    return _run(plan, score, threshold, folder, progress, checkpoint_every, engine, address)
 
 
 def search(
-    task: str,
+    task: FuncEnv | Environment,
     algorithm: str = "srg-dqn",
     space: Mapping[str, Any] | None = None,
     *,
@@ -82,7 +94,9 @@ def search(
     at_once: int | None = None,
     sampler_seed: int = 0,
     readings: str = "corrected",
+    network: str | eqx.Module | NetworkFactory | None = None,
     score: str = "greedy-return",
+    threshold: float | None = None,
     folder: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
     checkpoint_every: float | None = None,
@@ -93,7 +107,7 @@ def search(
     """Searches for the options with the highest score, by Optuna's tree-structured Parzen estimator.
 
     Args:
-      task: the name of a task.
+      task: as of `srgdqn.train`: a name, or an environment of your own.
       algorithm: a name that `srgdqn list` shows.
       space: what is searched, by option: a pair is a range (log-uniform if it spans a decade or more), a list a choice,
         and a word such as `"lin:0.9..0.99"` is read as `srgdqn.sweeps.space` says.
@@ -102,8 +116,10 @@ def search(
         numbers, and so run side by side, and 1 otherwise.
       sampler_seed: seed of the sampler.
       readings: as of `srgdqn.train`.
+      network: as of `srgdqn.train`.
       score: as of `srgdqn.sweep`. A trial without one, because its options cannot be combined or its environment
         misbehaved, has failed.
+      threshold: as of `srgdqn.sweep`.
       folder: where every cell is saved, and Optuna's own storage (`optuna.sqlite3`). Searching there again continues to
         the number of trials asked for; one process at a time.
       progress: as of `srgdqn.sweep`.
@@ -117,15 +133,24 @@ def search(
       are listed in `failed`; if there are no others, an `EnvironmentFailedError` is raised.
 
     """
-    base = Base(task, algorithm, readings, options)
+    base = _base(task, algorithm, readings, network, options)
     how = {"trials": trials, "at_once": at_once, "sampler_seed": sampler_seed}
     plan = SearchPlan(base, space_of(space or {}), **how)  # type: ignore[arg-type]
-    return _run(plan, score, folder, progress, checkpoint_every, engine, address)
+    return _run(plan, score, threshold, folder, progress, checkpoint_every, engine, address)
+
+
+def _base(task: Any, algorithm: str, readings: str, network: Any, options: dict[str, Any]) -> Base:
+    if isinstance(task, str):  # whose environment every cell makes by itself
+        its_name, module = named(network)
+        return Base(task, algorithm, readings, {**options, **its_name}, {} if module is None else {"network": module})
+    given = what_is_given(task, network)
+    return Base(given.task, algorithm, readings, {**given.options, **options}, given.own, given.defaults)
 
 
 def _run(
     plan: GridPlan | SearchPlan,
     score: str,
+    threshold: float | None,
     folder: str | os.PathLike[str] | None,
     progress: bool | None,
     checkpoint_every: float | None,
@@ -133,10 +158,11 @@ def _run(
     address: str | None,
 ) -> Sweep:
     chosen_by = check_score(score)
+    limit = check_threshold(chosen_by, threshold, plan.base.task)
     path = None if folder is None else check_folder(folder, plan.base, plan.as_words())
     title = f"{plan.base.task} · {plan.base.algorithm} · {plan.amount}"
     with ready(engine, address), reporting(plan.first.configuration, progress, title=title) as listener:
-        return run_sweep(plan, path, chosen_by, listener, pace=Pace(checkpoint_every), engine=engine)
+        return run_sweep(plan, path, chosen_by, listener, pace=Pace(checkpoint_every), engine=engine, threshold=limit)
 
 
 def run_sweep(
@@ -147,31 +173,31 @@ def run_sweep(
     say: Say = lambda text: None,
     pace: Pace = DEFAULT_PACE,
     engine: str = LOCAL,
+    threshold: float | None = None,
 ) -> Sweep:
     """Trains the cells of a checked grid or search that are not in the folder yet. The engine must be ready."""
     say = functools.cache(say)  # every message once
     with occupied(folder):
         if folder is not None:
-            begin(folder, About(plan.base, plan.as_words(), score, planned=plan.planned))
-        stored = SweepCells(folder, say, pace, engine)
-        random = RandomPolicy(score, plan.first.configuration, stored.beside)
+            _check_known(plan, folder)
+            begin(folder, About(plan.base, plan.as_words(), score, threshold, planned=plan.planned))
+        stored = SweepCells(folder, say, pace, engine, plan.base.own)
         failed: dict[str, Failure] = {}
         if isinstance(plan, GridPlan):
             cells = plan.cells
             complete = stored.fill(list(cells.values()), listener)
         else:
-            cells, failed, complete = _searched(plan, folder, stored, random, listener, say)
+            cells, failed, complete = _searched(plan, folder, stored, (score, threshold), listener, say)
         if complete:
             stored.check_some_finished()
         results, failures = stored.results, stored.failures
         failed |= {name: Failure(cell.values, failures[name]) for name, cell in cells.items() if name in failures}
         finished = {name: cell.values for name, cell in cells.items() if name in results}
-        random.prepare([results[name] for name in finished])
         swept = Sweep(
             plan.base,
             plan.as_words(),
             score,
-            random.chance,
+            threshold,
             plan.planned,
             tuple(finished.values()),
             interrupted=not complete,
@@ -183,13 +209,30 @@ def run_sweep(
         return swept
 
 
+def _check_known(plan: GridPlan | SearchPlan, folder: Path) -> None:
+    """Refuses to resume where it cannot be known whether the user's code is what the cells were trained with."""
+    if (folder / ABOUT).exists():
+        reason = unidentified(prepare(plan.first.configuration, **plan.base.own).identity)
+        if reason is not None:
+            raise InputError(
+                f"the sweep in {folder} cannot be resumed, as it is unknown whether it was begun with the same code: "
+                f"{reason}. Nothing was changed there. Give another folder."
+            )
+
+
 def _searched(
-    plan: SearchPlan, folder: Path | None, stored: SweepCells, random: RandomPolicy, listener: Listener, say: Say
+    plan: SearchPlan,
+    folder: Path | None,
+    stored: SweepCells,
+    by: tuple[Score, float | None],
+    listener: Listener,
+    say: Say,
 ) -> tuple[dict[str, SweepCell], dict[str, Failure], bool]:
     """Trains the trials that Optuna proposes: the cells of all that have a score and those that failed, by name, also
     of earlier processes; and whether all was done.
     """
     results, failures, complete = stored.results, stored.failures, True
+    score, threshold = by
 
     def cell_of(values: Values) -> SweepCell | None:
         try:
@@ -198,21 +241,28 @@ def _searched(
             say(f"a trial failed: {error}")
             return None
 
+    def score_now(name: str, worst: float | None) -> float:
+        # What has no score comes after everything else.
+        mean = score_of(results[name], score, worst, threshold).mean
+        return -math.inf if mean is None else mean
+
     with open_study(None if folder is None else folder / STUDY, plan) as study:
         study.resume()
+        # Trials of earlier processes, beside which the others are scored.
+        earlier = [cell for values in study.values() if (cell := cell_of(values))]
         while (ended := study.ended) < plan.planned:
             asked = study.ask()
             cells = {number: cell for number, values in asked.items() if (cell := cell_of(values))}
-            complete = stored.fill(list(cells.values()), _share_of(listener, ended, len(asked), plan.planned))
+            complete = stored.fill([*cells.values(), *earlier], _share_of(listener, ended, len(asked), plan.planned))
             if not complete:
                 break
-            random.prepare([results[cell.name] for cell in cells.values() if cell.name in results])
+            worst = worst_finished(results.values(), score) if score in NEED_WORST else None
             for number in asked:
                 name = cells[number].name if number in cells else None
                 if name in failures:
                     study.fail(number, failures[name])
                 else:
-                    study.end(number, None if name is None else random.score_of(results[name]).mean)
+                    study.end(number, None if name is None else score_now(name, worst))
         scored = {cell.name: cell for values in study.values() if (cell := cell_of(values))}
         failed = {name_of(failure.values): failure for failure in study.failures()}
     # Trials of earlier processes are read, and whatever is stale among them is trained again.

@@ -1,90 +1,49 @@
-"""Scores of cells. Every score counts the rounds that diverged.
+"""Scores of cells. Every score counts the rounds that diverged: divergence is an outcome, never a gain.
 
-`greedy-return` is the mean over all rounds of the return in the last greedy evaluation, on the raw reward; a round that
-diverged is evaluated with its last finite parameters. `final-reward` is the mean over all rounds of the reward per
-action in the last fifth of the budget; a round that diverged scores as the random policy does with the same options.
+A score is the mean over rounds of what `results.scores` says that each scores. By `greedy-return` a round that diverged
+is evaluated with its last finite parameters; by `final-reward` and `area` it scores the worst that finished in any of
+the cells that are compared, and by `solved` it has not solved the task. Where none finished, there is no such score.
+
+By any score, a cell of which more than a twentieth of the rounds diverged is the best only if there is no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from srgdqn.adapters.failures import EnvironmentFailedError
-from srgdqn.config import Configuration
-from srgdqn.errors import InputError
-from srgdqn.results.comparison import Spread, final_rewards, greedy_returns, spread_of
+from srgdqn.results.comparison import Spread, areas, final_rewards, spread_of
 from srgdqn.results.result import Result
-from srgdqn.session.cache import CellFolder, TrainingCell
-from srgdqn.sweeps.cells import train_each
+from srgdqn.results.scores import diverged_rounds, measured, with_diverged
 from srgdqn.sweeps.grid import Score
 
+MOST_DIVERGED = 0.05
+"""A cell of which a larger share of the rounds diverged is the best only if there is no other."""
+OFTEN = "†"
+"""The mark of such a cell."""
 
-def diverged_rounds(result: Result) -> set[int]:
-    """The rounds that went non-finite."""
-    return {number for number, step in result.rounds.select("round", "diverged_at").iter_rows() if step is not None}
-
-
-def random_policy(configuration: Configuration) -> Configuration:
-    """A policy that always explores and never learns, in the same compiled program as the configuration."""
-    return configuration.with_options({"epsilon_start": 1.0, "epsilon_end": 1.0, "eta": 0.0, "alpha": 0.0})
+NEED_WORST: tuple[Score, ...] = ("final-reward", "area")
+"""The scores by which a diverged round scores the worst that finished."""
 
 
-def score_of(result: Result, score: Score, chance: float | None) -> Spread:
-    """The cell's score over its rounds; `chance` is the random policy's final reward, where that is needed."""
-    if score == "greedy-return":
-        return spread_of(greedy_returns(result).values())
-    lost = diverged_rounds(result)
-    reached = final_rewards(result)
-    return spread_of(chance if number in lost else reached.get(number) for number in result.rounds["round"])
+def score_of(result: Result, score: Score, worst: float | None, threshold: float | None = None) -> Spread:
+    """The cell's score over its rounds; `worst` is what a diverged one scores, where that is needed."""
+    if score in NEED_WORST:
+        return spread_of(with_diverged(result, score, worst).values())
+    return spread_of(measured(result, score, threshold).values())
 
 
-def row_of(result: Result, score: Score, chance: float | None) -> dict[str, Any]:
+def row_of(result: Result, score: Score, worst: float | None, threshold: float | None = None) -> dict[str, Any]:
     """The cell's columns in the table, beside its values."""
-    greedy = score_of(result, "greedy-return", None)
+    lost = diverged_rounds(result)
     spreads = {
-        "score": greedy if score == "greedy-return" else score_of(result, score, chance),
+        "score": score_of(result, score, worst, threshold),
         "final_reward": spread_of(final_rewards(result).values()),
-        "greedy_return": greedy,
+        "greedy_return": score_of(result, "greedy-return", None),
+        "area": spread_of(area for number, area in areas(result).items() if number not in lost),
     }
-    row: dict[str, Any] = {"rounds": result.rounds.height, "diverged": len(diverged_rounds(result))}
+    rounds, diverged = result.rounds.height, len(lost)
+    often = diverged > MOST_DIVERGED * rounds
+    row: dict[str, Any] = {"rounds": rounds, "diverged": diverged, "often_diverged": often}
     for name, spread in spreads.items():
         row |= {name: spread.mean, f"{name}_low": spread.low, f"{name}_high": spread.high}
     return row | {"final_reward_rounds": spreads["final_reward"].rounds}
-
-
-class RandomPolicy:
-    """The random policy's final reward, computed the first time that some score needs it."""
-
-    def __init__(self, score: Score, configuration: Configuration, folder: CellFolder) -> None:
-        self._score, self._folder = score, folder
-        self._cell = TrainingCell("random-policy", random_policy(configuration))
-        self.chance: float | None = None
-
-    def score_of(self, result: Result) -> Spread:
-        """A cell's score, for which this was prepared."""
-        return score_of(result, self._score, self.chance)
-
-    def prepare(self, results: Sequence[Result]) -> None:
-        """Sets `chance` if a score of these results depends on it."""
-        if self._score != "final-reward" or self.chance is not None or not any(map(diverged_rounds, results)):
-            return
-        found = self._folder.find(self._cell)
-        if found is None:
-            found = self._trained()
-            self._folder.store(self._cell, found)
-        self.chance = spread_of(final_rewards(found).values()).mean
-        if self.chance is None:
-            raise InputError("the random policy never reached the end of the budget. Give score = greedy-return.")
-
-    def _trained(self) -> Result:
-        trained: list[Result] = []
-        try:
-            train_each([self._cell.configuration], lambda place, result: trained.append(result))
-        except EnvironmentFailedError as error:
-            raise InputError(
-                f"the random policy, which rounds that diverged score as, could not be tried: {error} Or give "
-                "score = greedy-return."
-            ) from error
-        [found] = trained
-        return found

@@ -7,17 +7,23 @@ import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from srgdqn.errors import InputError
 from srgdqn.results.result import Result, load_result
+from srgdqn.results.scores import diverged_rounds, worst_finished
 from srgdqn.runs.destination import write_file
 from srgdqn.runs.tables import encode_any
-from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, check_folder, read_about, write_about
-from srgdqn.sweeps.grid import SweepCell, Values, name_of, written
-from srgdqn.sweeps.scores import row_of
+from srgdqn.sweeps.folder import CELLS, TABLE, About, begin, cell_folder, check_folder, read_about, write_about
+from srgdqn.sweeps.grid import SweepCell, Values, written
+from srgdqn.sweeps.scores import NEED_WORST, row_of
+
+if TYPE_CHECKING:
+    import equinox as eqx
+
+    from srgdqn.learner.networks import NetworkFactory
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,14 +47,16 @@ class Sweep(About):
 
     @functools.cached_property
     def table(self) -> pl.DataFrame:
-        """One row per cell: its number, its values, how many rounds it has and how many diverged, its score, its final
-        reward per action (of the rounds that got there) and its greedy return (of all rounds), each with the 95 %
-        bootstrap interval of the mean. Cells that failed come last, with their values and the reason (`failure`) alone.
+        """One row per cell: its number, its values, its rounds, how many diverged, and whether these are more than
+        a twentieth (`often_diverged`); its score, its final reward per action (of the rounds that got there), its
+        greedy return (of all rounds) and its area under the evaluations' curve (of the rounds that did not diverge),
+        each with the 95 % bootstrap interval of the mean. Cells that failed come last, with their values and the reason
+        (`failure`) alone.
         """
         tried = self._tried
         values = {name: _column([cell[name] for cell in tried]) for name in (tried[0] if tried else ())}
-        rows = [row_of(result, self.score, self.chance) for result in self.results]
-        whole = dict.fromkeys(("rounds", "diverged", "final_reward_rounds"), pl.Int64)
+        rows = [row_of(result, self.score, self.diverged_score, self.threshold) for result in self.results]
+        kinds = dict.fromkeys(("rounds", "diverged", "final_reward_rounds"), pl.Int64) | {"often_diverged": pl.Boolean}
         columns = rows[0] if rows else {}
         rows += [dict.fromkeys(columns)] * len(self.failed)
         reasons = [*[None] * len(self.results), *(failure.reason for failure in self.failed)]
@@ -56,25 +64,50 @@ class Sweep(About):
             [
                 pl.Series("cell", range(len(rows)), pl.Int64),
                 *(pl.Series(name, column) for name, column in values.items()),
-                *(pl.Series(name, [row[name] for row in rows], whole.get(name, pl.Float64)) for name in columns),
+                *(pl.Series(name, [row[name] for row in rows], kinds.get(name, pl.Float64)) for name in columns),
                 pl.Series("failure", reasons, pl.String),
             ]
         )
 
+    @functools.cached_property
+    def diverged_score(self) -> float | None:
+        """What a diverged round scores: as the worst round that finished in any cell; None where no score needs it, or
+        none finished.
+        """
+        if self.score not in NEED_WORST or not any(map(diverged_rounds, self.results)):
+            return None
+        return worst_finished(self.results, self.score)
+
     @property
     def best(self) -> int:
-        """The number of the cell with the highest score; of equals, the highest final reward; then the first."""
-        rewards = self.table["final_reward"].to_list() if self.cells else []
-        return max(self.tied, key=lambda cell: (-math.inf if rewards[cell] is None else rewards[cell], -cell))
+        """The number of the cell with the highest score; an `InputError` where several are `tied`, as none is best."""
+        first, *others = self.tied
+        if others:
+            raise InputError(
+                f"the cells {', '.join(map(str, self.tied))} tie by their {self.score}, so that none is the best. Take "
+                "one of sweep.tied, or sweep with another score."
+            )
+        return first
 
     @property
     def tied(self) -> tuple[int, ...]:
-        """The numbers of all cells that have the highest score: more than one where there is a tie."""
-        scores = self.table["score"].to_list() if self.cells else []
-        finite = [score for score in scores if score is not None and math.isfinite(score)]
-        if not finite:
-            raise InputError("no cell of this sweep has a score, so that none is the best. Let some cells finish.")
-        return tuple(cell for cell, score in enumerate(scores) if score == max(finite))
+        """The numbers of all cells that have the highest score (but for rounding): more than one where there is a tie,
+        which nothing else breaks. Cells of which more than a twentieth of the rounds diverged do not count; if there
+        are no others, those that lost the smallest share do.
+        """
+        rows = self.table.select("cell", "score", "diverged", "rounds", "often_diverged").rows() if self.cells else []
+        scored = [
+            (cell, score, diverged / rounds if often else 0.0)
+            for cell, score, diverged, rounds, often in rows
+            if score is not None and math.isfinite(score)
+        ]
+        if not scored:
+            raise InputError("no cell of this sweep has a score, so that none is the best. Let some rounds finish.")
+        least = min(share for _, _, share in scored)
+        highest = max(score for _, score, share in scored if share == least)
+        return tuple(
+            cell for cell, score, share in scored if share == least and math.isclose(score, highest, rel_tol=1e-12)
+        )
 
     def result(self, cell: int) -> Result:
         """The result of the cell with that number."""
@@ -124,15 +157,12 @@ class Sweep(About):
             raise InputError(f"there is no cell {cell!r} in this sweep. Give one of 0 to {len(self._tried) - 1}.")
 
 
-def load_sweep(folder: str | os.PathLike[str]) -> Sweep:
-    """Loads the sweep in a folder."""
+def load_sweep(folder: str | os.PathLike[str], *, network: eqx.Module | NetworkFactory | None = None) -> Sweep:
+    """Loads the sweep in a folder; `network` is the user's own module, where its cells were trained with one."""
     path = Path(folder)
     about = read_about(path)
-    places = [path / CELLS / name_of(values) for values in about.finished]
-    for place in (path / CELLS, *places):
-        if place.is_symlink():
-            raise InputError(f"{place} leads elsewhere. Give a folder that holds all of its sweep.")
-    return Sweep(**vars(about), results=tuple(map(load_result, places)))
+    results = (load_result(cell_folder(path, values), network=network) for values in about.finished)
+    return Sweep(**vars(about), results=tuple(results))
 
 
 def _column(values: list[Any]) -> list[Any]:

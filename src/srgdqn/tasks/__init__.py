@@ -1,4 +1,4 @@
-"""What is learned: the paper's three tasks, and anybody's functional JAX environment.
+"""What is learned: the compiled tasks (the paper's three and Acrobot), and anybody's functional JAX environment.
 
 A task has Gymnasium's functional interface (`FuncEnv`), so a shaped reward is one function; and the limits that no
 state knows about. Importing this package does not import jax: the class of a task is imported when it is made.

@@ -19,6 +19,7 @@ from srgdqn.tasks.shaping import (
     Dynamics,
     Torques,
     choose,
+    within_half_a_turn,
 )
 
 TASK = CompiledTask(
@@ -49,7 +50,6 @@ GRAVITY_GAIN = 15.0
 TORQUE_GAIN = 3.0
 """3 / ml² with m = l = 1."""
 INITIAL_SPEED = 1.0
-TURN = 2 * math.pi
 
 
 class Pendulum(FuncEnv[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, None, None]):
@@ -82,7 +82,7 @@ class Pendulum(FuncEnv[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, No
         unclipped = speed + (GRAVITY_GAIN * jnp.sin(angle) + TORQUE_GAIN * self._torque(action)) * TIME_STEP
         speed = jnp.clip(unclipped, -MAX_SPEED, MAX_SPEED)
         angle = angle + (unclipped if self._integrates_unclipped else speed) * TIME_STEP
-        return jnp.stack([_within_half_a_turn(angle), speed])
+        return jnp.stack([within_half_a_turn(angle, jnp), speed])
 
     def observation(self, state: jax.Array, rng: Any = None, params: None = None) -> jax.Array:
         """Where the tip is, and the angular speed."""
@@ -93,7 +93,7 @@ class Pendulum(FuncEnv[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, No
         self, state: jax.Array, action: jax.Array, next_state: jax.Array, rng: Any = None, params: None = None
     ) -> jax.Array:
         """Gymnasium's own cost, negated: of the state that is left and the torque applied there."""
-        angle, speed = _within_half_a_turn(state[0]), state[1]
+        angle, speed = within_half_a_turn(state[0], jnp), state[1]
         return -(angle**2 + 0.1 * speed**2 + 0.001 * self._torque(action) ** 2)
 
     def terminal(self, state: jax.Array, rng: Any = None, params: None = None) -> jax.Array:
@@ -102,7 +102,3 @@ class Pendulum(FuncEnv[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array, No
 
     def _torque(self, action: jax.Array) -> jax.Array:
         return self._first_torque + self._torque_spacing * action
-
-
-def _within_half_a_turn(angle: jax.Array) -> jax.Array:
-    return angle - TURN * jnp.floor(angle / TURN + 0.5)

@@ -1,4 +1,4 @@
-"""What the paper changes in Gymnasium's tasks: rewards of the state reached, and Pendulum's twelve torques.
+"""What tasks are made of: the paper's rewards of the state reached, Pendulum's twelve torques, and angles.
 
 Formulas for NumPy and JAX alike (`xp` is the array module), so that the compiled tasks and the registered Gymnasium
 environments cannot drift apart. Free of jax: whoever only wants the environments does not pay for it.
@@ -84,6 +84,12 @@ TORQUES: Mapping[str, tuple[float, float]] = {
 
 # Whether the angle is integrated with the speed before that is clipped to its limit (row 22).
 DYNAMICS: Mapping[str, bool] = {"v0": True, "v1": False}
+
+
+def within_half_a_turn(angle: Any, xp: ModuleType) -> Any:
+    """The same angle from -π to π."""
+    turn = 2 * math.pi
+    return angle - turn * xp.floor(angle / turn + 0.5)
 
 
 def choose(kind: str, name: str, choices: Mapping[str, Choice]) -> Choice:

@@ -18,7 +18,8 @@ from srgdqn.learner.estimator import Origin, made_at
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, Parameters
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, coins_needed, replay_rows
-from srgdqn.learner.replay import draw_slots, unpack
+from srgdqn.learner.own_rules import Drawing
+from srgdqn.learner.replay import draw_ages, unpack
 from srgdqn.training.draws import BatchDraws
 
 
@@ -57,13 +58,16 @@ def from_replay(context: BatchContext) -> OuterBatch:
     ring, configuration = context.ring, context.configuration
     chosen = choose_rows(configuration, ring.shape[0], context.block, context.draws)
     beyond = None if chosen.beyond is None else lambda: unpack(ring[chosen.beyond])
-    return OuterBatch(unpack(ring[chosen.origin.slots]), chosen.picks, chosen.origin, beyond=beyond, coins=chosen.coins)
+    return OuterBatch(
+        unpack(ring[chosen.origin.slots]), chosen.picks, chosen.origin, None, chosen.weights, beyond, chosen.coins
+    )
 
 
 class ChosenRows(NamedTuple):
     """Which of a replay's slots an outer iteration is made on."""
 
     origin: Origin  # of D
+    weights: Float[Array, " rows"] | None  # of the losses of its rows, where they are not all 1
     picks: Int[Array, "M b"]  # rows of D
     beyond: Int[Array, " more"] | None  # slots of the rows beyond D, where the estimator may ask for them
     coins: Float[Array, " directions"] | None  # random numbers, where it uses such
@@ -74,7 +78,9 @@ def choose_rows(configuration: Configuration, slots: int, block: Int[Array, ""],
     inner, rows = configuration.estimator, batch_rows(configuration)
     written = (block + 1) * configuration.training.learning_frequency
     slots_key, picks_key = jax.random.split(draws.sampling)
-    chosen = draw_slots(configuration.replay, slots, written, draws.batch, slots_key)
+    stored = jnp.minimum(written, configuration.replay.replay_capacity)
+    drawn = draw_ages(configuration.replay, Drawing(rows, stored, draws.batch, slots_key))
+    chosen = (written - 1 - drawn.ages) % slots
     if inner.inner_sampling == "with-replacement":
         picks = (draws.picks % rows).astype(jnp.int32)
     else:
@@ -82,9 +88,8 @@ def choose_rows(configuration: Configuration, slots: int, block: Int[Array, ""],
         picks = jnp.argsort(order, axis=-1)[:, : inner.inner_batch]
     more, beyond = replay_rows(configuration), None
     if more:
-        stored = jnp.minimum(written, configuration.replay.replay_capacity)
         age = jax.random.randint(draws.beyond, (more,), 0, stored)
         beyond = (written - 1 - age) % slots
     count = coins_needed(configuration)
     coins = draws.coins(count) if count else None
-    return ChosenRows(Origin(chosen, made_at(chosen, slots, written), written), picks, beyond, coins)
+    return ChosenRows(Origin(chosen, made_at(chosen, slots, written), written), drawn.weights, picks, beyond, coins)

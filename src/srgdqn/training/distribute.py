@@ -21,7 +21,7 @@ from srgdqn.engines.shared_folders import claimed, marked
 from srgdqn.engines.throttle import Throttle
 from srgdqn.errors import InputError
 from srgdqn.kernel.program_cache import enable_program_cache
-from srgdqn.learner.estimators import make_known, own_estimators
+from srgdqn.learner.own_rules import make_known, own_parts
 from srgdqn.runs.checkpoint_manager import CheckpointManager
 from srgdqn.training.jax_setup import in_this_precision, is_double
 from srgdqn.training.reports import Listener, Progress, RoundReport, no_reports
@@ -77,7 +77,7 @@ def distribute(
         pause = 0.0 if executor.shares_disk else SECONDS
         there = _Elsewhere(
             packed(work),
-            _packed_estimators(by_value=not executor.shares_disk),
+            _packed_parts(by_value=not executor.shares_disk),
             tuple(path for path in sys.path if path),
             is_double(),
             cache,
@@ -103,7 +103,7 @@ class _Elsewhere:
     """Trains parts in another process, after making known there what only this one knows."""
 
     work: bytes
-    estimators: bytes
+    parts: bytes  # estimators and rules of the user's own
     paths: tuple[str, ...]  # where this process finds modules
     double: bool
     cache: dict[str, Any] | None  # options of jax's cache of programs; None: the machine's own cache
@@ -122,7 +122,7 @@ class _Elsewhere:
 
     def _train(self, name: str, part: Any, stop: threading.Event, send: Send) -> Any:
         sys.path += [path for path in self.paths if path not in sys.path]
-        make_known(dict(unpacked(self.estimators)))
+        make_known(dict(unpacked(self.parts)))
         if self.cache is None:
             enable_program_cache()
         else:
@@ -136,9 +136,11 @@ class _Elsewhere:
         return outcome
 
 
-def _packed_estimators(*, by_value: bool) -> bytes:
-    """The users' estimators. `by_value`: with the user's modules they are made of, which another machine may lack."""
-    own = own_estimators()
+def _packed_parts(*, by_value: bool) -> bytes:
+    """The users' estimators and rules. `by_value`: with the user's modules they are made of, which another machine may
+    lack.
+    """
+    own = own_parts()
     modules = modules_behind(own.values()) if by_value else []
     for module in modules:
         cloudpickle.register_pickle_by_value(module)

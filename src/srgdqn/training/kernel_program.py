@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from srgdqn.kernel import calls, structures
 from srgdqn.learner.networks import Parameters
-from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.normalisation import Normaliser, Scale
 from srgdqn.learner.outer_iteration import batch_rows
 from srgdqn.tasks import make
 from srgdqn.training.batches import from_replay
@@ -33,7 +33,7 @@ class NativeProgram:
             )
         known = make(configuration.task)
         if (program.task.environment, program.task.raw) != (known.environment, known.raw):
-            raise ValueError("the kernel knows the paper's tasks with raw evaluations alone: give kernel='xla'")
+            raise ValueError("the kernel knows the compiled tasks with raw evaluations alone: give kernel='xla'")
         widths = (observation_size(environment), *configuration.network.hidden, action_count(environment))
 
         def shape(reward: str) -> structures.Shape:
@@ -80,10 +80,12 @@ class NativeProgram:
 
     def evaluate(self, parameters: Parameters, normaliser: Normaliser, keys: EvaluationKeys) -> Evaluation:
         """Greedy episodes of every lane."""
-        del normaliser
+        normaliser = jax.tree.map(np.ascontiguousarray, normaliser)
         leaves = [np.ascontiguousarray(leaf) for leaf in jax.tree.leaves(parameters)]
         starts = np.asarray(jax.random.key_data(keys.start))
-        played: Any = calls.run_evaluation(self._raw, structures.tree(leaves), starts, self._limit, len(leaves[0]))
+        played: Any = calls.run_evaluation(
+            self._raw, structures.tree(leaves), _scale(normaliser), starts, self._limit, len(leaves[0])
+        )
         return Evaluation(*played)
 
 
@@ -119,4 +121,13 @@ def _addresses(lanes: Lane, keys: np.ndarray) -> structures.Lanes:
         counts(lanes.episodes),
         counts(lanes.diverged_at),
         structures.pointer(lanes.active, bool),
+        *_scale(lanes.normaliser),
     )
+
+
+def _scale(normaliser: Normaliser) -> tuple[int | None, int | None]:
+    """The addresses of the constants that observations are scaled with."""
+    scale = normaliser.observations
+    if not isinstance(scale, Scale):
+        return None, None
+    return structures.pointer(scale.mean, np.float32), structures.pointer(scale.deviation, np.float32)

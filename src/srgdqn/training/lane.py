@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
+from srgdqn.adapters.spaces import scale_of
 from srgdqn.config import Configuration, TaskSettings
 from srgdqn.learner.exploration import epsilon, epsilon_greedy
 from srgdqn.learner.gradients import Transitions
@@ -116,13 +117,14 @@ def init_lane(program: Program, seed: Int[Array, ""], number: Int[Array, ""], ac
     """Round `number` of `seed`, before its first step."""
     configuration, environment = program.configuration, program.task.environment
     network_key, episode_key, key, observation_key = round_keys(seed, number)
-    size = observation_size(environment)
+    size, scaled = observation_size(environment), configuration.normalisation.scale_observations
+    scale = scale_of(environment.observation_space, program.task.name) if scaled else None
     return Lane(
         key=key,
         situation=begin_episode(environment, episode_key, observation_key),
         ring=jnp.zeros((program.slots, row_width(size))),
         learner=init_learner(configuration, program.network.init(network_key)),
-        normaliser=init_normaliser(configuration.normalisation, size),
+        normaliser=init_normaliser(configuration.normalisation, size, scale),
         episodes=jnp.zeros((), jnp.int32),
         active=active,
         diverged_at=jnp.full((), -1, jnp.int32),

@@ -42,6 +42,7 @@ from gymnasium.experimental.functional import FuncEnv
 
 from srgdqn.adapters.environments import Source
 from srgdqn.config import Configuration
+from srgdqn.config.discovery import OWN_RULES
 from srgdqn.config.identifiers import plain
 from srgdqn.learner.estimators import Estimator, own_estimators
 from srgdqn.learner.networks import NetworkFactory
@@ -71,13 +72,24 @@ def user_code(
         "network": None if network is None else identity_of(network),
         "estimator": None if estimator is None else _estimator(estimator),
         "environment": _environment(environment),
+        **{option: identity_of(rule) for option, rule in _rules(configuration)},
     }
     return {name: part for name, part in parts.items() if part is not None}
 
 
-def modules_behind(estimators: Iterable[Estimator]) -> list[types.ModuleType]:
-    """The user's own modules that the directions of estimators come from, and those of the user's that these import."""
-    homes = {str(_definition(each.direction).__module__) for each in estimators}
+def _rules(configuration: Configuration) -> Iterator[tuple[str, Any]]:
+    """The user's own rules that a configuration names, by option."""
+    options = configuration.options()
+    for option, rules in OWN_RULES.items():
+        if options[option] in rules:
+            yield option, rules[options[option]]
+
+
+def modules_behind(parts: Iterable[Any]) -> list[types.ModuleType]:
+    """The user's own modules that rules and the directions of estimators come from, and those of the user's that these
+    import.
+    """
+    homes = {str(_definition(getattr(each, "direction", each)).__module__) for each in parts}
     names = {name for home in homes for name in _sources_behind(home)}
     return [sys.modules[name] for name in sorted(names) if name in sys.modules]
 

@@ -10,6 +10,7 @@ from srgdqn.paper.report.markdown import (
     cards_markdown,
     first_markdown,
     report_markdown,
+    time_text,
     verdict_frame,
     verdicts_json,
     verdicts_markdown,
@@ -45,15 +46,16 @@ def test_the_first_screen_is_one_picture_one_table_and_three_sentences() -> None
     assert f"![{first.forest.title}](figures/{first.forest.name}.png)" in text
     assert len(re.findall(r"^\| --- ", text, re.MULTILINE)) == 1
     assert f"**{first.question}** {' '.join(first.answer)}\n" in text
-    assert "| Pendulum | −5.73 | −7.55 (0 %) | −1.74 (0 %) | −1.65 (0.8 %) | −3.51 (45 %) | −1.02 (0 %)" in text
+    assert "| Pendulum | −5.73 | −7.55 | −1.74 | −1.65 (0.8 %) | −3.51 (45 %) | −1.02 " in text
     (aside,) = first.asides
-    asked = f"**{aside.question}** {' '.join(aside.answer)}\n"
-    parts = (first.claim, "by set of readings", first.counts_note, first.question, asked, "| task |", "![")
+    asked = f"**{aside.question}** {aside.answer[0]}\n"
+    parts = (first.claim, "by set of readings:", first.counts_note, first.question, "| task |", "![", asked)
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    (line,) = [line for line in text.splitlines() if "by set of readings" in line]
+    assert aside.answer[1] not in text
+    assert aside.answer[1] in report_markdown(report)
     for reading, counts in first.counts.items():
-        (mine,) = re.findall(rf"`{reading}`: ([^;.]*)", line)
+        (mine,) = re.findall(rf"^- `{reading}`: (.*)$", text, re.MULTILINE)
         words = {"holds": "hold", "fails": "fail"}
         expected = [
             f"{count} {verdict if count == 1 else words.get(verdict, verdict)}"
@@ -64,6 +66,33 @@ def test_the_first_screen_is_one_picture_one_table_and_three_sentences() -> None
         assert sum(int(number) for number in re.findall(r"\d+", mine)) == sum(
             reading in card.verdicts for card in report.cards
         )
+
+
+def test_the_small_table_has_a_row_per_task_and_set() -> None:
+    report = synthetic_report(preview=False)
+    assert report.first is not None
+    one = report.first.table
+    tables = [
+        dataclasses.replace(one, frame=one.frame.with_columns(pl.lit(f"{each}!").alias("SRG-DQN")), note=each)
+        for each in SETS
+    ]
+    first = dataclasses.replace(
+        report.first, table=tables[0], more_tables=tuple(tables[1:]), readings={"mnih": "adds a target network"}
+    )
+    text = first_markdown(dataclasses.replace(report, first=first))
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    assert rows[0][:2] == ["task", "readings"]
+    place = rows[0].index("SRG-DQN")
+    assert [(row[0], row[1], row[place]) for row in rows[2:]] == [
+        (task, f"`{each}`", f"{each}!") for task in ("MountainCar", "Pendulum", "CartPole") for each in SETS
+    ]
+    assert "\n\nmnih\n\n" in text  # the note that speaks of no other set
+    assert re.search(r"^- `mnih` \(adds a target network\): ", text, re.MULTILINE)
+
+
+def test_what_took_no_time_was_computed_above() -> None:
+    section = dataclasses.replace(synthetic_report().sections[0], seconds=0.0, budget_seconds=60.0)
+    assert time_text(section) == "Computed with the sections above."
 
 
 def test_without_a_first_screen_the_verdicts_stand_in() -> None:

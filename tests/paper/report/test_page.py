@@ -100,9 +100,10 @@ def test_the_strip_is_read_without_colours() -> None:
     report = synthetic_report()
     assert report.first is not None
     counts = {"corrected": {"holds": 1, "fails": 12, "undecided": 0, "moot": 2}, "mnih": {"moot": 1}}
-    first = replace(report.first, counts=counts)  # type: ignore[arg-type]
+    meant = {"mnih": "adds a target network"}
+    first = replace(report.first, counts=counts, readings=meant)  # type: ignore[arg-type]
     said = said_by(replace(report, first=first))
-    assert "corrected ✓ 1 holds✕ 12 fail○ 2 mootmnih ○ 1 moot" in said
+    assert "corrected ✓ 1 holds✕ 12 fail○ 2 mootmnih adds a target network ○ 1 moot" in said
     assert "How its claims fare" not in said_by(replace(report, first=replace(first, counts={})))
 
 
@@ -186,8 +187,9 @@ def test_everything_below_the_cards_is_folded_and_has_a_permalink() -> None:
 def test_scores_have_tasks_beside_each_other_and_asides_are_quiet() -> None:
     text = source(synthetic_report())
     assert '<td></td><th scope="col">MountainCar</th>' in text
-    assert '<th scope="row">SRG-DQN</th><td>0.318 <span class="aside">(0 %)</span></td>' in text
+    assert '<th scope="row">SRG-DQN</th><td>0.318</td>' in text
     assert '<td>−3.51 <span class="aside">(45 %)</span></td>' in text
+    assert '<td>0.352 <span class="aside">(0 %)</span> <span class="control">dqn-adam</span></td>' in text
 
 
 def test_no_float_is_shown_raw() -> None:
@@ -374,7 +376,7 @@ def test_a_forest_has_its_values_along_x_and_its_rows_from_the_top() -> None:
     (panel, *_) = plot_data(report.first.forest)["panels"]
     layout = panel["layout"]
     assert panel["horizontal"]
-    assert layout["xaxis"]["title"]["text"] == "SRG-DQN minus the other<br>(reward per action)"
+    assert layout["xaxis"]["title"]["text"] == "SRG-DQN minus other<br>(reward per action)"
     assert layout["xaxis"]["zeroline"]
     assert layout["yaxis"]["ticktext"] == ["SGD", "same updates", "SVR-DQN", "best control"]
     assert layout["yaxis"]["range"] == [3.5, -0.5]

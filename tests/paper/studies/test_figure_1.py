@@ -37,7 +37,8 @@ def test_the_section_shows_planted_numbers() -> None:
     assert rows[1]["diverged"] == "1 of 3 [6 %, 79 %]"
     exact = rows[1]
     assert exact["last 20 % [95 %]"].startswith("2.000 [")  # of 2, 4, and 0, which is the oracle's as well as random's
-    assert exact["sd over rounds"] == "2.000"
+    # Of the two rounds that finished in every arm: 1 and 2, 2 and 4, 0 and 0; with printed of all three.
+    assert [row["S"] for row in rows[:4]] == ["0.707", "1.414", "0.000", "1.528"]
     mine = [each for each in section.charts[0].panels[0].series if each.group == "corrected" and each.note]
     assert [(each.label, each.note, each.style.dashes) for each in mine] == [
         ("SVR-DQN with exact anchors (same batches)", "2 of 3 left", "--")
@@ -49,6 +50,15 @@ def test_the_section_shows_planted_numbers() -> None:
         np.testing.assert_allclose(data_of(section.charts[0]).filter(group="printed", series=name)["y"], level)
     deviation = np.std([1.0, 2.0, 4.0], ddof=1)
     np.testing.assert_allclose(points["high"] - points["y"], deviation)
+
+
+def test_too_few_rounds_have_no_spread() -> None:
+    outcomes = {
+        "exact-anchors-corrected": exact_anchors(REWARDS, diverged={"exact": [1, 2]}),
+        "exact-yardsticks-corrected": exact_yardsticks(3, chance=0.0),
+    }
+    section = figure_1.show(PAPER_SCALE, ("corrected",), outcomes)
+    assert section.tables[0].frame["S"].to_list() == ["–"] * 3
 
 
 def test_a_diverged_round_has_the_worst_of_every_evaluation_from_then_on() -> None:

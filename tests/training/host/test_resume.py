@@ -99,6 +99,8 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "several": (functools.partial(Slope), {"kernel": "xla", "environments": 2, "replay_capacity": 100}),
     "normalised": (Slope, {"kernel": "xla", "normalise_observations": True, "normalise_rewards": True}),
     "several, normalised": (Slope, {"kernel": "xla", "environments": 4, "normalise_rewards": True}),
+    "scaled": (Slope, {"kernel": "native", "scale_observations": True}),
+    "scaled, XLA": (Slope, {"kernel": "xla", "scale_observations": True}),
     "endless": (Endless, {"kernel": "native", "window": 7}),
     "images": (Pictures, {"network": "cnn", "window": 30}),
 }

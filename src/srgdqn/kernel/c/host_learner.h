@@ -15,6 +15,7 @@ typedef struct {
     Learner learner, saved; /* now, and before the outer iteration */
     TeamNumbers numbers;
     Activations acting;
+    Scale scale;
     vector *observation;
 } HostLearner;
 
@@ -25,6 +26,7 @@ static void take_host_learner(HostLearner *host, Arena *arena)
     host->learner = take_learner(arena, network, &host->shape);
     host->saved = take_learner(arena, network, &host->shape);
     host->acting = take_activations(arena, network, 1);
+    host->scale = take_scale(arena, network);
     host->observation = take_vectors(arena, observation_size(network));
 }
 
@@ -54,9 +56,12 @@ static HostLearner *make_host_learner(const Shape *shape, const float *numbers)
 
 static void move_state(HostLearner *host, const LearnerState *state, int into)
 {
+    const Network *network = &host->network;
     Learner *learner = &host->learner;
     for (int place = 0; place < (into ? TEAM : 1); place++)
-        move_learner(&host->network, state->learner, 0, learner, place, into);
+        move_learner(network, state->learner, 0, learner, place, into);
+    for (int place = 0; into && place < TEAM; place++)
+        read_scale(&host->scale, state->mean, state->deviation, 0, observation_size(network), place);
     if (into) {
         learner->moments.updates = (mask){0} + *state->updates;
         learner->iterations = (mask){0} + *state->iterations;
@@ -127,6 +132,8 @@ static int learn_from(HostLearner *host, const float *rows, const int32_t *picks
     Workspace *work = &host->work;
     const int size = host->network.size;
     read_batch(host, rows);
+    if (host->scale.on)
+        scale_batch(&host->scale, &host->network, work, shape->rows);
     if (shape->target != TARGET_CURRENT)
         freeze_targets(&host->network, has_target_network(shape) ? host->learner.target : host->learner.theta,
                        work->next_observations, &work->batch, shape->rows, &work->targets);
@@ -148,6 +155,8 @@ static int32_t best_action(HostLearner *host, const float *observation)
     const Network *network = &host->network;
     for (int i = 0; i < observation_size(network); i++)
         host->observation[i] = every(observation[i]);
+    if (host->scale.on)
+        scale_rows(&host->scale, host->observation, host->observation, 1, observation_size(network));
     host->acting.observations = host->observation;
     forward_one(network, host->learner.theta, &host->acting);
     return best(host->acting.q, action_count(network))[0];

@@ -42,9 +42,9 @@ static void run_team(Team *team, int32_t first, int32_t blocks)
         for (int member = 0; member < team->members; member++) {
             const uint32_t *key = team->lanes->key + 2 * team->lane[member];
             team->key[member] = fold_in((Key){key[0], key[1]}, (uint32_t)index * 3);
-            random_words(team->key[member], 0, team->words[member], step_words(team->shape));
+            draw_words(team, member, 0);
             if (learns)
-                choose_batch(team, member, index, 0);
+                choose_batch(team, member, index);
         }
         act(team, index, index - first, blocks);
         if (learns)
@@ -86,8 +86,8 @@ typedef struct {
     mask length, terminated;
 } Played;
 
-static Played play(const Task *task, const Network *network, const vector *theta, Activations room, int members,
-                   Key start, int32_t limit)
+static Played play(const Task *task, const Network *network, const vector *theta, const Scale *scale, Activations room,
+                   int members, Key start, int32_t limit)
 {
     Played played = {{0}, {0}, {0}};
     vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
@@ -98,6 +98,8 @@ static Played play(const Task *task, const Network *network, const vector *theta
         played.terminated[idle] = -1;
     for (int32_t step = 0; step < limit && any(~played.terminated); step++) {
         observe(task, state, observation);
+        if (scale->on)
+            scale_rows(scale, observation, observation, 1, observation_size(network));
         forward_one(network, theta, &room);
         const Outcome outcome = take_step(task, state, best(room.q, action_count(network)));
         played.total_reward += where(~played.terminated, outcome.reward);
@@ -107,17 +109,21 @@ static Played play(const Task *task, const Network *network, const vector *theta
     return played;
 }
 
-/* Greedy episodes of every lane, from the same starts. */
-int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts, int32_t count, int32_t episodes,
-                   int32_t limit, float *total_reward, int32_t *length, uint8_t *terminated)
+/* Greedy episodes of every lane, from the same starts; observations are scaled with what `Lanes` says. */
+int run_evaluation(const Shape *shape, const Tree *parameters, const float *mean, const float *deviation,
+                   const Key *starts, int32_t count, int32_t episodes, int32_t limit, float *total_reward,
+                   int32_t *length, uint8_t *terminated)
 {
     const Network network = make_network(shape);
     Arena arena = {0};
     Activations room;
+    Scale scale;
     vector *theta;
+    const int size = observation_size(&network);
     for (int measured = 0; measured < 2; measured++) {
         theta = take_vectors(&arena, network.size);
         room = take_activations(&arena, &network, 1);
+        scale = take_scale(&arena, &network);
         if (!measured && !allocate(&arena))
             return 1;
     }
@@ -126,8 +132,10 @@ int run_evaluation(const Shape *shape, const Tree *parameters, const Key *starts
         const int members = count - first < TEAM ? count - first : TEAM;
         for (int member = 0; member < members; member++)
             move_parameters(&network, parameters, first + member, theta, member, 1);
+        for (int place = 0; place < TEAM; place++) /* idle places too: whatever is divided by must not be 0 */
+            read_scale(&scale, mean, deviation, first + (place < members ? place : 0), size, place);
         for (int e = 0; e < episodes; e++) {
-            const Played played = play(&shape->task, &network, theta, room, members, starts[e], limit);
+            const Played played = play(&shape->task, &network, theta, &scale, room, members, starts[e], limit);
             for (int member = 0; member < members; member++) {
                 const size_t at = (size_t)(first + member) * episodes + e;
                 total_reward[at] = played.total_reward[member];

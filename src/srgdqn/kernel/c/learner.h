@@ -223,8 +223,8 @@ static Seen storm(const Shape *shape, const TeamNumbers *numbers, const Network 
     if (work->keeps_gradient)
         copy(work->gradient, work->delta, size);
     for (int i = 0; i < size; i++) {
-        const vector g = work->delta[i], corrected = g - (1 - numbers->a) * (work->reference[i] - learner->delta_before[i]);
-        work->delta[i] = learner->delta_before[i] = choose(anew, g, corrected);
+        const vector g = work->delta[i], correction = work->reference[i] - learner->delta_before[i];
+        work->delta[i] = learner->delta_before[i] = choose(anew, g, g - (1 - numbers->a) * correction);
     }
     copy(learner->theta_before, theta_0, size);
     return seen;

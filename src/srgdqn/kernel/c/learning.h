@@ -30,7 +30,7 @@ static void log_first_layer(const Network *network, const vector *values, int me
 INLINE mask is_finite(vector v) { return v - v == 0; }
 
 /* One outer iteration of every active member, whose D has been chosen; and the choice of the next, if there is one. */
-static void learn_once(Team *team, int32_t index, int update, int32_t entry, int32_t entries)
+APART void learn_once(Team *team, int32_t index, int update, int32_t entry, int32_t entries)
 {
     const Shape *shape = team->shape;
     Workspace *work = &team->work;
@@ -38,14 +38,18 @@ static void learn_once(Team *team, int32_t index, int update, int32_t entry, int
     const int64_t steps = ((int64_t)index + 1) * shape->block;
     for (int member = 0; member < team->members; member++)
         draw_batch(team, member);
+    if (team->scale.on)
+        scale_batch(&team->scale, &team->network, work, shape->rows);
     if (shape->target != TARGET_CURRENT)
         freeze_targets(&team->network, has_target_network(shape) ? team->learner.target : team->learner.theta,
                        work->next_observations, &work->batch, shape->rows, &work->targets);
     if (has_picks(shape))
         for (int member = 0; member < team->members; member++)
             draw_picks(team, member);
-    for (int member = 0; update + 1 < shape->gradient_steps && member < team->members; member++)
-        choose_batch(team, member, index, update + 1);
+    for (int member = 0; update + 1 < shape->gradient_steps && member < team->members; member++) {
+        draw_words(team, member, update + 1);
+        choose_batch(team, member, index);
+    }
     copy_learner(&team->saved, &team->learner, team->network.size);
     vector share = progress(team->limits, steps, team->learner.iterations, team->episodes);
     Diagnostics d = outer_iteration(shape, &team->numbers, &team->network, team->saved.theta, &team->learner, work, share);

@@ -40,6 +40,12 @@ static Activations take_activations(Arena *arena, const Network *network, size_t
     return taken;
 }
 
+static Scale take_scale(Arena *arena, const Network *network)
+{
+    const int size = observation_size(network);
+    return (Scale){.mean = take_vectors(arena, size), .deviation = take_vectors(arena, size)};
+}
+
 static Factors take_factors(Arena *arena, const Network *network, int rows_each, size_t transitions)
 {
     Factors taken = {.rows = take_activations(arena, network, rows_each * transitions)};
@@ -78,6 +84,16 @@ static Workspace take_workspace(Arena *arena, const Network *network, const Shap
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         *arrays[i] = take_vectors(arena, network->size);
     return work;
+}
+
+/* Scales all observations of D. */
+static void scale_batch(const Scale *scale, const Network *network, const Workspace *work, size_t rows)
+{
+    const int size = observation_size(network);
+    vector *seen = work->batch.observations;
+    scale_rows(scale, seen, seen, rows * work->batch.rows_each, size);
+    if (work->batch.rows_each == 1)
+        scale_rows(scale, work->next_observations, work->next_observations, rows, size);
 }
 
 static Learner take_learner(Arena *arena, const Network *network, const Shape *shape)

@@ -35,6 +35,30 @@ INLINE int observation_size(const Network *network) { return network->layers[0].
 
 INLINE int action_count(const Network *network) { return network->layers[network->depth - 1].outputs; }
 
+/* What observations are shifted and divided by before the network reads them. */
+typedef struct {
+    int on;
+    vector *mean, *deviation;
+} Scale;
+
+/* Scales rows of observations, perhaps in place. */
+INLINE void scale_rows(const Scale *scale, const vector *from, vector *to, size_t rows, int size)
+{
+    for (size_t row = 0; row < rows; row++)
+        for (int i = 0; i < size; i++)
+            to[row * size + i] = (from[row * size + i] - scale->mean[i]) / scale->deviation[i];
+}
+
+/* Takes a lane's constants for one place, where there are any. */
+static void read_scale(Scale *scale, const float *mean, const float *deviation, size_t lane, int size, int place)
+{
+    scale->on = mean != NULL;
+    for (int i = 0; scale->on && i < size; i++) {
+        scale->mean[i][place] = mean[lane * size + i];
+        scale->deviation[i][place] = deviation[lane * size + i];
+    }
+}
+
 /* Rows of each layer's inputs, the first layer's being the observations, and of the Q-values. */
 typedef struct {
     const vector *observations;

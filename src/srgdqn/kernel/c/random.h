@@ -38,10 +38,10 @@ INLINE Key threefry(Key key, uint32_t a, uint32_t b)
 INLINE Key fold_in(Key key, uint32_t data) { return threefry(key, 0, data); }
 
 /* Some of what jax.random.bits gives for fewer than 2³² words: those from number `first` on. */
-static void random_words(Key key, size_t first, uint32_t *words, size_t count)
+static void random_words(Key key, uint32_t first, uint32_t *words, uint32_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        Key pair = threefry(key, 0, (uint32_t)(first + i));
+    for (uint32_t i = 0; i < count; i++) {
+        Key pair = threefry(key, 0, first + i);
         words[i] = pair.a ^ pair.b;
     }
 }

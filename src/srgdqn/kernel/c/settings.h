@@ -7,7 +7,7 @@
 
 #define MOST_LAYERS 8
 
-enum { MOUNTAIN_CAR, PENDULUM, CART_POLE };
+enum { MOUNTAIN_CAR, PENDULUM, CART_POLE, ACROBOT };
 enum { RAW, HEIGHT, DISTANCE, POSITION_AND_ANGLE, UPRIGHT_COSINE };
 enum { TARGET_CURRENT, TARGET_OUTER, TARGET_HARD, TARGET_POLYAK };
 enum { NONE, SGD, FULL, SVRG, SRG, STORM, STORM_INNER };
@@ -61,12 +61,14 @@ typedef struct {
     Tree learner[LEARNER_TREES];
     int32_t *episode_steps, *updates, *iterations, *episodes, *diverged_at;
     uint8_t *active;
+    const float *mean, *deviation; /* that observations are scaled with; NULL where they are not */
 } Lanes;
 
 /* The learner of one round. */
 typedef struct {
     Tree learner[LEARNER_TREES];
     int32_t *updates, *iterations;
+    const float *mean, *deviation; /* as of lanes; they are never copied out */
 } LearnerState;
 
 /* Arrays with axes of lanes and of blocks first. */

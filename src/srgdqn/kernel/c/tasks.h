@@ -1,4 +1,4 @@
-/* The paper's three tasks: the same formulas as in `srgdqn/tasks`, for eight rounds at once. */
+/* The compiled tasks: the same formulas as in `srgdqn/tasks`, for eight rounds at once. */
 
 #ifndef TASKS_H
 #define TASKS_H
@@ -7,7 +7,7 @@
 #include "settings.h"
 #include "vectors.h"
 
-#define MOST_NUMBERS 4 /* in a state, or in an observation */
+#define MOST_NUMBERS 6 /* in a state, or in an observation */
 #define PI 3.14159265358979323846
 
 INLINE vector clipped(vector v, float low, float high) { return at_least(at_most(v, every(high)), every(low)); }
@@ -42,16 +42,15 @@ INLINE Angle angle_of(vector x)
                    (vector)((mask)choose(swapped, sine, cosine) ^ cosine_sign)};
 }
 
-INLINE int state_size(const Task *task) { return task->task == CART_POLE ? 4 : 2; }
+INLINE int state_size(const Task *task) { return task->task == CART_POLE || task->task == ACROBOT ? 4 : 2; }
 
 /* A fresh episode of one round. */
 static void begin(const Task *task, Key key, vector *state, int member)
 {
     const int count = task->task == MOUNTAIN_CAR ? 1 : state_size(task);
-    const float low = task->task == MOUNTAIN_CAR ? -0.6f : task->task == PENDULUM ? -1 : -0.05f;
-    const float high = task->task == MOUNTAIN_CAR ? -0.4f : task->task == PENDULUM ? 1 : 0.05f;
+    const float lows[] = {-0.6f, -1, -0.05f, -0.1f}, highs[] = {-0.4f, 1, 0.05f, 0.1f};
     float drawn[MOST_NUMBERS] = {0};
-    uniform(key, drawn, count, low, high);
+    uniform(key, drawn, count, lows[task->task], highs[task->task]);
     if (task->task == PENDULUM)
         drawn[0] *= (float)PI;
     for (int i = 0; i < state_size(task); i++)
@@ -65,6 +64,13 @@ INLINE void observe(const Task *task, const vector *state, vector *observation)
         observation[0] = angle.cosine;
         observation[1] = angle.sine;
         observation[2] = state[1];
+    } else if (task->task == ACROBOT) {
+        for (int link = 0; link < 2; link++) {
+            const Angle angle = angle_of(state[link]);
+            observation[2 * link] = angle.cosine;
+            observation[2 * link + 1] = angle.sine;
+            observation[4 + link] = state[2 + link];
+        }
     } else {
         for (int i = 0; i < state_size(task); i++)
             observation[i] = state[i];
@@ -132,12 +138,51 @@ INLINE Outcome balance(const Task *task, vector *state, vector action)
     return (Outcome){reward, (position > position_limit) | (angle > angle_limit)};
 }
 
+/* How fast the numbers of Acrobot's state change. */
+INLINE void acrobot_rates(const vector *state, vector torque, vector *rates)
+{
+    const Angle bend = angle_of(state[1]);
+    const vector d_1 = 3.5f + bend.cosine, d_2 = 1.25f + 0.5f * bend.cosine;
+    const vector phi_2 = 4.9f * angle_of(state[0] + state[1]).sine;
+    const vector phi_1 = -(0.5f * (state[3] * state[3]) + state[3] * state[2]) * bend.sine +
+                         14.7f * angle_of(state[0]).sine + phi_2;
+    const vector driven = torque + d_2 / d_1 * phi_1 - 0.5f * (state[2] * state[2]) * bend.sine - phi_2;
+    rates[0] = state[2];
+    rates[1] = state[3];
+    rates[3] = driven / (1.25f - d_2 * d_2 / d_1);
+    rates[2] = -(d_2 * rates[3] + phi_1) / d_1;
+}
+
+APART Outcome reach_up(vector *state, vector action)
+{
+    const float step = 0.2f, ahead[] = {0.1f, 0.1f, 0.2f}, weight[] = {2, 2, 1}; /* Runge and Kutta's */
+    const float fastest[] = {(float)(4 * PI), (float)(9 * PI)};
+    vector at[4], rates[4], sum[4];
+    acrobot_rates(state, action - 1, rates);
+    copy(sum, rates, 4);
+    for (int stage = 0; stage < 3; stage++) {
+        for (int i = 0; i < 4; i++)
+            at[i] = state[i] + ahead[stage] * rates[i];
+        acrobot_rates(at, action - 1, rates);
+        for (int i = 0; i < 4; i++)
+            sum[i] += weight[stage] * rates[i];
+    }
+    for (int link = 0; link < 2; link++) {
+        state[link] = within_half_a_turn(state[link] + step / 6 * sum[link]);
+        state[2 + link] = clipped(state[2 + link] + step / 6 * sum[2 + link], -fastest[link], fastest[link]);
+    }
+    const mask high = -angle_of(state[0]).cosine - angle_of(state[0] + state[1]).cosine > 1;
+    return (Outcome){where(~high, every(-1)), high};
+}
+
 /* Moves the states, and gives the rewards and which episodes have terminated. */
 static Outcome take_step(const Task *task, vector *state, mask action)
 {
     const vector number = __builtin_convertvector(action, vector);
     if (task->task == MOUNTAIN_CAR)
         return drive(task, state, number);
+    if (task->task == ACROBOT)
+        return reach_up(state, number);
     return task->task == PENDULUM ? swing(task, state, number) : balance(task, state, number);
 }
 

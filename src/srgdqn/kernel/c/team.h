@@ -18,6 +18,7 @@ typedef struct {
     Learner learner, saved; /* now, and before the outer iteration */
     TeamNumbers numbers;
     Activations acting;
+    Scale scale;
     vector state[MOST_NUMBERS], observation[MOST_NUMBERS];
     Key key[TEAM];         /* of the block */
     uint32_t *words[TEAM]; /* for its steps, and for its D and picks, those of one outer iteration */
@@ -44,6 +45,7 @@ static Team take_team(Arena *arena, const Shape *shape, const Limits *limits, co
     team.learner = take_learner(arena, network, shape);
     team.saved = take_learner(arena, network, shape);
     team.acting = take_activations(arena, network, 1);
+    team.scale = take_scale(arena, network);
     const size_t words = step_words(shape) + shape->rows + picked(shape);
     for (int i = 0; i < TEAM; i++) {
         team.words[i] = take(arena, words * sizeof(uint32_t));
@@ -76,9 +78,12 @@ static void assemble(Team *team, const float *numbers, const int32_t *lanes, int
     team->members = count < TEAM ? count : TEAM;
     team->occupied = (mask){0};
     vector *each = (vector *)&team->numbers;
-    for (int place = 0; place < TEAM; place++) /* idle places too: whatever is divided by must not be 0 */
+    for (int place = 0; place < TEAM; place++) { /* idle places too: whatever is divided by must not be 0 */
+        const int lane = lanes[place < team->members ? place : 0];
         for (int i = 0; i < NUMBERS; i++)
-            each[i][place] = numbers[lanes[place < team->members ? place : 0] * NUMBERS + i];
+            each[i][place] = numbers[lane * NUMBERS + i];
+        read_scale(&team->scale, from->mean, from->deviation, lane, size, place);
+    }
     for (int member = 0; member < team->members; member++) {
         const int lane = team->lane[member] = lanes[member];
         move_learner(&team->network, from->learner, lane, &team->learner, member, 1);

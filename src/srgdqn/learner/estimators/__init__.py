@@ -9,7 +9,6 @@ not import jax, so that names and formulas can be listed at once.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
 
 from srgdqn.config import discovery
 from srgdqn.config.discovery import estimator_names
@@ -26,7 +25,6 @@ __all__ = [
     "Query",
     "Work",
     "estimator",
-    "make_known",
     "own_estimators",
     "recursion",
     "register_estimator",
@@ -62,8 +60,3 @@ def _definition(each: Estimator) -> tuple[str, str]:
 def own_estimators() -> dict[str, Estimator]:
     """Those that users registered, by name: another process does not know them."""
     return {name: each for name, each in ESTIMATORS.items() if name not in _BUILT_IN}
-
-
-def make_known(own: Mapping[str, Estimator]) -> None:
-    """Registers what `own_estimators` returned in the process that this one works for, which may have changed since."""
-    ESTIMATORS.update(own)

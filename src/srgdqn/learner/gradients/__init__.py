@@ -11,7 +11,7 @@ from jaxtyping import Array
 from srgdqn.config import GradientSettings
 from srgdqn.errors import InputError
 from srgdqn.learner.gradients.autodiff import autodiff_mean
-from srgdqn.learner.gradients.bellman import Batch, Transitions, batch_loss, make_batch, outer_batch, target_parameters
+from srgdqn.learner.gradients.bellman import Batch, Transitions, make_batch, outer_batch, target_parameters
 from srgdqn.learner.gradients.closed_form import closed_form_mean, closed_form_query, multiply_out
 from srgdqn.learner.gradients.convolutional import convolutional_mean, convolutional_query, multiply_layers_out
 from srgdqn.learner.networks import CNN, MLP, Network, Parameters
@@ -36,13 +36,12 @@ class GradientSource(NamedTuple):
 
     `query` takes parameters and picks of shape (k, b) and gives k compact gradients, each the mean over b transitions,
     with their mean losses and mean max_a Q. `dense` takes one compact gradient to the form of the parameters. `mean`
-    gives the full gradient on a batch (line 5 of Algorithm 1), its mean loss and its mean max_a Q; `loss` only the two.
+    gives the full gradient on a batch (line 5 of Algorithm 1), its mean loss and its mean max_a Q.
     """
 
     query: Callable[[Parameters, Batch], tuple[Compact, Array, Array]]
     dense: Callable[[Compact], Parameters]
     mean: Callable[[Parameters, Batch], tuple[Parameters, Array, Array]]
-    loss: Callable[[Parameters, Batch], tuple[Array, Array]]
 
 
 def make_gradients(settings: GradientSettings, network: Network) -> GradientSource:
@@ -53,10 +52,6 @@ def make_gradients(settings: GradientSettings, network: Network) -> GradientSour
             "differentiation='closed-form' needs the built-in perceptron, and the network given is another module. "
             "Use differentiation='auto' or 'autodiff'."
         )
-
-    def loss(theta: Parameters, batch: Batch) -> tuple[Array, Array]:
-        return batch_loss(settings, network, theta, batch)
-
     # Of exactly these classes: a subclass may compute something else.
     kind = type(network.structure)
     if kind is MLP and method != "autodiff":
@@ -64,18 +59,15 @@ def make_gradients(settings: GradientSettings, network: Network) -> GradientSour
             lambda theta, picks: closed_form_query(settings, theta, picks),
             lambda factors: multiply_out(network.structure, factors),
             lambda theta, batch: closed_form_mean(settings, theta, batch),
-            loss,
         )
     if kind is CNN and method != "autodiff":
         return GradientSource(
             lambda theta, picks: convolutional_query(settings, theta, picks),
             lambda gradient: multiply_layers_out(network.structure, gradient),
             lambda theta, batch: convolutional_mean(settings, theta, batch),
-            loss,
         )
     return GradientSource(
         lambda theta, picks: jax.vmap(lambda rows: autodiff_mean(settings, network, theta, rows))(picks),
         lambda gradient: gradient,
         lambda theta, batch: autodiff_mean(settings, network, theta, batch),
-        loss,
     )

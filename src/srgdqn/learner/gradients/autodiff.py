@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from srgdqn.config import GradientSettings
-from srgdqn.learner.gradients.bellman import Batch, batch_loss
+from srgdqn.learner.gradients.bellman import Batch, loss_and_slope
 from srgdqn.learner.networks import Network, Parameters
 
 
@@ -16,7 +17,10 @@ def autodiff_mean(
     """The mean gradient over the rows of the batch, their mean loss and mean max_a Q."""
 
     def mean_loss(theta: Parameters) -> tuple[Array, Array]:
-        return batch_loss(settings, network, theta, batch)
+        q = network.q_values(theta, batch.observation)
+        next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
+        predicted = jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
+        return loss_and_slope(settings, batch, predicted, next_q)[0].mean(), q.max(-1).mean()
 
     (loss, max_q), gradient = jax.value_and_grad(mean_loss, has_aux=True)(parameters)
     return gradient, loss, max_q

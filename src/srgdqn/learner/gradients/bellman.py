@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from srgdqn.config import GradientSettings
+from srgdqn.config.discovery import OWN_RULES
 from srgdqn.learner.networks import Network, Parameters
 
 
@@ -47,7 +49,7 @@ def outer_batch(
     weights: Float[Array, "*rows"] | None = None,
 ) -> Batch:
     """The batch of an outer iteration that begins at the parameters `online`, beside those of a target network."""
-    return make_batch(settings, network, transitions, target_parameters(settings, online, target), weights)
+    return make_batch(settings, network, transitions, target_parameters(settings, online, target), weights, online)
 
 
 def target_parameters(settings: GradientSettings, online: Parameters, target: Parameters | None) -> Parameters | None:
@@ -61,8 +63,10 @@ def make_batch(
     transitions: Transitions,
     frozen: Parameters | None,
     weights: Float[Array, "*rows"] | None = None,
+    online: Parameters | None = None,
 ) -> Batch:
-    """The batch of these transitions, with y computed once if the parameters to compute it with are given.
+    """The batch of these transitions, with y computed once if the parameters to compute it with are given; `online` are
+    θ_0, for rules that look at them too.
 
     The discount is γ, or 0 where the episode terminated and `mask_terminal` is on (row 3 of the readings).
     """
@@ -70,21 +74,25 @@ def make_batch(
     discount = settings.gamma * (1 - terminated) if settings.mask_terminal else settings.gamma * jnp.ones_like(reward)
     y = None
     if frozen is not None:
-        y = bellman_target(reward, discount, network.q_values(frozen, next_observation))
+        values = value_of_next(settings, lambda theta: network.q_values(theta, next_observation), frozen, online)
+        y = reward + discount * values
     return Batch(observation, action, reward, next_observation, discount, y, weights)
 
 
-def bellman_target(reward: Array, discount: Array, next_q: Float[Array, "*rows actions"]) -> Array:
-    """Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1)."""
-    return reward + discount * next_q.max(-1)
+def value_of_next(settings: GradientSettings, q: Callable[[Any], Array], frozen: Any, online: Any) -> Array:
+    """The values of S' in Y = R + γ max_a Q(S', a) (lines 5, 9 and 11 of Algorithm 1), or by another rule than max."""
+    if settings.bootstrap == "max":
+        return q(frozen).max(-1)
+    values: Array = OWN_RULES["bootstrap"][settings.bootstrap](q, frozen, online)
+    return values
 
 
-def target_of(rows: Batch, next_q: Float[Array, "*rows actions"] | None) -> Array:
+def target_of(settings: GradientSettings, rows: Batch, next_q: Float[Array, "*rows actions"] | None) -> Array:
     """Y of each row, given Q(S', ·) at the present θ where y moves with it."""
     if rows.frozen_target is not None:
         return rows.frozen_target
     assert next_q is not None
-    return bellman_target(rows.reward, rows.discount, next_q)
+    return rows.reward + rows.discount * value_of_next(settings, lambda theta: next_q, None, None)
 
 
 def loss_and_slope(
@@ -93,17 +101,9 @@ def loss_and_slope(
     """The loss of each row and its derivative with respect to Q with y held constant, given Q(S, A) and, where y moves
     with θ, Q(S', ·).
     """
-    error = predicted - jax.lax.stop_gradient(target_of(rows, next_q))
+    error = predicted - jax.lax.stop_gradient(target_of(settings, rows, next_q))
     loss, slope = loss_of(settings, error), loss_slope(settings, error)
     return (loss, slope) if rows.weight is None else (loss * rows.weight, slope * rows.weight)
-
-
-def batch_loss(settings: GradientSettings, network: Network, theta: Parameters, batch: Batch) -> tuple[Array, Array]:
-    """The mean loss and mean max_a Q of a batch, without its gradient."""
-    q = network.q_values(theta, batch.observation)
-    next_q = network.q_values(theta, batch.next_observation) if batch.frozen_target is None else None
-    predicted = jnp.take_along_axis(q, batch.action[:, None], axis=1)[:, 0]
-    return loss_and_slope(settings, batch, predicted, next_q)[0].mean(), q.max(-1).mean()
 
 
 def loss_of(settings: GradientSettings, error: Array) -> Array:

@@ -128,13 +128,22 @@ def numbers(contrast: Measured, added: float = 0.0, scale: float = 1.0) -> tuple
         return "an unknown", "[not known]"
     if contrast.unit.is_log:
         ratios = [math.exp(min(each, 700.0)) for each in interval]
-        texts = [f"{each:.2f}" if ratios[0] < 10 else f"{each:,.0f}" for each in ratios]
+        texts = [ratio_text(each, of=ratios[0]) for each in ratios]
     elif scale == _PERCENT:
         texts = [f"{(each - added) * scale:z.0f}" for each in interval]
     else:
         texts = list(differences(Interval(*(each - added for each in interval))))
     estimate, low, high = (each.replace("-", "−") for each in texts)
     return estimate, f"[{low}, {high}]"
+
+
+def ratio_text(ratio: float, of: float | None = None) -> str:
+    """A ratio, with the digits that one of a size, its own by default, needs.
+
+    >>> ratio_text(0.9946), ratio_text(21.6), ratio_text(3.2, of=12.0)
+    ('0.99', '22', '3')
+    """
+    return f"{ratio:.2f}" if (ratio if of is None else of) < 10 else f"{ratio:,.0f}"
 
 
 def differences(interval: Interval) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ from srgdqn.paper.experiment import RANDOM
 from srgdqn.paper.factorial.arms import CONTRASTS, LEARNING, OURS
 from srgdqn.paper.factorial.design import FACTORS, reading_of
 from srgdqn.paper.report.contents import Aside, Section, Table
+from srgdqn.paper.report.first_screen import percent
 from srgdqn.paper.studies.figure_2 import TASKS
 
 _WORDS = {"svr": "SVR-DQN", "sgd": "the same updates along plain gradients"}
@@ -52,12 +53,12 @@ def in_brief(evidence: Evidence) -> Aside:
     """The answer for the first screen: in how many readings variance reduction adds reward, and in how many less."""
     tables = {table.name.removeprefix("factorial-"): table.frame for table in evidence.tables}
     sides = {task: _sides(tables["readings"].filter(task=task), "sgd") for task in TASKS}
-    gains = _listed([f"{more} of {total} of {task}" for task, (more, _, total) in sides.items()])
+    gains = [f"{more} of {total} on {task}" for task, (more, _, total) in sides.items()]
     losses = _listed([str(less) for _, less, _ in sides.values()])
-    best = _listed([f"{_share(tables['shares'], task, 'best', OURS)['estimate']:.0%}" for task in TASKS])
+    best = _listed([percent(_share(tables["shares"], task, "best", OURS)["estimate"]) for task in TASKS])
     answer = (
-        f"Beyond the same updates, variance reduction adds reward (95 %, each by itself) in {gains} combinations of "
-        f"what the paper leaves open, and costs reward in {losses}.",
+        "Over all combinations of what the paper leaves open, variance reduction adds reward to the same updates "
+        f"(95 %, each by itself) in {_listed(gains)}; it costs reward in {losses}.",
         f"SRG-DQN is the best of six algorithms in {best} of them; if all were alike, it would be in 17 %.",
     )
     return Aside("And with other readings?", answer, "factorial")
@@ -80,14 +81,14 @@ def _found(tables: Mapping[str, pl.DataFrame]) -> str:
     first = [
         f"Some algorithm has learned anything at all in {_counted(readings, 'learned')}, and some algorithm beats the "
         f"random policy in {_counted(readings, 'beat random')}. Of {rounds:,} rounds of the six algorithms {lost:,} "
-        f"({lost / rounds:.0%}) diverged."
+        f"({percent(lost / rounds)}) diverged."
     ]
     by_task = ", ".join(f"{_percent(_share(shares, task, 'best', OURS))} of the readings of {task}" for task in TASKS)
     everywhere = _share(shares, _EVERYWHERE, "best", OURS)
     others = [_share(shares, _EVERYWHERE, "best", arm)["estimate"] for arm in LEARNING if arm != OURS]
     second = (
         f"SRG-DQN has the highest mean of the six in {by_task}, and on all three tasks at once in "
-        f"{_percent(everywhere)} (the other five: {min(others):.1%} to {max(others):.1%}). If all six "
+        f"{_percent(everywhere)} (the other five: {_spaced(min(others))} to {_spaced(max(others))}). If all six "
         "were alike, each would be best in 17 % of the readings of a task, and on all three in 0.5 %."
     )
     third = []
@@ -248,7 +249,11 @@ def _share(shares: pl.DataFrame, task: str, what: str, algorithm: str) -> dict[s
 
 
 def _percent(found: Mapping[str, Any]) -> str:
-    return f"{found['estimate']:.1%} [{found['low']:.1%}, {found['high']:.1%}]"
+    return f"{_spaced(found['estimate'])} [{_spaced(found['low'])}, {_spaced(found['high'])}]"
+
+
+def _spaced(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _effect(found: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from srgdqn.config import Configuration
 from srgdqn.learner.gradients import Transitions
-from srgdqn.learner.gradients.bellman import bellman_target, loss_of
+from srgdqn.learner.gradients.bellman import loss_of
 from srgdqn.learner.networks import MLP, Network, Parameters, make_network
 from srgdqn.paper.measurements.smoothness import linear_smoothness, tanh_smoothness
 from srgdqn.tasks.mountain_car import MountainCar
@@ -134,7 +134,7 @@ def _network(terms: int, rng: np.random.Generator) -> Problem:
     def target(frozen: Parameters, state: Array, action: Array) -> Array:
         after = task.transition(state, action)
         discount = 0.9 * (1 - task.terminal(after))
-        return bellman_target(task.reward(state, action, after), discount, network.q_values(frozen, after))
+        return task.reward(state, action, after) + discount * network.q_values(frozen, after).max(-1)
 
     y = np.asarray(target(init(_key(rng)), observation, action))
     constants = tanh_smoothness(

@@ -116,6 +116,8 @@ class FirstScreen:
     """The contrasts behind the answer, with their intervals."""
     forest_table: Table | None = None
     """The same contrasts for readers who do not see the plot."""
+    readings: Mapping[str, str] = field(default_factory=dict)
+    """What each set of readings does, in a few words."""
     counts_note: str = ""
     """What the numbers of claims must be read with."""
     more_tables: tuple[Table, ...] = ()
@@ -151,6 +153,8 @@ class Report:
     """Versions, machine, seeds, version of the claims, date, time taken."""
     configurations: Mapping[str, str]
     """The full configuration of each cell as TOML, by the cell's name."""
+    cards_note: str = ""
+    """Whose numbers the cards show."""
     preview: bool = False
     """Whether this is a `--quick` run, which the page says in a banner."""
 

@@ -34,12 +34,12 @@ class Score(NamedTuple):
     """Which algorithm it is, where the column does not say."""
 
     def text(self, digits: int) -> str:
-        """The score with the share of diverged rounds beside it.
+        """The score with the share of diverged rounds beside it, if any diverged or another algorithm is named.
 
         >>> Score(0.3182, 0.004).text(3), Score(-1.7, 0.0, "dqn-adam").text(2), Score(6.42).text(1)
         ('0.318 (0.4 %)', '−1.70 (0 %) dqn-adam', '6.4')
         """
-        share = "" if self.diverged is None else f" ({percent(self.diverged)})"
+        share = f" ({percent(self.diverged)})" if self.diverged or (self.name and self.diverged is not None) else ""
         mean = f"{self.mean:z.{digits}f}".replace("-", "−")
         return f"{mean}{share}{' ' if self.name else ''}{self.name}"
 
@@ -107,7 +107,7 @@ def forest_chart(
             for place, reading in enumerate(readings)
             if any(each.readings == reading for each in mine)
         )
-        label = f"{ours} minus the other\n({mine[0].unit})"
+        label = f"{ours} minus other\n({mine[0].unit})"
         axis = {"against": "the other algorithm"}
         panels.append(Panel(panel, label, axis, series, categories=tuple(rows), horizontal=True))
     return Chart(name, title, caption, tuple(panels))

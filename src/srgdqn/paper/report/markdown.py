@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from srgdqn.paper.report.contents import MARKS, ClaimCard, Report, Section, Verdict, readings_of
+from srgdqn.paper.report.contents import MARKS, ClaimCard, FirstScreen, Report, Section, Verdict, readings_of
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LONGEST = 40  # rows of a table that are shown; the whole of it is in its file
@@ -22,8 +22,9 @@ def report_markdown(report: Report) -> str:
     parts = [
         f"# {report.title}",
         "**This is a preview: a quick run decides nothing.**" if report.preview else "",
-        first_markdown(report).strip() if report.first else "",
+        *(_whole_first(report.first) if report.first else ()),
         "## Verdicts",
+        report.cards_note,
         cards_markdown(report.cards),
         _effects(report.cards),
         report.rules,
@@ -36,24 +37,65 @@ def report_markdown(report: Report) -> str:
 
 
 def first_markdown(report: Report) -> str:
-    """The first screen: a small table, at most three sentences, one picture. Without one, the table of verdicts."""
+    """The first screen in short: three sentences, a small table over all sets of readings, one picture, and what other
+    studies answer in a sentence each. Without a first screen, the table of verdicts.
+    """
     first = report.first
     if first is None:
         return f"{cards_markdown(report.cards)}\n"
-    counts = "; ".join(f"`{reading}`: {counts_text(counts)}" for reading, counts in first.counts.items())
     parts = [
-        f"The paper claims: {first.claim}",
-        f"Of its claims, by set of readings: {counts}. {first.counts_note}".strip() if counts else "",
+        *_claimed(first),
+        " ".join([f"**{first.question}**", *first.answer]),
+        *_scores(first, without=["untrained agent"]),
+        _forest(first),
+        *(f"**{aside.question}** {aside.answer[0]}" for aside in first.asides),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _whole_first(first: FirstScreen) -> list[str]:
+    """The first screen with all that it says."""
+    return [
+        *_claimed(first),
         " ".join([f"**{first.question}**", *first.answer]),
         *(" ".join([f"**{aside.question}**", *aside.answer]) for aside in first.asides),
-        f"**{first.table.title}**" if first.table.title else "",
-        as_markdown(first.table.frame).strip(),
-        first.table.note,
+        *_scores(first),
+        _forest(first),
     ]
-    if first.forest.panels:
-        parts.append(f"![{first.forest.title}](figures/{first.forest.name}.png)")
-        parts.append(f"*{first.forest.title}.* {first.forest.caption}")
-    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claimed(first: FirstScreen) -> list[str]:
+    """What the paper claims, and a line for each set of readings with how its claims fare."""
+    lines = [
+        f"- `{reading}`{f' ({first.readings[reading]})' if reading in first.readings else ''}: {counts_text(counts)}"
+        for reading, counts in first.counts.items()
+    ]
+    claimed = [f"The paper claims: {first.claim}"]
+    if lines:
+        total = max(sum(counts.values()) for counts in first.counts.values())
+        claimed += [f"How its {total} claims fare, by set of readings:", "\n".join(lines), first.counts_note]
+    return claimed
+
+
+def _scores(first: FirstScreen, without: Sequence[str] = ()) -> list[str]:
+    """The small table, perhaps without some columns: a row per task and set of readings."""
+    tables = [first.table, *first.more_tables]
+    if len(tables) == 1 or len(tables) != len(first.counts):
+        shown = first.table.frame.drop(without, strict=False)
+        return [f"**{first.table.title}**", as_markdown(shown).strip(), first.table.note]
+    frames = [
+        table.frame.with_row_index("place").insert_column(2, pl.lit(f"`{reading}`").alias("readings"))
+        for reading, table in zip(first.counts, tables, strict=True)
+    ]
+    rows = pl.concat(frames, how="diagonal").sort("place", maintain_order=True).drop("place")
+    # The first table's note also says who diverges with the other sets, which are shown here.
+    return [as_markdown(rows.drop(without, strict=False)).strip(), tables[-1].note]
+
+
+def _forest(first: FirstScreen) -> str:
+    chart = first.forest
+    picture = f"![{chart.title}](figures/{chart.name}.png)\n\n*{chart.title}.* {chart.caption}"
+    return picture if chart.panels else ""
 
 
 def counts_text(counts: Mapping[Verdict, int]) -> str:
@@ -173,6 +215,8 @@ def time_text(section: Section) -> str:
     """What a section took to compute, beside its budget."""
     if section.seconds is None:
         return ""
+    if section.seconds == 0:
+        return "Computed with the sections above."
     taken = f"Computed in {duration(section.seconds)}, added up over cores"
     if section.budget_seconds is None:
         return f"{taken}."

@@ -113,7 +113,9 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
         for name in YARDSTICKS:
             level = np.full(len(steps), still[name])
             series.append(Series(name, CHART_STYLES[name], {"steps": steps}, level, group=each))
-        for arm, rounds in scored_rounds(outcomes, each, still[RANDOM]).items():
+        arms = scored_rounds(outcomes, each, still[RANDOM])
+        whole = ~np.any([rounds.diverged for rounds in arms.values()], axis=0)
+        for arm, rounds in arms.items():
             series += scored_series(_MEANING[arm], STYLES[arm], {"steps": steps}, rounds, group=each)
             last = rounds.filled[:, -max(1, len(steps) // 5) :].mean(1)
             rows.append(
@@ -122,7 +124,7 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                     "arm": _MEANING[arm],
                     "area [95 %]": mean_text(rounds.filled.mean(1), ".3f"),
                     "last 20 % [95 %]": mean_text(last, ".3f"),
-                    "sd over rounds": f"{last.std(ddof=1):.3f}",
+                    "S": _spread_text(rounds.values[whole]),
                     "diverged": share_text(int(rounds.diverged.sum()), len(rounds.diverged)),
                 }
             )
@@ -154,11 +156,19 @@ def show(scale: Scale, readings: Sequence[str], outcomes: Outcomes) -> Section:
                 "figure-1-arms",
                 "The three arms",
                 table,
-                f"Area: mean over all evaluations. {_DIVERGED} Diverged: rounds, and the share's 95 % interval; a "
-                "round that diverged in the recorded run cannot be replayed, and counts in every arm.",
+                "Area: mean over all evaluations. S, by which steadiness is judged: the standard deviation over the "
+                f"rounds that finished in all arms, averaged over the last fifth of the evaluations. {_DIVERGED} "
+                "Diverged: rounds, and the share's 95 % interval; a round that diverged in the recorded run cannot be "
+                "replayed, and counts in every arm.",
             ),
         ),
     )
+
+
+def _spread_text(values: np.ndarray) -> str:
+    """The mean of the standard deviations over rounds at the last fifth of the evaluations."""
+    last = values[:, -max(1, values.shape[1] // 5) :]
+    return f"{last.std(0, ddof=1).mean():.3f}" if len(last) > 1 else "–"
 
 
 EXPERIMENT = Experiment(

@@ -10,6 +10,7 @@ import polars as pl
 from srgdqn.figures.charts import BLUE, GREEN, ORANGE, Chart, Panel, Series, Style
 from srgdqn.paper.cells import MeasurementCell, StudyCell
 from srgdqn.paper.claims.paper_claims import ONE_PROBLEM
+from srgdqn.paper.claims.wording import ratio_text
 from srgdqn.paper.experiment import Experiment, Outcomes
 from srgdqn.paper.measurements import theorem_1
 from srgdqn.paper.report.contents import Section, Table
@@ -90,7 +91,7 @@ def _queries_sentence(outcomes: Outcomes) -> str:
     for step, words in (("theory", "At that step size"), ("tuned", "with tuned step sizes")):
         logs = {problem: log_query_ratios(outcomes, problem, step) for problem in PROBLEMS}
         ratios = [
-            f"{_at_least(outcomes, problem, step)}{np.exp(values.mean()):.2g} ({problem})"
+            f"{_at_least(outcomes, problem, step)}{ratio_text(float(np.exp(values.mean())))} ({problem})"
             for problem, values in logs.items()
             if len(values)
         ]

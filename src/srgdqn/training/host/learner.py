@@ -12,7 +12,7 @@ from srgdqn.adapters.replay_memory import Memory
 from srgdqn.config import Configuration
 from srgdqn.kernel import structures
 from srgdqn.kernel.calls import HostLearner
-from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.normalisation import Normaliser, Scale
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows
 from srgdqn.training.batches import ChosenRows
 from srgdqn.training.host.program import HostProgram
@@ -96,7 +96,7 @@ class KernelLearner:
         like = self._like
         trees = jax.tree.map(lambda leaf: np.zeros(leaf.shape, np.float32), structures.learner_trees(like))
         counts = np.zeros(2, np.int32)
-        self._learner.move(_addresses(trees, counts), into=False)
+        self._learner.move(_addresses(trees, counts, []), into=False)
         parameters, first, second, target, *memory = trees
         return LearnerState(
             parameters,
@@ -108,16 +108,17 @@ class KernelLearner:
 
     def restore(self, state: LearnerState, normaliser: Normaliser) -> None:
         """Goes on from another state."""
-        del normaliser  # the kernel has none
         trees = jax.tree.map(lambda leaf: np.array(leaf, np.float32, order="C"), structures.learner_trees(state))
         counts = np.array([state.adam.updates, state.iterations], np.int32)
-        self._learner.move(_addresses(trees, counts), into=True)
+        seen = normaliser.observations
+        scale = [np.array(each, np.float32) for each in seen] if isinstance(seen, Scale) else []
+        self._learner.move(_addresses(trees, counts, scale), into=True)
 
     def learn(
         self, memory: Memory, rows: ChosenRows, progress: np.float32, normaliser: Normaliser
     ) -> tuple[bool, list[float]]:
         """One outer iteration."""
-        del normaliser
+        del normaliser  # what it has, `restore` was given
         learner = self._learner
         memory.gather(np.asarray(rows.origin.slots), out=learner.batch)
         if rows.picks.size:
@@ -144,7 +145,7 @@ class _KernelPolicy:
         return np.array([self.one(row) for row in observations])
 
 
-def _addresses(trees: tuple[Any, ...], counts: np.ndarray) -> structures.LearnerState:
-    updates = structures.pointer(counts, np.int32)
-    learner = structures.tree_addresses(map(jax.tree.leaves, trees))
-    return structures.LearnerState(learner, updates, updates + counts.itemsize)
+def _addresses(trees: tuple[Any, ...], counts: np.ndarray, scale: list[np.ndarray]) -> structures.LearnerState:
+    learner, updates = structures.tree_addresses(map(jax.tree.leaves, trees)), structures.pointer(counts, np.int32)
+    constants = [structures.pointer(each, np.float32) for each in scale] or [None, None]
+    return structures.LearnerState(learner, updates, updates + counts.itemsize, *constants)

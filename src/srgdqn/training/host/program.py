@@ -19,7 +19,7 @@ from srgdqn.config import Configuration
 from srgdqn.learner.exploration import epsilon
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import Network, NetworkFactory, Parameters, make_network
-from srgdqn.learner.normalisation import Normaliser, init_normaliser, merge, normalise_observation, observe
+from srgdqn.learner.normalisation import Moments, Normaliser, init_normaliser, merge, normalise_observation, observe
 from srgdqn.learner.outer_iteration import LearnerState, batch_rows, init_learner
 from srgdqn.learner.replay import ring_length, unpack
 from srgdqn.training.batches import ChosenRows, OuterBatch, choose_rows
@@ -146,6 +146,7 @@ def _make(
             unpack(batch),
             rows.picks,
             rows.origin,
+            weights=rows.weights,
             beyond=None if beyond is None else lambda: unpack(beyond),
             coins=rows.coins,
         )
@@ -180,7 +181,9 @@ def _observe_several(
     """`observe` for environments side by side, each of which has an open episode and its return."""
     assert normaliser.returns is not None
     assert normaliser.open_return is not None
-    moments = None if normaliser.observations is None else merge(normaliser.observations, seen)
+    moments = normaliser.observations
+    if isinstance(moments, Moments):
+        moments = merge(moments, seen)
 
     def add(totals: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         reward, end, place = step

@@ -20,7 +20,7 @@ from srgdqn.config import Configuration
 from srgdqn.engines.executor import never
 from srgdqn.errors import InputError
 from srgdqn.learner.networks import Network
-from srgdqn.learner.normalisation import Normaliser
+from srgdqn.learner.normalisation import Normaliser, Scale, is_running
 from srgdqn.learner.outer_iteration import LearnerState, chosen_estimator, evaluated_parameters, logged_columns
 from srgdqn.runs.snapshots import Rows, Saveable, Stream, Tensors, by_path, filled
 from srgdqn.training.budget import budget_of, limits_of
@@ -85,6 +85,10 @@ class HostRound:
         """Without a player it can act and be restored, but not step."""
         self.configuration, self.task, self.number, self.player = configuration, task, number, player
         learner, self.normaliser, self.key = program.begin(np.uint32(configuration.training.seed), np.uint32(number))
+        if task.scale is not None:
+            self.normaliser = self.normaliser._replace(
+                observations=Scale(*(jnp.asarray(each, float) for each in task.scale))
+            )
         self.numbers = numbers_of(configuration)
         self._learning = make_learning(configuration, program, learner, self.normaliser, self.numbers)
         self.policy = self._learning.policy
@@ -297,7 +301,7 @@ class HostRound:
             raise
         stored = as_stored(self.configuration.task, block.reward).astype(np.float32, copy=False)
         self.memory.write(block.transitions(stored), block.environment)
-        if self.normaliser.observations is not None or self.normaliser.returns is not None:
+        if is_running(self.normaliser):
             # Copies, as the program may still read them when the next block is being filled.
             seen, ended, where = block.observation.copy(), block.terminated | block.truncated, block.environment.copy()
             self.normaliser = self._program.observe(self.normaliser, self.numbers, seen, stored.copy(), ended, where)

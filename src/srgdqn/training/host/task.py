@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 
 from srgdqn.adapters.environments import UNLIMITED_EVALUATION, Source, close, limited, own_limit
 from srgdqn.adapters.players import CopiesPlayer, EnvironmentInfo, Player, VectorPlayer
-from srgdqn.adapters.spaces import Actions, Observations, read_actions, read_observations, space_of
+from srgdqn.adapters.spaces import Actions, Observations, read_actions, read_observations, scale_of, space_of
 from srgdqn.config import Configuration
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.errors import InputError
@@ -31,6 +31,8 @@ class HostTask:
     """Steps after which an episode of evaluation is cut."""
     cap: int | None
     """Steps after which a training episode is cut that would otherwise have no end."""
+    scale: tuple[np.ndarray, np.ndarray] | None = None
+    """The mean and deviation that observations are scaled with, where that is on and the space is known."""
 
     @property
     def name(self) -> str:
@@ -56,6 +58,7 @@ def host_task(configuration: Configuration, source: Source) -> HostTask:
         many = isinstance(environment, VectorEnv)
         observations, actions = read_spaces(configuration, environment, source.name)
         limit = own_limit(environment)
+        seen = space_of(environment, "observation")
     finally:
         if source.given is None:
             close(environment, source.name)
@@ -68,6 +71,7 @@ def host_task(configuration: Configuration, source: Source) -> HostTask:
         actions,
         configuration.training.evaluation_limit or settings.time_limit or limit or UNLIMITED_EVALUATION,
         configuration.training.episode_cap if endless else None,
+        scale_of(seen, source.name) if configuration.normalisation.scale_observations else None,
     )
 
 
@@ -148,9 +152,11 @@ def _check_fits(configuration: Configuration, observations: Observations, source
             f"the network is 'cnn', but the observations of {source.name} are no images (uint8, 36 pixels or more "
             f"each way): their shape is {observations.given}. Give network = 'mlp'."
         )
-    if observations.kind == "image" and configuration.normalisation.normalise_observations:
+    normalisation = configuration.normalisation
+    if observations.kind == "image" and (normalisation.normalise_observations or normalisation.scale_observations):
+        option = "normalise_observations" if normalisation.normalise_observations else "scale_observations"
         raise InputError(
-            f"normalise_observations is on, but the observations of {source.name} are images, which the network "
+            f"{option} is on, but the observations of {source.name} are images, which the network "
             "divides by 255. Switch it off."
         )
     if many:
