@@ -1,4 +1,5 @@
-"""Gradient queries per second of each estimator, counted by its formula and as it really evaluates them.
+"""Gradient queries per second of each estimator, counted by its formula and as it really evaluates them, and what a
+query costs beside SRG's.
 
     python benchmarks/queries.py [--quick] [--out FILE]
 
@@ -22,15 +23,19 @@ from reporting import Bar, Panel, between, console, place_for, print_table, writ
 from srgdqn import tasks
 from srgdqn.config import Configuration
 from srgdqn.config.configure import configure
-from srgdqn.learner.estimators import ESTIMATORS
+from srgdqn.kernel.structures import ESTIMATORS as NATIVE
+from srgdqn.learner.estimators import ESTIMATORS, Origin
 from srgdqn.learner.gradients import Transitions
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.outer_iteration import (
     LearnerState,
+    coins_needed,
     evaluations_per_iteration,
     init_learner,
     outer_iteration,
     queries_per_iteration,
+    replay_rows,
+    work_of,
 )
 from srgdqn.training.jax_setup import hot_program_flags
 from srgdqn.training.program import lane_numbers
@@ -76,10 +81,15 @@ def main() -> None:
             Entry(name, kernel, {"xla": _by_xla, "native": _by_kernel}[kernel](name, seconds))
             for kernel in kernels()
             for name in ("none", *ESTIMATORS)
+            if kernel == "xla" or name in NATIVE
         ]
         rates = [[entry.rate() for entry in entries] for _ in range(turns)]
 
     rows = [_row(entry, [turn[index] for turn in rates]) for index, entry in enumerate(entries)]
+    for row in rows:  # turn by turn, so that both were measured beside the same neighbours
+        [srg] = [other for other in rows if (other["estimator"], other["kernel"]) == ("srg", row["kernel"])]
+        mine, its = (each["queries_per_second"]["turns"] for each in (row, srg))
+        row["cost_beside_srg"] = spread([theirs / ours for ours, theirs in zip(mine, its, strict=True)])
     print_table("Gradient queries of learning alone", COLUMNS, [_cells(row) for row in rows], names=2)
     console.print(TIMED)
     report = {"circumstances": circumstances(), "timed": TIMED, "rows": rows}
@@ -110,6 +120,7 @@ COLUMNS = (
     "queries/s",
     "worst to best turn",
     "evaluated/s",
+    "a query's cost / SRG's",
 )
 
 
@@ -123,12 +134,16 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row['queries_per_second']['median']:,.0f}",
         between(row["queries_per_second"]),
         f"{row['evaluations_per_second']['median']:,.0f}",
+        f"{row['cost_beside_srg']['median']:.2f}",
     ]
 
 
 def _configuration(estimator: str) -> Configuration:
     # Step sizes so small that nothing diverges on random transitions; what they are does not change the cost.
-    return configure("MountainCar", "srg-dqn", estimator=estimator, hidden=(20, 20), eta=1e-5, alpha=1e-5)
+    tiny: dict[str, Any] = dict(hidden=(20, 20), eta=1e-5, alpha=1e-5)
+    if estimator != "none" and ESTIMATORS[estimator].problem is not None:
+        tiny["target"] = "hard"
+    return configure("MountainCar", "srg-dqn", estimator=estimator, **tiny)
 
 
 def compile_loop(configuration: Configuration) -> Loop:
@@ -137,17 +152,28 @@ def compile_loop(configuration: Configuration) -> Loop:
     network = make_network(configuration.network, size, actions)
     lanes = configuration.training.lanes
 
+    rows, beyond, coins = configuration.replay.batch_size, replay_rows(configuration), coins_needed(configuration)
+
     def learn(
-        state: LearnerState, numbers: dict[str, jax.Array], batches: Transitions, picks: jax.Array
+        state: LearnerState, numbers: dict[str, jax.Array], batches: Transitions, picks: jax.Array, coin: jax.Array
     ) -> tuple[LearnerState, jax.Array]:
         # As in training: numbers are arguments of the program.
         filled = configuration.with_numbers(numbers)
 
-        def iterate(state: LearnerState, served: tuple[Transitions, jax.Array]) -> tuple[LearnerState, jax.Array]:
-            state, trace = outer_iteration(filled, network, state, *served)
+        def more(first: jax.Array) -> Transitions:
+            at = (first + jnp.arange(beyond)) % (BATCHES * rows)
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[at], batches)
+
+        def iterate(state: LearnerState, served: Any) -> tuple[LearnerState, jax.Array]:
+            batch, picked, tossed, index = served
+            made_at = index * rows + 1 + jnp.arange(rows)
+            origin = Origin((made_at - 1) % work_of(filled).slots, made_at, (index + 1) * rows)
+            replay = (lambda: more(index * rows)) if beyond else None
+            given: dict[str, Any] = dict(origin=origin, replay=replay, coins=tossed if coins else None)
+            state, trace = outer_iteration(filled, network, state, batch, picked, **given)
             return state, trace.loss
 
-        return jax.lax.scan(iterate, state, (batches, picks))
+        return jax.lax.scan(iterate, state, (batches, picks, coin, jnp.arange(BATCHES)))
 
     start_key, batches_key = jax.random.split(jax.random.key(0))
     state = jax.vmap(lambda key: init_learner(configuration, network.init(key)))(jax.random.split(start_key, lanes))
@@ -165,10 +191,10 @@ def compile_loop(configuration: Configuration) -> Loop:
 
 def _random_batches(
     configuration: Configuration, size: int, actions: int, key: jax.Array
-) -> tuple[Transitions, jax.Array]:
-    """Batches for every lane, and the inner picks from each."""
+) -> tuple[Transitions, jax.Array, jax.Array]:
+    """Batches for every lane, and the inner picks from each and random numbers for it."""
     inner, rows = configuration.estimator, configuration.replay.batch_size
-    keys = jax.random.split(key, 5)
+    keys = jax.random.split(key, 6)
     shape = (configuration.training.lanes, BATCHES)
     batches = Transitions(
         observation=jax.random.uniform(keys[0], (*shape, rows, size), minval=-1.0),
@@ -177,7 +203,8 @@ def _random_batches(
         next_observation=jax.random.uniform(keys[3], (*shape, rows, size), minval=-1.0),
         terminated=jnp.zeros((*shape, rows)),
     )
-    return batches, jax.random.randint(keys[4], (*shape, inner.inner_iterations, inner.inner_batch), 0, rows)
+    picks = jax.random.randint(keys[4], (*shape, inner.inner_iterations, inner.inner_batch), 0, rows)
+    return batches, picks, jax.random.uniform(keys[5], (*shape, inner.inner_iterations))
 
 
 def _by_xla(estimator: str, seconds: float) -> Callable[[], float]:

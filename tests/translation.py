@@ -115,3 +115,18 @@ def distance(got: Any, expected: Any, scale: float = 0.0) -> float:
     assert got.shape == expected.shape
     assert np.isfinite(got).all()
     return float(np.linalg.norm(got - expected) / (max(np.linalg.norm(expected), scale) or 1.0))
+
+
+def _quick() -> dict[str, Any] | None:
+    """Compile without optimising, which takes a tenth of the time: most programs here run a handful of times."""
+    options = dict(
+        xla_backend_optimization_level=0, xla_cpu_use_fusion_emitters=False, xla_cpu_parallel_codegen_split_count=1
+    )
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(1.0)
+    except jax.errors.JaxRuntimeError:  # another version of XLA may have other options
+        return None
+    return options
+
+
+QUICK = _quick()

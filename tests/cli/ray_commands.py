@@ -129,7 +129,7 @@ import a_scale
 class Pole(CartPoleEnv):
     pass
 
-def direction(state, theta, previous, query, coefficient):
+def direction(state, theta, previous, query):
     gradient = query.dense(query.on_present(theta))
     return Direction(jax.tree.map(lambda g: a_scale.SCALE * g, gradient), gradient, state)
 

@@ -17,7 +17,7 @@ def test_formulas_are_the_queries_that_are_counted(algorithm: str) -> None:
     for n, m, b in [(64, 16, 1), (32, 5, 3)]:
         configuration = configure("MountainCar", algorithm, batch_size=n, inner_iterations=m, inner_batch=b)
         formula = queries_formula(algorithm).replace("2bM", f"2*{b}*{m}").replace("bM", f"{b}*{m}")
-        formula = formula.replace("NM", f"{n}*{m}").replace("N", str(n))
+        formula = formula.replace("NM", f"{n}*{m}").replace("2N", f"2*{n}").replace("N", str(n))
         assert eval(formula) == queries_per_iteration(configuration)
 
 

@@ -20,7 +20,7 @@ from srgdqn.estimators import Direction, Estimator, register_estimator
 from {helper} import FACTOR
 
 
-def direction(state, theta, previous, query, coefficient):
+def direction(state, theta, previous, query):
     import jax
 
     gradient = query.dense(query.on_present(theta))

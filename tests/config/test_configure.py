@@ -9,6 +9,7 @@ from srgdqn.cli import main
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.configure import configure
+from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.config.options import SYNONYMS
 from srgdqn.config.presets import HOST_DEFAULTS, HOST_PRESETS, IMAGE_DEFAULTS, PRESETS
 from srgdqn.errors import InputError
@@ -22,7 +23,8 @@ def test_every_named_composition_can_be_run(task: str, algorithm: str, readings:
     configuration = configure(task, algorithm, readings=readings)
     options = configuration.options()
     expected = {**Configuration().options(), **PRESETS[task], **ALGORITHMS[algorithm].options, **READINGS[readings]}
-    assert options == {**expected, "task": task}
+    own = {name: number.default for name, number in numbers_of_estimator(options["estimator"]).items()}
+    assert options == {**expected, **own, "task": task}
     assert (configuration.algorithm, configuration.readings) == (algorithm, readings)
 
 
@@ -63,7 +65,7 @@ def test_a_budget_of_none_is_none_given() -> None:
         (("CartPole",), dict(batchsize=3), "unknown option 'batchsize'. Did you mean 'batch_size'?"),
         (("CartPole",), dict(learning_rate=3), "unknown option 'learning_rate'."),
         (("CartPole",), dict(steps=2_000, episodes=3), "steps = 2000 and episodes = 3 were given"),
-        (("CartPole",), dict(estimator="storm"), "unknown estimator 'storm'"),
+        (("CartPole",), dict(estimator="srgg"), "unknown estimator 'srgg'. Did you mean 'srg'?"),
         (("CartPole",), dict(eta="small"), "eta is 'small', which is not a number"),
         (("Acrobot-v1",), dict(defaults={}), "Give one of steps, outer_iterations and episodes"),
     ],
@@ -88,8 +90,8 @@ def test_defaults_are_those_of_the_paper_or_of_the_environment() -> None:
 
 
 def test_registered_estimators_can_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ESTIMATORS, "storm", ESTIMATORS["srg"])
-    assert configure("CartPole", estimator="storm").estimator.estimator == "storm"
+    monkeypatch.setitem(ESTIMATORS, "mine", ESTIMATORS["srg"])
+    assert configure("CartPole", estimator="mine").estimator.estimator == "mine"
 
 
 @pytest.mark.parametrize("name", SYNONYMS)
@@ -111,6 +113,7 @@ import sys
 import srgdqn.runs.configurations, srgdqn.runs.provenance
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config.configure import configure
+from srgdqn.config.estimator_numbers import numbers_of_estimator
 configure("CartPole")
 [defaults_of(task) for task in ("CartPole", "LunarLander-v3,enable_wind=true", "ALE/Pong-v5")]
 srgdqn.runs.provenance.provenance()

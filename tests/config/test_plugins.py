@@ -22,7 +22,7 @@ HALVED = """\
 from srgdqn.estimators import Direction, Estimator
 
 
-def direction(state, theta, previous, query, coefficient):
+def direction(state, theta, previous, query):
     import jax
 
     gradient = query.dense(query.on_present(theta))
@@ -107,11 +107,38 @@ def test_damaged_metadata_and_names_that_are_taken(install: Install, capsys: pyt
         known_estimator("twice")
     assert main(["list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["estimators"]
-    assert listed["halved"] == {"direction": "Δ_m = g / 2", "queries": "bM"}
+    assert listed["halved"] == {"direction": "Δ_m = g / 2", "queries": "bM", "numbers": {}}
     assert "several packages" in listed["twice"]["direction"]
     assert listed["none"]["queries"] == "0"
     assert main(["list"]) == 0
     assert "srg of the package halving" in " ".join(capsys.readouterr().out.split())
+
+
+NUMBERED = HALVED.replace('cost="bM"', 'cost="bM", numbers=(Number("strength", 0.5, "How much of it.", 0, 1),)')
+NUMBERED = NUMBERED.replace("import Direction, Estimator", "import Direction, Estimator, Number")
+
+
+def test_numbers_of_installed_estimators_are_options(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+    install("numbering", NUMBERED, "numbered = numbering:halved")
+    install("breaking", "raise RuntimeError('no GPU')\n", "broken = breaking:estimator")
+    for given, said in (
+        (["--estimator", "numbered", "--strength", "2"], "strength is 2.0, but must be from 0 to 1"),
+        (["--strength", "0.25"], "strength is a number of the estimator 'numbered', but estimator = 'srg'"),
+        (["--strengt", "0.25"], "unknown option '--strengt' of srgdqn train. Did you mean '--strength'?"),
+    ):
+        ESTIMATORS.pop("numbered", None)
+        assert main(["train", "CartPole", *given]) == 2
+        assert said in capsys.readouterr().err
+    ESTIMATORS.pop("numbered")
+    assert main(["train", "CartPole", "--estimator", "numbered", "--help"]) == 0
+    assert "--strength FLOAT" in capsys.readouterr().out
+
+
+def test_numbers_that_mean_something_else_are_refused(install: Install) -> None:
+    install("numbering", NUMBERED.replace('"strength"', '"alpha"'), "numbered = numbering:halved")
+    with pytest.raises(InputError, match="the estimator 'numbered' has a number called 'alpha', which means something"):
+        configure("CartPole", estimator="numbered")
+    assert "numbered" not in ESTIMATORS
 
 
 def test_what_is_registered_in_a_program_comes_first(install: Install) -> None:

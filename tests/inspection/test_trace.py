@@ -14,6 +14,7 @@ import reference
 from srgdqn.config import Configuration
 from srgdqn.config.algorithms import algorithm, readings
 from srgdqn.inspection.trace import IterationInputs, Tracer, scaled_norm
+from srgdqn.learner.estimator import Origin
 from srgdqn.learner.networks import make_network
 from srgdqn.learner.normalisation import Normaliser
 from srgdqn.learner.outer_iteration import init_learner
@@ -40,7 +41,9 @@ def problem(
         after=jax.tree.map(np.asarray, learner),
         normaliser=Normaliser(None, None, None),
         transitions=to_transitions(data),
-        made_at=np.arange(1, ROWS + 1),
+        origin=Origin(np.arange(ROWS), np.arange(1, ROWS + 1), np.int32(ROWS)),
+        beyond=None,
+        coins=None,
         picks=np.array(picks, np.int32),
         progress=np.array(0.0),
         numbers={key: np.float64(value) for key, value in configuration.numbers().items()},

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srgdqn.config import Configuration, sections
+from srgdqn.config.checks import check_stored
 from srgdqn.config.coercion import option_annotations
 from srgdqn.config.configure import configure
 from srgdqn.errors import InputError
@@ -132,3 +133,79 @@ def test_a_section_is_a_table() -> None:
     start, end = WHOLE.index("[replay]"), WHOLE.index("[normalisation]")
     with pytest.raises(InputError, match=r"replay is 3, which is not a table\. Write its options below \[replay\]"):
         loads("replay = 3\n" + WHOLE[:start] + WHOLE[end:])
+
+
+STORM = dumps(configure("CartPole", "dqn-storm", a=0.25))
+OWN = "[estimator.own]\na = 0.25\n"
+
+
+@pytest.mark.parametrize("text", [STORM, STORM.replace('estimator = "storm"', 'estimator = "not here"')])
+def test_an_estimators_own_numbers_are_read_as_they_were_written(text: str) -> None:
+    configuration = loads(text)
+    assert configuration.options()["a"] == 0.25
+    assert dumps(check_stored(configuration)) == text
+    assert options_from_toml(text).options["a"] == 0.25
+
+
+def test_sizes_are_whole_also_where_their_estimator_is_not_known() -> None:
+    text = dumps(configure("CartPole", estimator="page", anchor_batches=4))
+    assert "anchor_batches = 4\n" in text
+    for each in (text, text.replace('estimator = "page"', 'estimator = "not here"')):
+        assert repr(loads(each).options()["anchor_batches"]) == "4"
+        assert dumps(check_stored(loads(each))) == each
+
+
+def test_a_file_from_before_an_estimator_had_a_number_has_its_default() -> None:
+    assert loads(STORM.replace("reset = 1.0\n", "")) == loads(STORM)
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ('a = "0.25"', "a is '0.25', which is not a number"),
+        ("a = nan", "a is nan, which is not a finite number"),
+        ("a = 1e300", "a is 1e+300, which is not a finite number"),
+        (f"a = {'9' * 100}", "which is not a finite number"),
+        (f"a = {'9' * 5000}", "this is not TOML"),
+        ("a = true", "a is True, which is not a number"),
+        ("a = [1]", "a is [1], which is not a number"),
+        ("a = {b = 1}", "a is {'b': 1}, which is not a number"),
+        ('"a b" = 1', "[estimator.own] has 'a b', which is no name of a number"),
+        ('"" = 1', "[estimator.own] has '', which is no name of a number"),
+        ("a-b = 1", "[estimator.own] has 'a-b', which is no name of a number"),
+        ('"a\\u001b" = 1', "which is no name of a number"),
+        (f"{'a' * 101} = 1", "which is no name of a number"),
+        ("alpha = 1", "alpha stands in [estimator.own], but is no number of an estimator"),
+        ("steps = 1", "steps stands in [estimator.own], but is no number of an estimator"),
+        ("algorithm = 1", "algorithm stands in [estimator.own], but is no number of an estimator"),
+        ("\n".join(f"a{each} = 1" for each in range(101)), "which is not a table of at most 100 numbers"),
+        ("\n".join(f"a{each} = 1" for each in range(100_000)), "and a configuration at most 65536"),
+    ],
+)
+def test_what_no_estimators_own_number_can_be(own: str, said: str) -> None:
+    for name in ("storm", "not here"):
+        text = STORM.replace('estimator = "storm"', f'estimator = "{name}"').replace(OWN, f"[estimator.own]\n{own}\n")
+        assert own in text
+        with pytest.raises(InputError) as caught:
+            check_stored(loads(text))
+        assert said in str(caught.value)
+        with pytest.raises(InputError) as caught:
+            options_from_toml(text)
+        assert said in str(caught.value)
+
+
+def test_own_numbers_of_a_built_in_estimator_are_those_it_has() -> None:
+    with pytest.raises(InputError, match="unknown number of the estimator 'storm' 'aa'. Did you mean 'a'"):
+        loads(STORM.replace(OWN, "[estimator.own]\naa = 0.25\n"))
+    with pytest.raises(InputError, match=r"a is 2\.0, but must be from 0 to 1"):
+        check_stored(loads(STORM.replace(OWN, "[estimator.own]\na = 2.0\n")))
+    with pytest.raises(InputError, match="own is 3, which is not a table of at most 100 numbers"):
+        loads(STORM.replace(OWN, "").replace("reset = 1.0\n", "").replace('"storm"', '"storm"\nown = 3'))
+
+
+def test_a_users_file_may_have_own_numbers_among_the_options() -> None:
+    for text in ("a = 0.5", "[estimator]\na = 0.5", "[estimator.own]\na = 0.5"):
+        assert options_from_toml(text).options == {"a": 0.5}
+    assert repr(options_from_toml("anchor_batches = 4").options) == "{'anchor_batches': 4}"
+    with pytest.raises(InputError, match="a is given twice, as 0.5 and as 0.25"):
+        options_from_toml("a = 0.25\n[estimator.own]\na = 0.5")

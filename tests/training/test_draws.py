@@ -9,16 +9,16 @@ import pytest
 from scipy import stats
 
 from srgdqn.config import Configuration
-from srgdqn.training.draws import Draws, draw_block
+from srgdqn.training.draws import BatchDraws, Draws, draw_block
 
-ROUNDS, BLOCKS, STEPS, ACTIONS, ROWS, INNER, PICKED = 3, 50, 16, 3, 8, 4, 2
+ROUNDS, BLOCKS, STEPS, ACTIONS, ROWS, INNER, PICKED, UPDATES = 3, 50, 16, 3, 8, 4, 2, 3
 
 
 @pytest.fixture(scope="module")
 def draws() -> Draws:
-    """Arrays with the axes (round, block, ...); keys as their data."""
+    """Arrays with the axes (round, block, ...), of outer iterations (round, block, which, ...); keys as their data."""
     configuration = Configuration().with_options(
-        dict(learning_frequency=STEPS, inner_iterations=INNER, inner_batch=PICKED)
+        dict(learning_frequency=STEPS, inner_iterations=INNER, inner_batch=PICKED, gradient_steps=UPDATES)
     )
 
     @jax.jit
@@ -29,9 +29,13 @@ def draws() -> Draws:
         )
 
     drawn = of_round(jax.random.split(jax.random.key(3), ROUNDS))
-    keys = ("episode", "environment", "first_observation", "sampling")
-    arrays = {n: jax.random.key_data(v) if n in keys else v for n, v in drawn._asdict().items()}
-    return Draws(**{name: np.asarray(value) for name, value in arrays.items()})
+
+    def array(leaf: jax.Array) -> np.ndarray:
+        keys = jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        return np.asarray(jax.random.key_data(leaf) if keys else leaf)
+
+    arrays: Draws = jax.tree.map(array, drawn)
+    return arrays
 
 
 def test_exploration_is_uniform_below_one(draws: Draws) -> None:
@@ -50,25 +54,48 @@ def test_random_actions_are_uniform_and_independent_of_exploration(draws: Draws)
 
 @pytest.mark.parametrize("name", ["batch", "picks"])
 def test_words_are_uniform_over_all_32_bits(draws: Draws, name: str) -> None:
-    words = getattr(draws, name).ravel()
+    words = getattr(draws.batches, name).ravel()
     assert words.dtype == np.uint32
     assert stats.kstest(words / 2**32, "uniform").pvalue > 1e-3
     assert stats.chisquare(np.bincount(words % 7, minlength=7)).pvalue > 1e-3
 
 
 def test_no_two_words_or_keys_are_the_same(draws: Draws) -> None:
-    words = np.concatenate([draws.batch.ravel(), draws.picks.ravel()])
-    assert len(np.unique(words)) > len(words) - 3  # 2,400 of 2**32: a coincidence is possible, two are not
-    names = ("episode", "environment", "first_observation", "sampling")
-    keys = np.concatenate([getattr(draws, name).reshape(-1, 2) for name in names])
+    words = np.concatenate([draws.batches.batch.ravel(), draws.batches.picks.ravel()])
+    assert len(np.unique(words)) > len(words) - 3  # 7,200 of 2**32: a coincidence is possible, two are not
+    each = draws.episode, draws.environment, draws.first_observation, draws.batches.sampling
+    keys = np.concatenate([some.reshape(-1, 2) for some in each])
     assert len(np.unique(keys, axis=0)) == len(keys)
     assert len(np.unique(draws.explore.reshape(-1, STEPS), axis=0)) == ROUNDS * BLOCKS
 
 
 def test_what_is_drawn_from_a_blocks_own_key_is_drawn_nowhere_else(draws: Draws) -> None:
-    keys = jax.random.wrap_key_data(draws.sampling.reshape(-1, 2))
+    keys = jax.random.wrap_key_data(draws.batches.sampling[:, :, 0].reshape(-1, 2))
     words = np.asarray(jax.jit(jax.vmap(lambda key: jax.random.bits(key, (200,))))(keys))
-    assert len(np.intersect1d(words, draws.batch)) <= 1
+    assert len(np.intersect1d(words, draws.batches.batch)) <= 1
     children = jax.random.key_data(jax.jit(jax.vmap(lambda key: jax.random.split(key, STEPS)))(keys)).reshape(-1, 2)
     both = np.concatenate([children, draws.environment.reshape(-1, 2)])
     assert len(np.unique(both, axis=0)) == len(both)
+
+
+def test_no_draw_of_an_outer_iteration_has_the_key_of_another(draws: Draws) -> None:
+    """D and picks without replacement, rows beyond D, coins, and all that of the block's other outer iterations."""
+    sampling = jax.random.wrap_key_data(draws.batches.sampling)
+
+    @jax.jit
+    @jax.vmap
+    @jax.vmap
+    @jax.vmap
+    def keys_of(key: jax.Array) -> tuple[tuple[jax.Array, ...], jax.Array]:
+        nothing = jnp.zeros(0, jnp.uint32)
+        made = BatchDraws(nothing, nothing, key)
+        return (*jax.random.split(key), made.beyond, key), made.coins(INNER)
+
+    keys, coins = keys_of(sampling)
+    every = np.concatenate([np.asarray(jax.random.key_data(key)).reshape(-1, 2) for key in keys])
+    assert len(np.unique(every, axis=0)) == len(every) == 4 * ROUNDS * BLOCKS * UPDATES
+    coins = np.asarray(coins)
+    assert stats.kstest(coins.ravel(), "uniform").pvalue > 1e-3
+    # A coin is nobody's first number: not of the order in which picks are drawn without replacement, say.
+    first = [np.asarray(jax.vmap(lambda key: jax.random.uniform(key, (INNER,)))(key.ravel())) for key in keys]
+    assert np.isin(coins.ravel(), np.concatenate(first).ravel()).mean() < 0.01

@@ -88,7 +88,13 @@ def _numbers(double: bool) -> Callable[[jax.Array], tuple[jax.Array, ...]]:
         blocks = jnp.arange(STEPS // SETTINGS.learning_frequency)
         draws = jax.vmap(lambda index: draw_block(configuration, key, index, actions=3, rows=64))(blocks)
         starts = jax.vmap(jax.vmap(environment.initial))(draws.episode)
-        return draws.explore.ravel(), draws.action.ravel(), starts[..., 0].ravel(), draws.batch, draws.picks[..., 0]
+        return (
+            draws.explore.ravel(),
+            draws.action.ravel(),
+            starts[..., 0].ravel(),
+            draws.batches.batch[:, 0],
+            draws.batches.picks[:, 0, :, 0],
+        )
 
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0, impl="threefry2x32"), LANES))
     # Called a few times: not worth the compiler's effort.

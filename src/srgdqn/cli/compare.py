@@ -207,6 +207,7 @@ def _notes(summaries: Sequence[Summary], results: Sequence[Result]) -> list[str]
             values = (
                 f"{option_text(options[name])} ({summary.label})"
                 for options, summary in zip(described, summaries, strict=True)
+                if name in options
             )
             notes.append(f"The runs also differ in {name}: {', '.join(values)}.")
     return notes

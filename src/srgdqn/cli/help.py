@@ -18,7 +18,9 @@ from rich.text import Text
 from srgdqn.cli import COMMANDS, module_of
 from srgdqn.cli.parsing import Arg, alternatives, as_text, configuration_options, fields_of, flag, is_configuration
 from srgdqn.cli.presentation import console
-from srgdqn.config import Configuration, sections
+from srgdqn.config import Configuration, option_names, sections
+from srgdqn.config.checks import check_estimator
+from srgdqn.config.estimator_numbers import Number, numbers_of_estimator
 from srgdqn.errors import InputError
 from srgdqn.sweeps.grid import written
 
@@ -77,19 +79,27 @@ def print_help(form: Any) -> None:
     _print_form(form, inspect.cleandoc(form.__doc__), Configuration(), several=False)
 
 
-def print_options_help(form: Any, asked: Any, named: Mapping[str, Any], several: bool = False) -> None:
+def print_options_help(
+    form: Any, asked: Any, named: Mapping[str, Any], estimators: Sequence[str], several: bool = False
+) -> None:
     """Prints the help of a command that takes the options of a configuration: `named` are the values that its names,
-    and its file, stand for; `several`: an option takes several values.
+    and its file, stand for; `estimators` are those that are chosen; `several`: an option takes several values.
     """
     whose = "The defaults below are those of no task in particular: name one to see its own."
     if asked.task is not None:
         whose = f"The defaults below are those of {asked.task} with {asked.algorithm} ({asked.readings} readings)."
     description = inspect.cleandoc(form.__doc__).replace("{shown}", whose)
-    _print_form(form, description, Configuration().with_options(named), several)
+    general = {name: value for name, value in named.items() if name in option_names()}
+    own = [group for each in dict.fromkeys(estimators) for group in _own_numbers(each, named, several)]
+    _print_form(form, description, Configuration().with_options(general), several, own)
 
 
-def _print_form(form: Any, description: str, configuration: Configuration, several: bool) -> None:
+def _print_form(
+    form: Any, description: str, configuration: Configuration, several: bool, own: Sequence[_Group] = ()
+) -> None:
     first, *groups = _groups(form, configuration, several)
+    place = next((place for place, group in enumerate(groups, 1) if group.title == "estimator"), len(groups))
+    groups[place:place] = own
     positional = [option for option in first.options if not option.name.startswith("--")]
     groups.insert(0, _Group("options", "", [option for option in first.options if option not in positional]))
     if positional:
@@ -147,6 +157,24 @@ def _groups(form: Any, configuration: Configuration, several: bool) -> Iterator[
                     if name in kinds
                 ]
                 yield _Group(section, _paragraphs(type(settings))[0], options)
+
+
+def _own_numbers(estimator: str, named: Mapping[str, Any], several: bool) -> Iterator[_Group]:
+    """The numbers that an estimator has of its own, if it has any."""
+    check_estimator(estimator)
+    numbers = numbers_of_estimator(estimator)
+    if numbers:
+        about = "Options of this estimator alone, wherever it is chosen."
+        options = [_number(each, named.get(name), several) for name, each in numbers.items()]
+        yield _Group(f"numbers of {estimator}", about, options)
+
+
+def _number(number: Number, value: Any, several: bool) -> _Option:
+    """A number that an estimator has of its own; `value` is a file's, or None."""
+    kind = int if number.size else float
+    shown = written(kind(number.default if value is None else value))
+    text = f"{number.meaning} (default: {shown}; {number.expectation})"
+    return _Option(flag(number.name), _METAVARS[kind] + (" ..." if several else ""), (), text)
 
 
 def _own(name: str, kind: Any, arg: Arg, sentence: str, default: Any) -> _Option:

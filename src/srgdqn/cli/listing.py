@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from srgdqn.cli.options import UserModules
@@ -12,6 +12,7 @@ from srgdqn.cli.parsing import as_text, parse
 from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.discovery import BUILT_IN_ESTIMATORS, COMPILED_TASKS, estimator_names, known_estimator
+from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.config.plugins import declared, package_of
 from srgdqn.config.presets import HOST_PRESETS, PRESETS, host_preset
 from srgdqn.errors import InputError
@@ -94,7 +95,11 @@ def contents() -> dict[str, Any]:
         },
         "readings": READINGS,
         "estimators": {
-            name: {"direction": direction, "queries": queries}
+            name: {
+                "direction": direction,
+                "queries": queries,
+                "numbers": {number.name: asdict(number) for number in numbers_of_estimator(name).values()},
+            }
             for name, (direction, queries) in sorted(estimator_formulas().items())
         },
     }
@@ -158,5 +163,16 @@ def _print() -> None:
         ("name", "queries", "direction"),
         [(name, queries or "–", direction or "–") for name, (direction, queries) in estimator_formulas().items()],
         caption=f"queries: gradients of all inner iterations by the formula{_left_out()}",
+        numeric=False,
+    )
+    print_table(
+        "Numbers of estimators",
+        ("estimator", "number", "default", "meaning"),
+        [
+            (name, number.name, f"{number.default:g}", f"{number.meaning.rstrip('.')} ({number.expectation})")
+            for name in estimator_names()
+            for number in numbers_of_estimator(name).values()
+        ],
+        caption="options wherever the estimator is chosen, as in 'srgdqn train CartPole dqn-storm --a 0.3'",
         numeric=False,
     )

@@ -10,12 +10,13 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from srgdqn.config.coercion import literal, option_annotations
+from srgdqn.config.estimator_numbers import every_number, is_number
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, unknown
 from srgdqn.sweeps.grid import read_value
@@ -53,7 +54,7 @@ def parse(form: type[Form], words: Sequence[str], *, several: bool = False) -> F
         raise SystemExit(0)
     own = own_options(form)
     positional = {name: kind for name, (kind, arg) in own.items() if arg.positional}
-    options = configuration_options() if any(is_configuration(kind) for _, kind, _ in fields_of(form)) else {}
+    options = _options_for(words, own) if any(is_configuration(kind) for _, kind, _ in fields_of(form)) else {}
     kinds = {name: kind for name, (kind, _) in own.items() if name not in positional}
     kinds |= dict.fromkeys(options, tuple[str, ...]) if several else options
     given, rest = _split(kinds, words, command, {name for name, (_, arg) in own.items() if arg.repeated})
@@ -90,6 +91,22 @@ def is_configuration(kind: Any) -> bool:
 def configuration_options() -> dict[str, Any]:
     """The options of a configuration that can be given on a command line, and their types."""
     return {name: kind for name, kind in option_annotations().items() if name not in _NOT_ON_THE_COMMAND_LINE}
+
+
+def _options_for(words: Sequence[str], others: Container[str]) -> dict[str, Any]:
+    """The options of a configuration, and every number that an estimator has of its own; packages whose estimators may
+    have one that is among the words are imported.
+    """
+    options = configuration_options()
+    for word in words:
+        name = word[2:].partition("=")[0].replace("-", "_")
+        if word.startswith("--") and not any(each in options or each in others for each in _spellings(name)):
+            is_number(name)
+    return options | every_number()
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    return name, f"{name}_", name.removeprefix("no_")
 
 
 def alternatives(kind: Any) -> tuple[tuple[Any, ...], tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from srgdqn.cli.options import SavedRun
 from srgdqn.cli.parsing import parse
-from srgdqn.config import Configuration
+from srgdqn.config import Configuration, option_names
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.presets import PRESETS
 
@@ -69,7 +69,8 @@ def _about(result: Result) -> list[tuple[str, str]]:
     configuration, provenance = result.configuration, result.run.provenance
     versions: dict[str, Any] = provenance.get("versions", {})
     changed = [
-        f"{name} {option_text(value)} (not {option_text(default)})"
+        f"{name} {option_text(value)}"
+        + (f" (not {option_text(default)})" if default is not None or name in option_names() else "")
         for name, (value, default) in departures(configuration).items()
         if name not in (*BUDGETS, "rounds", "seed")
     ]

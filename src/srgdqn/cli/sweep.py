@@ -93,7 +93,7 @@ def run(words: Sequence[str]) -> int:
         named = composed({} if asked.task is None else base.defaults, base.algorithm, base.readings, {}, asked.task)
         from srgdqn.cli.help import print_options_help
 
-        print_options_help(Sweep, asked, named, several=True)
+        print_options_help(Sweep, asked, named, values.get("estimator", (named["estimator"],)), several=True)
         return 0
     if asked.task is None:
         raise InputError(

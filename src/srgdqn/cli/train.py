@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +18,7 @@ from srgdqn.config.algorithms import ALGORITHMS
 from srgdqn.config.checks import check_estimator_of_run
 from srgdqn.config.configure import composed, configure, layered, named_options
 from srgdqn.config.discovery import NETWORKS
+from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.presets import PRESETS, is_compiled, preset, resembles_compiled
 from srgdqn.engines.choice import ready
@@ -93,7 +94,8 @@ def run(words: Sequence[str]) -> int:
         from srgdqn.cli.help import print_options_help
 
         defaults = {} if asked.task is None else defaults_of(asked.task)
-        print_options_help(Train, asked, composed(defaults, *names, file.options, asked.task))
+        named = composed(defaults, *names, file.options, asked.task)
+        print_options_help(Train, asked, named, [asked.options.get("estimator", named["estimator"])])
         return 0
     if asked.task is None:
         raise InputError(
@@ -220,7 +222,7 @@ def _read(words: Sequence[str]) -> tuple[Train, UserOptions]:
     readings = asked.readings or file.readings or "corrected"
     if task is not None:
         _check_task(task)
-    options = layered(_what_the_file_adds(file, task, algorithm, readings), asked.options)
+    options = layered(_what_the_file_adds(file, task, algorithm, readings, asked.options), asked.options)
     names: dict[str, Any] = {"task": task, "algorithm": algorithm, "readings": readings}
     return replace(asked, **names, options=options), file
 
@@ -235,16 +237,26 @@ def _unfinished_configuration(out: Path) -> Path:
     raise InputError(f"there is no run in {out} to resume. Name a task and an algorithm to begin one.")
 
 
-def _what_the_file_adds(file: UserOptions, task: str | None, algorithm: str, readings: str) -> dict[str, Any]:
+def _what_the_file_adds(
+    file: UserOptions, task: str | None, algorithm: str, readings: str, above: Mapping[str, Any]
+) -> dict[str, Any]:
     """The file's options. A run's own file has them all: where the command line gives another name than such a file,
-    only those whose values are not just what the file's names stand for.
+    only those whose values are not just what the file's names stand for. Where options `above` the file, or another
+    name, choose another estimator, the numbers of the file's own go with it.
     """
     own = (file.task or task or "", file.algorithm or algorithm, file.readings or readings)
-    complete = {*file.options, "task"} >= option_names().keys()
-    if own == (task, algorithm, readings) or not complete:
-        return dict(file.options)
-    named = named_options(*own)
-    return {name: value for name, value in file.options.items() if named[name] != value}
+    added, complete = dict(file.options), {*file.options, "task"} >= option_names().keys()
+    if own != (task, algorithm, readings) and complete:
+        named = named_options(*own)
+        added = {name: value for name, value in added.items() if name not in named or named[name] != value}
+    given, chosen = (
+        options.get("estimator", named_options("", name, readings)["estimator"])
+        for options, name in ((file.options, own[1]), ({**added, **above}, algorithm))
+    )
+    if given == chosen:
+        return added
+    lost = numbers_of_estimator(given).keys() - numbers_of_estimator(chosen).keys()
+    return {name: value for name, value in added.items() if name not in lost}
 
 
 def _check_task(task: str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from keyword import iskeyword
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +17,8 @@ from srgdqn.config.discovery import (
     estimator_names,
     known_estimator,
 )
-from srgdqn.config.estimator_numbers import Number, numbers_of_estimator
-from srgdqn.config.options import Configuration, rules
+from srgdqn.config.estimator_numbers import RESERVED, Number, numbers_of_estimator
+from srgdqn.config.options import Configuration, option_names, rules
 from srgdqn.errors import InputError, shown, unknown
 
 # The options that say how long a round is: exactly one of them is given.
@@ -28,9 +29,7 @@ def check(configuration: Configuration) -> Configuration:
     """The configuration, with every value in its option's own type; an `InputError` where it could not be run."""
     configuration = _check_each(configuration)
     name = configuration.estimator.estimator
-    if not known_estimator(name):
-        hint = "One of your own must be registered first: import its module (--import my_module)."
-        raise InputError(f"{unknown('estimator', name, estimator_names())} {hint}")
+    check_estimator(name)
     options = SimpleNamespace(**configuration.options())
     for option, built_in in (("sampling", SAMPLINGS), ("bootstrap", BOOTSTRAPS)):
         rule, known = getattr(options, option), (*built_in, *OWN_RULES[option])
@@ -43,6 +42,26 @@ def check(configuration: Configuration) -> Configuration:
     if chosen is not None and chosen.problem is not None and (problem := chosen.problem(options)):
         raise InputError(problem)
     return configuration
+
+
+def check_estimator(name: str) -> None:
+    """An `InputError` if there is no estimator of that name; an installed package's is imported."""
+    if not known_estimator(name):
+        hint = "One of your own must be registered first: import its module (--import my_module)."
+        raise InputError(f"{unknown('estimator', name, estimator_names())} {hint}")
+
+
+def check_numbers(estimator: str, numbers: Sequence[Number]) -> None:
+    """An `InputError` if an estimator that is to be registered cannot have these numbers of its own."""
+    for index, number in enumerate(numbers):
+        name, whose = number.name, f"the estimator {estimator!r} has a number called {shown(number.name)}"
+        if not isinstance(name, str) or not name.isidentifier() or name.startswith("_") or len(name) > 40:
+            raise InputError(f"{whose}, which is no option's name. Give it a short one of letters and underscores.")
+        if name in option_names() or name in RESERVED or iskeyword(name):
+            raise InputError(f"{whose}, which means something else already. Give it another name.")
+        if name in (other.name for other in numbers[:index]):
+            raise InputError(f"{whose} twice. Give each a name of its own.")
+        _check_own(number, name, number.default)
 
 
 def check_estimator_of_run(name: str) -> None:
@@ -78,12 +97,14 @@ def _check_each(configuration: Configuration) -> Configuration:
 def _check_own(declared: Number | None, name: str, given: Any) -> float:
     """The value of an estimator's own number; one that nobody declares is of an estimator that is not known here."""
     value = coerce_number(name, given)
-    if declared is not None and not declared.allows(value):
+    if declared is None:
+        return value
+    if not declared.allows(value):
         raise InputError(
             f"{name} is {shown(given)}, but must be {declared.expectation} ({declared.meaning.rstrip('.')}). Give such "
             f"a value, or leave {name} out."
         )
-    return value
+    return int(value) if declared.size else float(value)
 
 
 def check_option(name: str, given: Any) -> Any:

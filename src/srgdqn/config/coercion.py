@@ -7,7 +7,8 @@ import numbers
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from srgdqn.config.options import Configuration, sections
+from srgdqn.config.estimator_numbers import every_number, is_number
+from srgdqn.config.options import Configuration, option_names, sections
 from srgdqn.errors import InputError, shown, unknown
 
 # Compiled programs compute in single precision: what is finite only in double precision would be infinite there.
@@ -20,15 +21,13 @@ def coerce(name: str, value: Any) -> Any:
     >>> coerce("hidden", [20, 20]), coerce("eta", 1), coerce("time_limit", "none")
     ((20, 20), 1.0, None)
     """
-    annotations = option_annotations()
-    if name not in annotations:
-        raise unknown("option", name, annotations)
-    return _convert(name, value, annotations[name])
+    return _convert(name, value, annotation_of(name))
 
 
 def coerce_number(name: str, value: Any) -> float:
-    """The value of a number that is declared elsewhere, as a float."""
-    return _float(name, value)
+    """The value of a number of an estimator that need not be known here: whole numbers stay whole."""
+    number = _float(name, value)
+    return int(value) if _is_whole(value) else number
 
 
 def check_name(kind: str, name: Any) -> None:
@@ -51,11 +50,22 @@ def literal(text: str) -> int | float | str:
     return text
 
 
+def annotation_of(name: str) -> Any:
+    """The type of an option, which may be a number that some known estimator has of its own."""
+    annotations = option_annotations()
+    if name in annotations:
+        return annotations[name]
+    if not is_number(name):
+        raise unknown("option", name, {**annotations, **every_number()})
+    return every_number()[name]
+
+
 @functools.cache
 def option_annotations() -> dict[str, Any]:
     """Every option's annotation, resolved."""
     homes = get_type_hints(Configuration)
-    return {name: hint for section in sections() for name, hint in get_type_hints(homes[section]).items()}
+    hints = {name: hint for section in sections() for name, hint in get_type_hints(homes[section]).items()}
+    return {name: hints[name] for name in option_names()}
 
 
 def _convert(name: str, value: Any, annotation: Any) -> Any:

@@ -8,10 +8,9 @@ from typing import Any
 from srgdqn.config.algorithms import ALGORITHMS, READINGS
 from srgdqn.config.algorithms import algorithm as algorithm_named
 from srgdqn.config.algorithms import readings as readings_named
-from srgdqn.config.checks import BUDGETS, check
-from srgdqn.config.coercion import check_name
-from srgdqn.config.discovery import ESTIMATORS, known_estimator
-from srgdqn.config.estimator_numbers import numbers_of_estimator
+from srgdqn.config.checks import BUDGETS, check, check_estimator
+from srgdqn.config.coercion import check_name, coerce
+from srgdqn.config.estimator_numbers import numbers_of_estimator, owners_of
 from srgdqn.config.identifiers import is_identifier
 from srgdqn.config.options import Configuration, called_here, option_names
 from srgdqn.config.presets import is_compiled, preset_of
@@ -40,9 +39,9 @@ def configure(
     for kind, name in (("task", task), ("algorithm", algorithm), ("readings", readings)):
         check_name(kind, name)
     merged = composed(preset_of(task) if defaults is None else defaults, algorithm, readings, options, task)
-    chosen = merged.get("estimator", Configuration().estimator.estimator)
-    own = numbers_of_estimator(chosen) if isinstance(chosen, str) and known_estimator(chosen) else {}
-    known = {**option_names(), **own}
+    chosen = coerce("estimator", merged.get("estimator", Configuration().estimator.estimator))
+    check_estimator(chosen)
+    known = {**option_names(), **numbers_of_estimator(chosen)}
     for name in options:
         if name not in known:
             if ours := called_here(name):
@@ -53,9 +52,9 @@ def configure(
     return check(Configuration(algorithm=algorithm, readings=readings).with_options(merged))
 
 
-def _not_of(name: str, chosen: Any) -> InputError | None:
+def _not_of(name: str, chosen: str) -> InputError | None:
     """What is wrong with a number of other estimators than the chosen one, where it is such."""
-    owners = [each for each in ESTIMATORS if name in numbers_of_estimator(each)]
+    owners = owners_of(name)
     if not owners:
         return None
     return InputError(
@@ -86,13 +85,14 @@ def _lengthened(options: dict[str, Any]) -> dict[str, Any]:
 
 def named_options(task: str, algorithm: str, readings: str) -> dict[str, Any]:
     """Every option's value that these names stand for; unknown names stand for nothing."""
-    return {
+    named = {
         **Configuration().options(),
         **(preset_of(task) if is_compiled(task) or is_identifier(task) else {}),
         **(ALGORITHMS[algorithm].options if algorithm in ALGORITHMS else {}),
         **READINGS.get(readings, {}),
         "task": task,
     }
+    return Configuration().with_options(named).options()
 
 
 def layered(*layers: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from srgdqn.config.discovery import ESTIMATORS
+from srgdqn.config import plugins
+from srgdqn.config.discovery import ESTIMATORS, known_estimator
+from srgdqn.errors import InputError
+
+_RESERVED = (
+    "address algorithm at_once checkpoint_every config engine env environment figure folder help import json "
+    "keep_checkpoints loggers options out overwrite own progress quiet readings resume sampler_seed score search self "
+    "space tensorboard threshold trials values verbose wandb "
+    "cell diverged failure final_reward final_reward_high final_reward_low final_reward_rounds greedy_return "
+    "greedy_return_high greedy_return_low round score_high score_low area area_high area_low often_diverged"
+)
+RESERVED = frozenset(_RESERVED.split())
+"""What no number may be called beside the options: arguments of functions and commands, and columns of tables."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +46,8 @@ class Number:
 
     def allows(self, value: float) -> bool:
         """Whether it may have this value."""
-        return self.least <= value <= self.most and (not self.size or float(value).is_integer())
+        whole = float(value).is_integer() and abs(value) < 2**31
+        return self.least <= value <= self.most and (not self.size or whole)
 
 
 def numbers_of_estimator(name: str) -> Mapping[str, Number]:
@@ -44,6 +58,25 @@ def numbers_of_estimator(name: str) -> Mapping[str, Number]:
     return {} if known is None else {each.name: each for each in known.numbers}
 
 
-def is_estimator_number(name: str) -> bool:
-    """Whether some estimator has a number of that name."""
-    return any(name in numbers_of_estimator(each) for each in ESTIMATORS)
+def owners_of(number: str) -> list[str]:
+    """The known estimators that have a number of that name."""
+    return [each for each in ESTIMATORS if number in numbers_of_estimator(each)]
+
+
+def every_number() -> dict[str, type]:
+    """Every number that a known estimator has, and its type: an int where it is a size."""
+    found: dict[str, type] = {}
+    for each in ESTIMATORS:
+        for name, number in numbers_of_estimator(each).items():
+            found[name] = int if number.size and found.get(name, int) is int else float
+    return found
+
+
+def is_number(name: str) -> bool:
+    """Whether an estimator has a number of that name; installed packages that have not been asked for are asked now."""
+    if name in every_number():
+        return True
+    for each in plugins.declared():
+        with contextlib.suppress(InputError):  # why it cannot be imported is said where it is chosen
+            known_estimator(each)
+    return name in every_number()

@@ -315,7 +315,7 @@ class Configuration:
         declared = numbers_of_estimator(chosen) if isinstance(chosen, str) else {}
         stored = dict(self.estimator.own) if chosen == self.estimator.estimator else {}
         stored |= {} if own is None else own
-        numbers = {name: stored.get(name, number.default) for name, number in declared.items()} or stored
+        numbers = {name: number.default for name, number in declared.items()} | stored
         homes: dict[str, dict[str, Any]] = {"estimator": {}}
         for name, value in options.items():
             if name in numbers:

@@ -23,7 +23,8 @@ __all__ = ["Clock", "Direction", "Estimator", "Number", "Origin", "Query", "Work
 class Direction(NamedTuple):
     """The direction Δ_m, the gradient g_m on the present pick alone, and the estimator's state after it.
 
-    `first` and `second` are what enters Adam's m and v where Adam makes the step; Δ_m where they are None.
+    `first` and `second` are what enters Adam's m and v where Adam makes the step; Δ_m where they are None. Where
+    `ended` is given and true, the inner iterations have ended before this one, which then changes nothing.
     """
 
     delta: Parameters
@@ -31,6 +32,7 @@ class Direction(NamedTuple):
     state: Any
     first: Parameters | None = None
     second: Parameters | None = None
+    ended: Bool[Array, ""] | None = None
 
 
 class Work(NamedTuple):
@@ -56,7 +58,7 @@ class Estimator(NamedTuple):
       evaluations: gradients really evaluated there.
       begin: (memory, θ_0, Δ_0, query) -> state, at the start of an outer iteration, before the first step. By default
         the state is the memory.
-      init: (θ, work) -> memory, what survives outer iterations.
+      init: (θ, work) -> memory, what survives outer iterations. Of its own numbers `work` has the sizes alone.
       finish: (state, θ) -> memory, with θ at the end of the outer iteration. By default the memory stays, or, per
         batch, becomes the state.
       numbers: its own options, which `query.numbers` has by name beside `coefficient`.
@@ -143,6 +145,7 @@ class Query(NamedTuple):
     origin: Origin | None = None
     replay: Callable[[], Batch] | None = None
     coins: Float[Array, " directions"] | None = None  # uniform in [0, 1)
+    capacity: int = 0  # D is drawn from this many newest transitions
 
     def dense(self, gradient: Compact) -> Parameters:
         """A compact gradient in the form of the parameters."""
@@ -193,6 +196,15 @@ class Query(NamedTuple):
 
         rows = jax.tree.map(lambda leaf: leaf[self.m - 1][:, None], self._picks())
         return self.source.query(theta, rows)[0]
+
+    def on_each_pick(self, theta: Parameters) -> Compact:
+        """The gradients on the rows of x_1 … x_M one by one, stacked."""
+        import jax
+
+        def row_by_row(leaf: Array) -> Array:
+            return leaf[:-1].reshape(-1, 1, *leaf.shape[2:])
+
+        return self.source.query(theta, jax.tree.map(row_by_row, self._picks()))[0]
 
     @property
     def coin(self) -> Float[Array, ""]:

@@ -83,8 +83,15 @@ def chosen_estimator(configuration: Configuration) -> Estimator | None:
     return chosen if settings.inner_iterations > 0 or chosen.per == "batch" else None
 
 
+def sizes_of(configuration: Configuration) -> Work:
+    """What an estimator's memory may depend on: its other numbers are not known where a program for it is compiled."""
+    declared, work = numbers_of_estimator(configuration.estimator.estimator), work_of(configuration)
+    sizes = {name: value for name, value in work.numbers.items() if name in declared and declared[name].size}
+    return work._replace(numbers=sizes)
+
+
 def work_of(configuration: Configuration) -> Work:
-    """What an estimator is told of sizes."""
+    """What an estimator's cost depends on."""
     settings, gradients = configuration.estimator, configuration.gradients
     declared = numbers_of_estimator(settings.estimator)
     numbers = {name: int(value) if name in declared and declared[name].size else value for name, value in settings.own}
@@ -105,7 +112,7 @@ def init_learner(configuration: Configuration, parameters: Parameters) -> Learne
         parameters,
         init_adam(parameters),
         parameters if configuration.gradients.target in ("hard", "polyak") else None,
-        None if chosen is None or chosen.init is None else chosen.init(parameters, work_of(configuration)),
+        None if chosen is None or chosen.init is None else chosen.init(parameters, sizes_of(configuration)),
         jnp.zeros((), jnp.int32),
     )
 
@@ -270,6 +277,7 @@ def outer_iteration(
             origin,
             None if replay is None else lambda: batch_of(replay()),
             coins,
+            configuration.replay.replay_capacity,
         )
         run = _on_whole_batch if chosen.per == "batch" else _inner_iterations
         end, stacks = run(configuration, chosen, query, step, state, end, delta_0, keep_iterates)
@@ -363,7 +371,9 @@ def _inner_iterations(
             None if carry.previous_theta is None else carry.theta,
             None if carry.gradient is None else made.gradient,
         )
-        return new, ((made.delta, theta) if keep_iterates else None)
+        if (ended := made.ended) is not None:
+            new = jax.tree.map(lambda old, moved: jnp.where(ended, old, moved), carry, new)
+        return new, ((new.delta, new.theta) if keep_iterates else None)
 
     return jax.lax.scan(iterate, start._replace(state=begun), jnp.arange(1, inner.inner_iterations + 1))
 

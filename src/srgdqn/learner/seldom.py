@@ -21,6 +21,10 @@ def where_due(due: Bool[Array, ""], compute: Callable[[], Any], otherwise: Any) 
     given_tree: Any = jax.tree.structure(shapes)
     if given_tree != tree:
         raise TypeError(f"compute() gives {given_tree}, and otherwise is {tree}: make both the same")
+    for leaf, shape in zip(leaves, jax.tree.leaves(shapes), strict=True):
+        if jnp.shape(leaf) != shape.shape:
+            other = jnp.shape(leaf)
+            raise TypeError(f"compute() gives an array of {shape.shape}, and otherwise of {other}: make both the same")
     otherwise = [jnp.asarray(leaf, shape.dtype) for leaf, shape in zip(leaves, jax.tree.leaves(shapes), strict=True)]
     given = closed.consts
 

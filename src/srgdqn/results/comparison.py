@@ -18,6 +18,7 @@ from srgdqn.config import Configuration
 from srgdqn.config.algorithms import READINGS
 from srgdqn.config.checks import BUDGETS
 from srgdqn.config.configure import named_options
+from srgdqn.config.estimator_numbers import numbers_of_estimator
 from srgdqn.errors import InputError
 from srgdqn.results.curves import training_seconds, windows_of
 from srgdqn.results.result import Result
@@ -219,14 +220,18 @@ def distinct_labels(results: Sequence[Result], names: Sequence[str] | None = Non
 
 
 def differing_options(configurations: Sequence[Configuration]) -> list[str]:
-    """The options in which configurations differ; `readings`, which comes first, stands for what follows from it."""
+    """The options in which configurations differ; `readings`, which comes first, stands for what follows from it. An
+    estimator's own numbers are compared among the configurations that have them.
+    """
     described = [{"readings": configuration.readings, **configuration.options()} for configuration in configurations]
-    names = [name for name in described[0] if any(other[name] != described[0][name] for other in described[1:])]
+    every = dict.fromkeys(name for options in described for name in options)
+    names = [name for name in every if len({options[name] for options in described if name in options}) > 1]
     follows = {
         name
         for name in names
         if all(
-            READINGS.get(options["readings"], {}).get(name, NotImplemented) == options[name] for options in described
+            READINGS.get(options["readings"], {}).get(name, NotImplemented) == options.get(name)
+            for options in described
         )
     }
     return [name for name in names if name not in follows]
@@ -234,9 +239,12 @@ def differing_options(configurations: Sequence[Configuration]) -> list[str]:
 
 def departures(configuration: Configuration) -> dict[str, tuple[Any, Any]]:
     """The options whose values are not those that the names stand for: (the value, what the names stand for). A kernel
-    that was chosen by `auto` does not count.
+    that was chosen by `auto` does not count. An estimator's own numbers have its defaults, or None where it is not
+    known here.
     """
     named = named_options(configuration.task.task, configuration.algorithm, configuration.readings)
+    declared = numbers_of_estimator(configuration.estimator.estimator)
+    named |= {name: declared[name].default if name in declared else None for name, _ in configuration.estimator.own}
     return {
         name: (value, named[name])
         for name, value in configuration.options().items()
@@ -254,7 +262,11 @@ def option_text(value: Any) -> str:
 def _differences(configuration: Configuration, alike: Sequence[Configuration]) -> list[str]:
     """How a configuration differs from others of its algorithm, for a label."""
     options = configuration.options()
-    names = [name for name in differing_options(alike) if name not in BUDGETS or options[name] is not None]
+    names = [
+        name
+        for name in differing_options(alike)
+        if name in {"readings", *options} and (name not in BUDGETS or options[name] is not None)
+    ]
     return [
         f"{configuration.readings} readings" if name == "readings" else f"{name} {option_text(options[name])}"
         for name in names
@@ -267,7 +279,7 @@ def _is_final(configuration: Configuration, step: pl.Expr, episodes: pl.Expr) ->
     if training.episodes is not None:
         return 5 * episodes > 4 * training.episodes
     if training.outer_iterations is not None:
-        made = step // training.learning_frequency - training.first_learning_block
+        made = (step // training.learning_frequency - training.first_learning_block) * training.gradient_steps
         return 5 * made > 4 * training.outer_iterations
     assert training.steps is not None
     return 5 * step > 4 * training.steps

@@ -10,7 +10,8 @@ import tomli_w
 
 from srgdqn.config import Configuration, option_names, sections
 from srgdqn.config.coercion import coerce, coerce_number
-from srgdqn.config.estimator_numbers import is_estimator_number
+from srgdqn.config.discovery import BUILT_IN_ESTIMATORS
+from srgdqn.config.estimator_numbers import every_number, is_number, numbers_of_estimator
 from srgdqn.errors import InputError, shown, unknown
 
 # What stands at the top of the file, above the sections' tables.
@@ -22,6 +23,7 @@ LONGEST = 2**16
 _MOST_DOTS = 500
 
 _OWN = "own"  # the table, within that of the estimator, of the numbers that only this estimator has
+_MOST_OWN, _LONGEST_NAME = 100, 100
 
 # What an option that is younger than a file stood for before there was such an option, where that is not its default.
 _BEFORE: dict[str, Any] = {"kernel": "xla"}
@@ -66,11 +68,14 @@ def loads(text: str) -> Configuration:
                 f"{section} is {shown(document[section])}, which is not a table. Write its options below [{section}]."
             )
     algorithm, readings = (_label(label, document[label]) for label in _LABELS)
-    own = document.get("estimator", {}).pop(_OWN, {})
-    if not isinstance(own, dict) or not all(name.isidentifier() for name in own):
-        raise InputError(f"estimator.{_OWN} is {shown(own)}, which is not a table of numbers. Correct the file.")
-    own = {name: coerce_number(name, value) for name, value in own.items()}
-    return Configuration(algorithm, readings).with_options({**_BEFORE, **dict(_options(document))}, own)
+    own = _own_numbers(document)
+    options = {**_BEFORE, **dict(_options(document, stored=True))}
+    chosen = options.get("estimator", Configuration().estimator.estimator)
+    declared = numbers_of_estimator(chosen)
+    for name in own:
+        if chosen in ("none", *BUILT_IN_ESTIMATORS) and name not in declared:
+            raise unknown(f"number of the estimator {chosen!r}", name, declared)
+    return Configuration(algorithm, readings).with_options(options, own)
 
 
 def options_from_toml(text: str) -> UserOptions:
@@ -82,7 +87,7 @@ def options_from_toml(text: str) -> UserOptions:
     document = _parse(text)
     labels = {label: _label(label, document[label]) for label in _LABELS if label in document}
     options: dict[str, Any] = {}
-    for name, value in _options(document):
+    for name, value in (*_own_numbers(document).items(), *_options(document)):
         if name in options:
             raise InputError(
                 f"{name} is given twice, as {shown(options[name])} and as {shown(value)}. Keep one of them."
@@ -91,8 +96,25 @@ def options_from_toml(text: str) -> UserOptions:
     return UserOptions(labels.get("algorithm"), labels.get("readings"), options.pop("task", None), options)
 
 
-def _options(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Every option in the document. Three names are an option's and a section's: there a table is the section."""
+def _own_numbers(document: dict[str, Any]) -> dict[str, float]:
+    """Takes the table of an estimator's own numbers, which need not be known here, out of the document."""
+    section = document.get("estimator")
+    own = section.pop(_OWN, {}) if isinstance(section, dict) else {}
+    if not isinstance(own, dict) or len(own) > _MOST_OWN:
+        table = f"a table of at most {_MOST_OWN} numbers"
+        raise InputError(f"estimator.{_OWN} is {shown(own)}, which is not {table}. Correct the file.")
+    for name in own:
+        if not name.isidentifier() or not name.isprintable() or len(name) > _LONGEST_NAME:
+            raise InputError(f"[estimator.{_OWN}] has {shown(name)}, which is no name of a number. Correct the file.")
+        if name in (*option_names(), *_LABELS):
+            raise InputError(f"{name} stands in [estimator.{_OWN}], but is no number of an estimator. Move it.")
+    return {name: coerce_number(name, value) for name, value in own.items()}
+
+
+def _options(document: dict[str, Any], *, stored: bool = False) -> Iterator[tuple[str, Any]]:
+    """Every option in the document. Three names are an option's and a section's: there a table is the section. In a
+    `stored` one an estimator's own numbers stand in their own table alone, so that no package is asked for them.
+    """
     homes = option_names()
     for key, value in document.items():
         if key in _LABELS:
@@ -101,19 +123,17 @@ def _options(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             if key not in sections():
                 raise unknown("table", key, sections())
             for name, inner in value.items():
-                yield _option(name, inner, section=key)
-        elif key in homes:
+                yield _option(name, inner, section=key, stored=stored)
+        elif key in homes or is_number(key):
             yield key, coerce(key, value)
-        elif is_estimator_number(key):
-            yield key, coerce_number(key, value)
         else:
-            raise unknown("key", key, (*_LABELS, *homes))
+            raise unknown("key", key, (*_LABELS, *homes, *every_number()))
 
 
-def _option(name: str, value: Any, section: str) -> tuple[str, Any]:
+def _option(name: str, value: Any, section: str, stored: bool) -> tuple[str, Any]:
     homes = option_names()
-    if section == "estimator" and is_estimator_number(name):
-        return name, coerce_number(name, value)
+    if section == "estimator" and not stored and name not in homes and is_number(name):
+        return name, coerce(name, value)
     if name not in homes:
         raise unknown(f"option in [{section}]", name, homes)
     if homes[name] != section:

@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from srgdqn.config import option_names
 from srgdqn.config.checks import check_option
-from srgdqn.errors import InputError
+from srgdqn.config.coercion import coerce_number, literal
+from srgdqn.config.discovery import ESTIMATORS
+from srgdqn.config.estimator_numbers import every_number
+from srgdqn.errors import InputError, unknown
 from srgdqn.runs.destination import check_destination, is_scratch, make_folder, write_file
 from srgdqn.runs.locks import LOCK, locked
 from srgdqn.runs.unfinished import UNFINISHED_CELLS, changes, check_stays_within
@@ -133,12 +137,16 @@ def read_about(path: Path) -> About:
         content = parse_json(read_file(place, _LONGEST))
         if content["kind"] != _KIND or content["version"] != _VERSION:
             raise ValueError(f"its kind should be {_KIND!r}, version {_VERSION}")
-        options = _values(content["options"])
+        named = [each.get("estimator") for each in (content["options"], *content["cells"])]
+        unknown_numbers = any(each not in (None, "none", *ESTIMATORS) for each in named)
+        options = _values(content["options"], unknown_numbers)
         # Sweeps of older releases have no list of failures.
-        failed = tuple(Failure(_values(each["values"]), str(each["reason"])) for each in content.get("failed", ()))
+        failed = tuple(
+            Failure(_values(each["values"], unknown_numbers), str(each["reason"])) for each in content.get("failed", ())
+        )
         base = Base(str(content["task"]), str(content["algorithm"]), str(content["readings"]), options)
         threshold = content.get("threshold")
-        cells = tuple(map(_values, content["cells"]))
+        cells = tuple(_values(each, unknown_numbers) for each in content["cells"])
         if len({tuple(sorted(values)) for values in (*cells, *(failure.values for failure in failed))}) > 1:
             raise ValueError("its cells do not differ in the same options")
         return About(
@@ -197,7 +205,7 @@ def _wanted(words: str, finished: Sequence[Values], folder: Path) -> Values:
                 f"{word!r} says nothing about the cells of {folder}, which differ in {options}. Write an option, = and "
                 "its value after the colon, such as :eta=0.01."
             )
-        wanted[name] = read_value(name, value)
+        wanted[name] = _stored_value(name, value, unknown_numbers=True)
     return wanted
 
 
@@ -205,8 +213,19 @@ def _words(values: Values) -> dict[str, str]:
     return {name: written(value) for name, value in values.items()}
 
 
-def _values(words: dict[str, str]) -> Values:
-    return {name: check_option(name, read_value(name, word)) for name, word in words.items()}
+def _values(words: dict[str, str], unknown_numbers: bool) -> Values:
+    return {name: _stored_value(name, word, unknown_numbers) for name, word in words.items()}
+
+
+def _stored_value(name: str, word: str, unknown_numbers: bool) -> Any:
+    """The value of an option or, where there may be `unknown_numbers`, of a number that no estimator known here has.
+    Nothing is imported for it.
+    """
+    if name in option_names() or name in every_number():
+        return check_option(name, read_value(name, word))
+    if not unknown_numbers or not name.isidentifier():
+        raise unknown("option of a sweep", name, option_names())
+    return coerce_number(name, literal(word))
 
 
 def _plan(content: Any) -> dict[str, Any]:

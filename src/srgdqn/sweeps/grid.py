@@ -14,9 +14,10 @@ from typing import Any, Literal, get_args, get_origin
 
 from srgdqn.adapters.defaults import defaults_of
 from srgdqn.config import Configuration, option_names
-from srgdqn.config.coercion import coerce, literal, option_annotations
+from srgdqn.config.coercion import annotation_of, coerce, literal
 from srgdqn.config.configure import configure
 from srgdqn.config.discovery import NETWORKS
+from srgdqn.config.estimator_numbers import every_number, is_number
 from srgdqn.config.options import called_here
 from srgdqn.errors import InputError, shown, unknown
 
@@ -64,7 +65,7 @@ def read_value(name: str, text: str) -> Any:
     >>> read_value("hidden", "20+20"), read_value("eta", "1e-3"), read_value("anchor_step", "false")
     ((20, 20), 0.001, False)
     """
-    annotation = option_annotations()[name if name == "network" else known(name)]  # which all cells may share
+    annotation = annotation_of(name if name == "network" else known(name))  # which all cells may share
     if get_origin(annotation) is tuple:
         return coerce(name, [] if text == "none" else [literal(part) for part in text.split("+")])
     if annotation is bool:
@@ -93,11 +94,11 @@ def written(value: Any) -> str:
 def known(name: str) -> str:
     """The option's name, if it exists and cells may differ in it."""
     names = [each for each in option_names() if each not in _FIXED_OPTIONS]
-    if name in names:
+    if name in names or is_number(name):
         return name
     if ours := called_here(name):
         raise InputError(f"unknown option {name!r}. It is called {' or '.join(ours)} here.")
-    raise unknown("option of a sweep", name, names)
+    raise unknown("option of a sweep", name, (*names, *every_number()))
 
 
 Values = dict[str, Any]
@@ -138,7 +139,11 @@ class Base:
 
     def as_words(self) -> dict[str, Any]:
         """The same as JSON values, with options as on a command line."""
-        options = {name: written(coerce(name, value)) for name, value in sorted(self.options.items())}
+        options = {
+            # A number that nobody knows is of a stored sweep, whose estimator is not registered here.
+            name: written(coerce(name, value) if name in option_names() or name in every_number() else value)
+            for name, value in sorted(self.options.items())
+        }
         return {"task": self.task, "algorithm": self.algorithm, "readings": self.readings, "options": options}
 
 
@@ -161,8 +166,9 @@ def name_of(values: Values) -> str:
     >>> name_of({"eta": 0.01, "hidden": (20, 20)})
     'hidden=20+20,eta=0.01'
     """
-    # In the settings' order, so that it does not matter in which order options were given.
-    ordered = (name for name in option_names() if name in values)
+    # In the settings' order, and an estimator's own numbers last, so that it does not matter how options were given.
+    settings = [name for name in option_names() if name in values]
+    ordered = [*settings, *sorted(values.keys() - set(settings))]
     whole = ",".join(f"{name}={written(values[name])}" for name in ordered)
     if not whole.isprintable() or {"/", "\\"} & set(whole):
         raise InputError(f"{whole!r} cannot be a folder's name. Give options values without slashes.")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
 
-from srgdqn.config.coercion import coerce, option_annotations
+from srgdqn.config.coercion import annotation_of, coerce
 from srgdqn.errors import InputError, shown
 from srgdqn.extras import require
 from srgdqn.sweeps.grid import Base, SweepCell, Values, cells_of, known, read_value, written
@@ -107,7 +107,7 @@ def _part(name: str, part: Any) -> Range | Choice:
 
 
 def _range(name: str, low: Any, high: Any, scale: str | None) -> Range:
-    annotation = option_annotations()[name]
+    annotation = annotation_of(name)
     kinds = (annotation, *get_args(annotation))
     if get_origin(annotation) is tuple or not {int, float} & set(kinds):
         raise InputError(f"{name} is no number, so that it has no range. Give its values, such as {name}=a,b.")

@@ -17,6 +17,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 
 from srgdqn.config import Configuration
 
+# What is folded into the key `sampling`. Its first two children by `split`, of which D and the picks are drawn without
+# replacement, are what folding 0 and 1 into it gives.
+_BEYOND, _COINS, _OTHERS = 2, 3, 4
+
 
 class BatchDraws(NamedTuple):
     """Random numbers of one outer iteration."""
@@ -28,11 +32,11 @@ class BatchDraws(NamedTuple):
     @property
     def beyond(self) -> PRNGKeyArray:
         """For rows of the replay beyond D."""
-        return jax.random.fold_in(self.sampling, 0)
+        return jax.random.fold_in(self.sampling, _BEYOND)
 
     def coins(self, count: int) -> Float[Array, " directions"]:
         """Random numbers for the estimator."""
-        return jax.random.uniform(jax.random.fold_in(self.sampling, 1), (count,))
+        return jax.random.uniform(jax.random.fold_in(self.sampling, _COINS), (count,))
 
 
 class Draws(NamedTuple):
@@ -77,7 +81,7 @@ def draw_block(
 
 def _sampling_keys(key: PRNGKeyArray, count: int) -> PRNGKeyArray:
     """As many keys, of which the first is the key itself."""
-    others = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(1, count))
+    others = jax.vmap(jax.random.fold_in, (None, 0))(key, _OTHERS + jnp.arange(count - 1))
     return jnp.concatenate([key[None], others]) if count > 1 else key[None]
 
 

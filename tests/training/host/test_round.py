@@ -194,7 +194,7 @@ def draws_of(configuration: Configuration, blocks: int) -> Draws:
     def one(index: jax.Array) -> tuple[jax.Array, ...]:
         key = round_keys(jnp.uint32(SEED), jnp.uint32(NUMBER))[2]
         drawn = draw_block(configuration, key, index, actions=3, rows=batch_rows(configuration))
-        return drawn.explore, drawn.action, drawn.batch, drawn.picks
+        return drawn.explore, drawn.action, drawn.batch().batch, drawn.batch().picks
 
     explore, action, batch, picks = map(np.asarray, jax.jit(jax.vmap(one))(jnp.arange(blocks)))
     return Draws(explore.ravel(), action.ravel(), batch, picks)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 
 from srgdqn.config import discovery
+from srgdqn.config.checks import check_numbers
 from srgdqn.config.discovery import estimator_names
 from srgdqn.errors import InputError, unknown
 from srgdqn.learner.estimator import Clock, Direction, Estimator, Number, Origin, Query, Work, recursion
@@ -49,6 +50,7 @@ def register_estimator(name: str, new: Estimator) -> None:
     known = ESTIMATORS.get(name)
     if name == "none" or name in _BUILT_IN or (known is not None and _definition(known) != _definition(new)):
         raise InputError(f"there already is an estimator called {name!r}. Give the new one another name.")
+    check_numbers(name, new.numbers)
     ESTIMATORS[name] = new
 
 

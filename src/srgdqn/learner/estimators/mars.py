@@ -2,15 +2,15 @@
 
     Δ = g(θ; D) + w (g(θ; D) - g(θ_before; D)),    shortened to the length `longest`
 
-θ_before is that of the batch before. In the words of its authors w = γ β1 / (1 - β1): 0.025 · 0.9 / 0.1 by default.
-Δ enters both of Adam's moments.
+θ_before is that of the batch before. It is the recursion with the present gradient for its anchor A. In the words of
+its authors w = γ β1 / (1 - β1): 0.025 · 0.9 / 0.1 by default. Δ enters both of Adam's moments.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from srgdqn.learner.estimator import Direction, Estimator, Number, Work
+from srgdqn.learner.estimator import Direction, Estimator, Number, Work, recursion
 
 if TYPE_CHECKING:
     from srgdqn.learner.estimator import Query
@@ -30,9 +30,8 @@ def direction(before: Parameters, theta: Parameters, previous: None, query: Quer
     import optax
 
     del previous
-    gradient, old = query.on_batch(theta), query.on_batch(before)
-    weight = query.numbers["weight"]
-    corrected = jax.tree.map(lambda g, g_old: g + weight * (g - g_old), gradient, old)
+    gradient = query.on_batch(theta)
+    corrected = recursion(gradient, query.numbers["weight"], query.on_batch(before), gradient)
     factor = jnp.minimum(1.0, query.numbers["longest"] / optax.tree.norm(corrected))
     return Direction(jax.tree.map(lambda leaf: factor * leaf, corrected), gradient, theta)
 

@@ -1,7 +1,7 @@
 """PAGE (Li et al. 2021), carried from batch to batch: by a coin a large sample's gradient, or the recursion on D.
 
 Δ = the gradient at θ on K·N rows of the replay   with probability p, and in the first iteration
-Δ = g(θ; D) - (g(θ_before; D) - Δ_before)         otherwise
+Δ = g(θ; D) - c (g(θ_before; D) - Δ_before)       otherwise
 """
 
 from __future__ import annotations

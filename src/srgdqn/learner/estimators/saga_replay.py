@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from srgdqn.learner.estimator import Direction, Estimator, Work, made_at
+from srgdqn.learner.estimator import Direction, Estimator, Work
 
 if TYPE_CHECKING:
     from jaxtyping import Array, Bool, Int
@@ -73,13 +73,12 @@ def replaced(table: Table, new: Parameters, query: Query) -> Table:
 
 
 def mean_of(table: Table, query: Query) -> tuple[Parameters, Bool[Array, " slots"]]:
-    """The mean of the gradients whose transitions are still in the replay, and which these are."""
+    """The mean of the gradients whose transitions can still be drawn from the replay, and which these are."""
     import jax
     import jax.numpy as jnp
 
     assert query.origin is not None
-    slots = table.made_at.shape[0]
-    held = (table.made_at > 0) & (table.made_at == made_at(jnp.arange(slots), slots, query.origin.written))
+    held = (table.made_at > 0) & (table.made_at > query.origin.written - query.capacity)
     count = jnp.maximum(held.sum(), 1)
     mean = jax.tree.map(lambda leaf: jnp.where(_beside(held, leaf), leaf, 0.0).sum(0) / count, table.gradients)
     return mean, held

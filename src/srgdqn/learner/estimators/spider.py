@@ -1,7 +1,7 @@
 """SPIDER (Fang et al. 2018), carried from batch to batch: the recursion, begun anew every q batches, and shortened.
 
 v = the gradient at θ on K·N rows of the replay   in every q-th iteration, the first among them
-v = g(θ; D) - (g(θ_before; D) - v_before)         otherwise
+v = g(θ; D) - c (g(θ_before; D) - v_before)       otherwise
 Δ = v min(1, radius / ‖v‖)
 """
 
@@ -26,7 +26,7 @@ def direction(memory: Memory, theta: Parameters, previous: None, query: Query) -
     import optax
 
     del previous
-    made = renewed(memory, theta, query, query.clock.iteration % query.numbers["every"] == 0)
+    made = renewed(memory, theta, query, query.clock.iteration % query.numbers["every"] < 1)
     factor = jnp.minimum(1.0, query.numbers["radius"] / optax.tree.norm(made.delta))
     return made._replace(delta=jax.tree.map(lambda leaf: factor * leaf, made.delta))
 
