@@ -83,12 +83,15 @@ def learned(lanes: Lane, lane: int) -> Learned:
     )
 
 
-def served(program: Native, after: Lane, lane: int, index: int) -> tuple[list[reference.Transition], list[list[int]]]:
-    """D and the inner picks, from the round's words and its ring after the block."""
+def served(
+    program: Native, after: Lane, lane: int, index: int, update: int = 0
+) -> tuple[list[reference.Transition], list[list[int]]]:
+    """D and the picks of one of a block's outer iterations, from the round's words and its ring after the block."""
     configuration, drawn, block = program.configuration, program.rows, program.program.block
     inner = configuration.estimator
     size = inner.inner_iterations * inner.inner_batch
-    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=drawn, picks=size)
+    which = dict(update=update, updates=configuration.training.gradient_steps)
+    words = random_words.of_block(words_of(after)[lane], index, block=block, rows=drawn, picks=size, **which)
     slots = live_slots(program, (index + 1) * block)
     newest = configuration.replay.sampling == "newest"
     ages = range(drawn) if newest else [int(word) % len(slots) for word in words.batch]
@@ -265,6 +268,36 @@ def test_any_composition_is_the_references(
     assert not np.asarray(log.flags)[idle].any()
     assert np.isnan(np.asarray(log.loss)[idle]).all()
     assert probe is None or all(np.isnan(vectors[idle]).all() for vectors in log.probed)
+
+
+@pytest.mark.parametrize("name", ["dqn-adam", "srg-dqn", "dqn-storm", "storm-inner", "svr-dqn"])
+@pytest.mark.parametrize("target", ["current", "hard"])
+def test_each_of_several_is_the_references_on_its_own_batch(name: str, target: str) -> None:
+    algorithm, more = KERNELS[name]
+    options: dict[str, Any] = dict(learning_frequency=4, learning_starts=16, batch_size=9, replay_capacity=40)
+    schedule: dict[str, Any] = dict(outer_iterations=120, schedule="linear", target=target, target_period=2)
+    program = native("CartPole", algorithm, gradient_steps=3, **options, **schedule, **more)
+    rng, index = np.random.default_rng(0), 10
+    before = random_lanes(program, rng, 9, index)
+    numbers = numbers_for(program, rng, 9)
+    numbers["eta"] = np.float32(0.05) * numbers["eta"]  # so that nobody explodes
+    after, _ = program.segment(before, index, 1, numbers)
+    for lane in range(9):
+        configuration = program.configuration.with_options({name: float(v[lane]) for name, v in numbers.items()})
+        start, end = learned(before, lane), learned(after, lane)
+        state = reference.State(start.theta, start.first, start.second, start.updates, start.target, start.iterations)
+        memory, way = start.before, 0.0
+        for update in range(3):
+            data, picks = served(program, after, lane, index, update)
+            progress = state.iterations / 120
+            new, memory, _ = expected_iteration(configuration, program.sizes, state, memory, data, picks, progress)
+            way += float(np.linalg.norm(new.theta - state.theta))
+            state = new
+        assert end.iterations == start.iterations + 3 == state.iterations
+        assert end.updates == state.adam_count
+        o = options_of(configuration, program.sizes)
+        if reference.smallest_preactivation(o, [start.theta, state.theta], data) > 1e-3 and way < 10:
+            assert np.linalg.norm(end.theta - state.theta) < 5 * CLOSE * way
 
 
 def test_the_deepest_perceptron_is_the_references() -> None:
